@@ -1,0 +1,56 @@
+/* What handlers share: `app` of every handler is a struct kr_api. Made by `krait serve`, used on the loop thread. */
+#pragma once
+#include "auth.h"
+#include "box.h"
+#include "http.h"
+
+struct kr_metrics;
+struct uv_loop_s;
+
+/* Plain values, made from the configuration by `krait serve`. Strings are borrowed. */
+struct kr_api_config {
+    const char *version;
+    bool auth;               /* somebody must show a key */
+    bool allow_registration; /* anybody may make an account */
+    uint64_t login_ttl_ms, link_ttl_ms;
+    const char *public_url; /* NULL: links are made from the request's Host */
+    bool debug;
+    uint64_t max_body, max_upload;
+    uint64_t max_disk_per_user;  /* 0: no bound */
+    const char *default_dialect; /* name */
+    const char *const *dialects; /* name of each listener's tag */
+    size_t dialect_count;
+    const struct kr_limits *dialect_limits; /* of each listener's tag: what a run has that asks for nothing */
+    /* For info, from the warden's tables, which are out of reach here. */
+    const char *const *level_names; /* by enum kr_level; NULL: not told */
+    const char *const *layer_names; /* by the number of the bit; a NULL among them: no such layer */
+    size_t layer_count;
+};
+
+struct kr_api {
+    struct uv_loop_s *loop;
+    struct kr_box *box;
+    struct kr_store *store;
+    struct kr_auth *auth;
+    struct kr_metrics *metrics;
+    struct kr_http_server *server;
+    struct kr_api_config config;
+    uint64_t started_ns;                   /* kr_clock_ns() of the start */
+    void *files, *account, *watch, *pages; /* what those resources keep between requests; theirs alone */
+    void *mcp;                             /* struct kr_mcp: of its routes; NULL before it is made */
+    /* A file of somebody's was changed by a request. Set by whoever tells subscribers; NULL: nobody does. */
+    void (*on_file_changed)(struct kr_api *api, const char *user, const struct kr_sandbox *sandbox, const char *path);
+    /* Rows that /openapi.json tells beside kr_api_routes, kept by whoever set this; NULL: no memory. May itself be NULL:
+     * nobody has any. */
+    const struct kr_http_route *(*openapi_more)(struct kr_api *api, size_t *ret_count);
+};
+
+/* THE table of routes (routes.c). */
+extern const struct kr_http_route kr_api_routes[];
+extern const size_t kr_api_routes_count;
+
+/* The caller of the exchange, or false: it is answered already. */
+static inline bool kr_api_caller(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_who *ret)
+{
+    return kr_auth_caller(api->auth, ex, ret);
+}

@@ -1,0 +1,48 @@
+/* A run's log on its way into an answer: as a stream, or collected into one object. */
+#pragma once
+#include "api.h"
+#include "buf.h"
+
+/* How a stream's lines look. */
+enum kr_api_form {
+    KR_FORM_LINES,    /* NDJSON: {"seq":1,"type":"stdout","text":"…"} */
+    KR_FORM_EVENTS,   /* the same objects as server-sent events; id is the number, event the type */
+    KR_FORM_DOCUMENT, /* NDJSON of system 000: {"text"}, {"image","format"}, {"error","traceback"} */
+    KR_FORM_DOCUMENT_EVENTS,
+};
+
+/* The form that a request asks for by Accept: text/event-stream gives events. */
+enum kr_api_form kr_api_form_of(const struct kr_http_ex *ex, bool document);
+/* Streams the log from that number until its end; watches the run meanwhile. Takes the exchange, which has not answered
+ * yet; takes a reference of the log of its own. */
+void kr_api_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id, uint64_t from,
+                   enum kr_api_form form);
+
+/* What a run left, whole. */
+struct kr_api_outcome {
+    struct kr_buf out, err; /* texts */
+    struct kr_buf both;     /* both, in the order in which they came */
+    struct kr_buf displays; /* JSON values, comma between */
+    struct kr_buf result;   /* its repr; empty unless has_result */
+    struct kr_buf error;    /* the error object; empty: none */
+    struct kr_buf end;      /* the end's object */
+    enum kr_cause cause;
+    bool has_result, cut; /* cut: something is missing */
+    char run_id[KR_STORE_ID_ROOM];
+};
+#define KR_API_COLLECT_MAX (48u << 20) /* bytes of each */
+/* Bytes of one answer: what is past a connection's queue would be cut off in its midst. An outcome that is larger, as a text
+ * of control characters is when they are written as JSON, is answered without its output, and says so. */
+#define KR_API_ANSWER_MAX (KR_HTTP_QUEUE_MAX - (1u << 20))
+
+/* Reads the log to its end and calls `then`, which answers; not called when the peer leaves first. `data` is kept. */
+typedef void kr_api_collected(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o, void *data);
+void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
+                    kr_api_collected *then, void *data);
+
+/* What went wrong as system 000 tells it, members of an open object: the exception ("NameError: name 'x' is not defined")
+ * and the lines of its traceback, or why krait ended the run. `error` is the exception's object, or empty; `end` that of
+ * the end. False: nothing went wrong. */
+struct kr_json;
+bool kr_api_document_failure(struct kr_json *j, enum kr_cause cause, const struct kr_buf *error, const char *end,
+                             size_t end_len);

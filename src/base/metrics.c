@@ -1,0 +1,238 @@
+/* The registry: the numbers behind kr_metric_rows.
+ *
+ * Counted into by every folder above through the loop's thread, read by metrics_text.c. Each metric is one array with a
+ * place for every combination of its labels' values, found by arithmetic; a label with texts keeps them in the order
+ * they came, found by a small hash table. Invariant: nothing is allocated after kr_metrics_new(), whatever the texts. */
+#include "metrics_internal.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __clang__
+#define COMPILER __VERSION__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+/* Places of a label: its values, and "other". */
+unsigned kr_metric_places(const struct kr_metric_label *label)
+{
+    unsigned n = 0;
+
+    if (!label->values)
+        return label->room + 1;
+    while (label->values[n])
+        n++;
+    return n + 1;
+}
+
+static unsigned hash_of(const char *text, size_t len)
+{
+    unsigned h =
+        2166136261u; /* FNV-1a; what is hashed is bounded, and at worst all of a small table is looked through */
+
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)text[i]) * 16777619u;
+    return h;
+}
+
+/* The place of a text among those a label has taken; takes it if `take` and there is room. */
+static unsigned place_of_text(struct kr_metric_texts *t, const char *text, bool take)
+{
+    size_t len = strnlen(text, KR_METRIC_VALUE_MAX + 1);
+    unsigned at;
+
+    if (len > KR_METRIC_VALUE_MAX)
+        return t->room;
+    at = hash_of(text, len) & (t->slots - 1);
+    while (t->table[at] != 0) { /* there are more slots than texts, so one is free */
+        if (strcmp(t->texts[t->table[at] - 1], text) == 0)
+            return t->table[at] - 1u;
+        at = (at + 1) & (t->slots - 1);
+    }
+    if (!take || t->count == t->room)
+        return t->room;
+    memcpy(t->texts[t->count], text, len + 1);
+    t->table[at] = (uint16_t)++t->count;
+    return t->count - 1;
+}
+
+static unsigned place_of(struct kr_metric_state *s, const struct kr_metric_label *label, unsigned i, const char *value,
+                         bool take)
+{
+    unsigned n = 0;
+
+    if (!label->values)
+        return value ? place_of_text(&s->texts[i], value, take) : label->room;
+    while (label->values[n] && (!value || strcmp(label->values[n], value) != 0))
+        n++;
+    return n;
+}
+
+/* The place of the whole combination. The struct is not changed unless `take`. */
+static size_t series_of(struct kr_metric_state *s, const struct kr_metric_row *row, const struct kr_metric_at *at,
+                        bool take)
+{
+    size_t index = 0;
+
+    for (unsigned i = 0; i < KR_METRIC_LABELS_MAX && row->labels[i].name; i++)
+        index = index * kr_metric_places(&row->labels[i]) + place_of(s, &row->labels[i], i, at->values[i], take);
+    return index;
+}
+
+/* Is every place of it there from the start? */
+static bool known_beforehand(const struct kr_metric_row *row)
+{
+    for (unsigned i = 0; i < KR_METRIC_LABELS_MAX && row->labels[i].name; i++)
+        if (!row->labels[i].values)
+            return false;
+    return row->type != KR_METRIC_GAUGE;
+}
+
+static int texts_init(struct kr_metric_texts *t, unsigned room)
+{
+    t->room = room;
+    for (t->slots = 2; t->slots < 2 * room;)
+        t->slots *= 2;
+    t->table = calloc(t->slots, sizeof *t->table);
+    t->texts = calloc(room, sizeof *t->texts);
+    return t->table && t->texts ? 0 : -ENOMEM;
+}
+
+/* Shows every combination of values but those with an "other" in it. */
+static void show_all(struct kr_metric_state *s, const struct kr_metric_row *row)
+{
+    for (size_t n = 0; n < s->count; n++) {
+        size_t rest = n;
+        bool other = false;
+
+        for (unsigned i = KR_METRIC_LABELS_MAX; i-- > 0;) {
+            unsigned places = row->labels[i].name ? kr_metric_places(&row->labels[i]) : 1;
+
+            other = other || (places > 1 && rest % places == places - 1);
+            rest /= places;
+        }
+        s->shown[n] = !other;
+    }
+}
+
+static int state_init(struct kr_metric_state *s, const struct kr_metric_row *row)
+{
+    s->count = 1;
+    for (unsigned i = 0; i < KR_METRIC_LABELS_MAX && row->labels[i].name; i++) {
+        s->count *= kr_metric_places(&row->labels[i]);
+        if (!row->labels[i].values && texts_init(&s->texts[i], row->labels[i].room) < 0)
+            return -ENOMEM;
+    }
+    while (row->buckets && row->buckets[s->bucket_count] > 0)
+        s->bucket_count++;
+    s->shown = calloc(s->count, sizeof *s->shown);
+    s->values = calloc(s->count, sizeof *s->values);
+    if (row->type == KR_METRIC_HISTOGRAM)
+        s->buckets = calloc(s->count * (s->bucket_count + 1), sizeof *s->buckets);
+    if (!s->shown || !s->values || (row->type == KR_METRIC_HISTOGRAM && !s->buckets))
+        return -ENOMEM;
+    if (known_beforehand(row))
+        show_all(s, row);
+    return 0;
+}
+
+int kr_metrics_new(struct kr_metrics **ret_metrics)
+{
+    struct kr_metrics *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return -ENOMEM;
+    for (unsigned id = 0; id < KR_METRIC_MAX_; id++)
+        if (state_init(&m->states[id], &kr_metric_rows[id]) < 0) {
+            kr_metrics_free(m);
+            return -ENOMEM;
+        }
+    kr_metrics_set(m, KR_M_BUILD_INFO, KR_AT(KR_VERSION, COMPILER), 1);
+    *ret_metrics = m;
+    return 0;
+}
+
+void kr_metrics_free(struct kr_metrics *m)
+{
+    if (!m)
+        return;
+    for (unsigned id = 0; id < KR_METRIC_MAX_; id++) {
+        struct kr_metric_state *s = &m->states[id];
+
+        for (unsigned i = 0; i < KR_METRIC_LABELS_MAX; i++) {
+            free(s->texts[i].table);
+            free(s->texts[i].texts);
+        }
+        free(s->shown);
+        free(s->values);
+        free(s->buckets);
+    }
+    free(m);
+}
+
+/* The state of a metric if it is one of that kind, with the place in *ret_n, which is shown from now on. */
+static struct kr_metric_state *touch(struct kr_metrics *m, enum kr_metric id, const struct kr_metric_at *at,
+                                     bool histogram, size_t *ret_n)
+{
+    struct kr_metric_state *s;
+
+    if (!m || (unsigned)id >= KR_METRIC_MAX_ || (kr_metric_rows[id].type == KR_METRIC_HISTOGRAM) != histogram)
+        return NULL;
+    s = &m->states[id];
+    *ret_n = series_of(s, &kr_metric_rows[id], at, true);
+    s->shown[*ret_n] = true;
+    return s;
+}
+
+void kr_metrics_add(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double n)
+{
+    size_t place;
+    struct kr_metric_state *s = touch(m, id, &at, false, &place);
+
+    if (s && !isnan(n) && (n > 0 || kr_metric_rows[id].type == KR_METRIC_GAUGE))
+        s->values[place] += n;
+}
+
+void kr_metrics_set(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double value)
+{
+    size_t place;
+    struct kr_metric_state *s = touch(m, id, &at, false, &place);
+
+    if (s && (kr_metric_rows[id].type == KR_METRIC_GAUGE || value > s->values[place]))
+        s->values[place] = value;
+}
+
+void kr_metrics_observe(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double value)
+{
+    const double *bounds = (unsigned)id < KR_METRIC_MAX_ ? kr_metric_rows[id].buckets : NULL;
+    struct kr_metric_state *s;
+    unsigned bucket = 0;
+    size_t place;
+
+    if (isnan(value) || !(s = touch(m, id, &at, true, &place)))
+        return;
+    value = value > 0 ? value : 0;
+    while (bucket < s->bucket_count && value > bounds[bucket])
+        bucket++;
+    s->buckets[place * (s->bucket_count + 1) + bucket]++;
+    s->values[place] += value;
+}
+
+double kr_metrics_get(const struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at)
+{
+    struct kr_metric_state s;
+    uint64_t count = 0;
+    size_t place;
+
+    if (!m || (unsigned)id >= KR_METRIC_MAX_)
+        return 0;
+    s = m->states[id];
+    place = series_of(&s, &kr_metric_rows[id], &at, false);
+    if (kr_metric_rows[id].type != KR_METRIC_HISTOGRAM)
+        return s.values[place];
+    for (unsigned i = 0; i <= s.bucket_count; i++)
+        count += s.buckets[place * (s.bucket_count + 1) + i];
+    return (double)count;
+}

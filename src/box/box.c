@@ -1,0 +1,675 @@
+/* The domain as a whole: its life, its users, what is done once a turn and once in a while.
+ *
+ * Called by `krait serve`. Invariants: rows of runs and audit are safe from kill -9 before anybody is told of them, and are
+ * written to the store together; callbacks to the voices come from the kick, never from inside their own
+ * calls; upkeep is done in small pieces. */
+#include "box_internal.h"
+#include "clock.h"
+#include "fd.h"
+#include "files.h"
+#include "log.h"
+#include "store_audit.h"
+#include "store_key.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#define DOOMED_AT_ONCE 8u
+#define DELETE_STEPS 5000u
+#define PRUNE_AGAIN_MS 20u
+#define DISK_KNOWN_MS 600000u
+#define SHRINK_PAGES 64u
+#define SETTLE_MS 200u           /* rows of runs and audit wait so long to be written together, … */
+#define SETTLE_BYTES (64u << 10) /* … unless there are so many: more would hold the loop up, and save nothing */
+#define SETTLE_AGAIN_MS 1000u
+#define LOCK_TRIES 400 /* of another's start, which holds it for a moment */
+#define LOCK_STEP_MS 5
+#define HURRY_MS 100u /* to the first upkeep, and … */
+#define HURRIES 30u   /* … so many more while a predecessor lets go of its locks */
+
+/* ---- users ---- */
+
+struct kr_box_user *kr_box_user_get(struct kr_box *b, const char *id)
+{
+    struct kr_box_user *u;
+
+    TAILQ_FOREACH(u, &b->users, link)
+    if (strcmp(u->id, id) == 0)
+        break;
+    if (!u) {
+        u = calloc(1, sizeof *u);
+        if (!u)
+            return NULL;
+        snprintf(u->id, sizeof u->id, "%s", id);
+        u->tokens = b->config.runs_per_minute;
+        u->tokens_ns = kr_clock_ns();
+        TAILQ_INSERT_HEAD(&b->users, u, link);
+    }
+    u->refs++;
+    return u;
+}
+
+static void refill_tokens(const struct kr_box *b, struct kr_box_user *u)
+{
+    uint64_t now = kr_clock_ns();
+    double most = b->config.runs_per_minute;
+
+    u->tokens += (double)(now - u->tokens_ns) / 60e9 * most;
+    u->tokens_ns = now;
+    if (u->tokens > most)
+        u->tokens = most;
+}
+
+/* One who has used up runs is remembered until they have come back, and how much disk he has for some time. */
+void kr_box_user_drop(struct kr_box *b, struct kr_box_user *u)
+{
+    if (--u->refs > 0)
+        return;
+    refill_tokens(b, u);
+    if (b->config.runs_per_minute && u->tokens < b->config.runs_per_minute - 0.5)
+        return;
+    if (u->disk_ns && kr_clock_ns() - u->disk_ns < DISK_KNOWN_MS * UINT64_C(1000000) && !b->stopping)
+        return;
+    TAILQ_REMOVE(&b->users, u, link);
+    free(u);
+}
+
+int kr_box_user_may_run(struct kr_box *b, struct kr_box_user *u, struct kr_err *err)
+{
+    if (!b->config.runs_per_minute)
+        return 0;
+    refill_tokens(b, u);
+    if (u->tokens < 1)
+        return kr_err_set(err, KR_ERR_TOO_MANY, 0, "more than %u runs a minute; try again in a moment",
+                          b->config.runs_per_minute);
+    u->tokens -= 1;
+    return 0;
+}
+
+static void forget_users(struct kr_box *b)
+{
+    struct kr_box_user *u, *next;
+
+    for (u = TAILQ_FIRST(&b->users); u; u = next) {
+        next = TAILQ_NEXT(u, link);
+        if (u->refs == 0) {
+            u->refs = 1;
+            kr_box_user_drop(b, u);
+        }
+    }
+}
+
+/* ---- a turn of the loop ---- */
+
+void kr_box_kick(struct kr_box *b)
+{
+    kr_soon_ask(b->kick);
+}
+
+/* ---- rows of runs and audit ---- */
+
+static void settle(struct kr_box *b)
+{
+    struct kr_err err;
+
+    if (kr_store_settle(b->config.store, &err) >= 0) {
+        b->settle_fail = false;
+        return;
+    }
+    if (!b->settle_fail)
+        kr_log(KR_LOG_ERROR, "rows of runs and audit cannot be written, and wait", "error=\"%s\"", err.msg);
+    b->settle_fail = true;
+    kr_timer_arm(b->settler, SETTLE_AGAIN_MS);
+}
+
+void kr_box_noted(struct kr_box *b, bool at_once)
+{
+    struct kr_err err;
+
+    if (kr_store_notes_waiting(b->config.store) == 0)
+        return;
+    if (!kr_timer_armed(b->settler))
+        kr_timer_arm(b->settler, SETTLE_MS);
+    if (!at_once) {
+        kr_box_kick(b); /* which writes them */
+        return;
+    }
+    if (kr_store_notes_write(b->config.store, &err) >= 0) {
+        b->notes_fail = false;
+        return;
+    }
+    if (!b->settle_fail) /* the database may have room that the notes do not */
+        settle(b);
+    if (!b->notes_fail && kr_store_notes_waiting(b->config.store) > 0) {
+        b->notes_fail = true;
+        kr_log(KR_LOG_ERROR, "what was noted last would not survive a crash", "error=\"%s\"", err.msg);
+    }
+}
+
+static void on_settle(void *data)
+{
+    settle(data);
+}
+
+/* What was done is done, whether or not its line in the audit log can be made safe. */
+int kr_box_commit(struct kr_box *b, struct kr_err *err)
+{
+    kr_box_noted(b, true);
+    return kr_store_commit(b->config.store, err);
+}
+
+static void tell_live_openers(struct kr_box *b)
+{
+    struct kr_box_session *seat, *next;
+
+    for (seat = TAILQ_FIRST(&b->sessions); seat && b->openers > 0; seat = next) {
+        struct kr_box_session_info info;
+
+        next = TAILQ_NEXT(seat, link);
+        if (seat->state != KR_SEAT_LIVE)
+            continue;
+        kr_seat_info(seat, &info);
+        while (seat->opener_count > 0) {
+            seat->opener_count--;
+            b->openers--;
+            seat->openers[seat->opener_count].on_open(seat->openers[seat->opener_count].data, &info, NULL);
+        }
+    }
+}
+
+static void on_kick(void *data)
+{
+    struct kr_box *b = data;
+
+    kr_box_noted(b, true); /* nobody is told of a run that is not noted */
+    kr_box_tell_admitted(b);
+    kr_seats_admit(b);
+    tell_live_openers(b);
+    if (kr_store_notes_waiting(b->config.store) > SETTLE_BYTES && !b->settle_fail)
+        settle(b);
+    kr_box_check_stopped(b);
+}
+
+void kr_box_audit_soon(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
+                       const char *outcome, const char *detail)
+{
+    struct kr_store_audit row = {.at = kr_store_now(),
+                                 .who = who ? who->user : "",
+                                 .what = what,
+                                 .object = object,
+                                 .outcome = outcome,
+                                 .address = who ? who->address : "",
+                                 .request = who ? who->request : "",
+                                 .detail = detail};
+    struct kr_err err;
+
+    if (kr_store_audit_add(b->config.store, &row, &err) < 0)
+        kr_log(KR_LOG_ERROR, "audit row lost", "what=%s error=\"%s\"", what, err.msg);
+    kr_box_noted(b, false);
+}
+
+void kr_box_audit(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
+                  const char *outcome, const char *detail)
+{
+    kr_box_audit_soon(b, who, what, object, outcome, detail);
+    kr_box_noted(b, true); /* the answer may leave before the end of the turn */
+}
+
+/* ---- upkeep ---- */
+
+struct removal {
+    uv_work_t work;
+    struct kr_box *box;
+    int shelf;
+    char folder[KR_STORE_ID_ROOM];
+    int result; /* 0: gone; 1: more is left; -errno */
+};
+
+void kr_box_job_begin(struct kr_box *b)
+{
+    b->jobs++;
+}
+
+bool kr_box_job_end(struct kr_box *b)
+{
+    b->jobs--;
+    if (!b->freed) {
+        kr_box_kick(b); /* a stop may wait for it */
+        return true;
+    }
+    if (b->jobs == 0)
+        free(b);
+    return false;
+}
+
+static void do_remove(uv_work_t *work)
+{
+    struct removal *m = work->data;
+    struct kr_files_work bound = {.steps = DELETE_STEPS, .deadline_ns = kr_clock_after_ms(500)};
+    struct kr_err err;
+    cleanup_fd int fd = openat(m->shelf, m->folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0) {
+        m->result = errno == ENOENT ? 0 : -errno;
+        return;
+    }
+    m->result = kr_files_delete(fd, "", true, &bound, &err);
+    if (m->result == 0 && unlinkat(m->shelf, m->folder, AT_REMOVEDIR) < 0)
+        m->result = -errno;
+}
+
+static void remove_doomed(struct kr_box *b);
+
+static void on_removed(uv_work_t *work, int status)
+{
+    struct removal *m = work->data;
+    struct kr_box *b = m->box;
+    struct kr_err err;
+
+    (void)status;
+    if (!kr_box_job_end(b)) {
+        free(m);
+        return;
+    }
+    b->sweeping = false;
+    if (m->result < 0)
+        b->doomed_skip = (b->doomed_skip + 1) % DOOMED_AT_ONCE;
+    if (m->result == 0 && kr_store_doomed_done(b->config.store, m->folder, &err) < 0)
+        kr_log(KR_LOG_WARN, "store", "error=\"%s\"", err.msg);
+    if (m->result < 0)
+        kr_log(KR_LOG_WARN, "a deleted sandbox's folder cannot be removed yet", "folder=%s errno=%d", m->folder,
+               -m->result);
+    if (m->result >= 0)
+        remove_doomed(b); /* there may be more: the folder of every run that had one of its own */
+    free(m);
+    kr_box_check_stopped(b);
+}
+
+/* A folder that a session still has open as its workspace waits. */
+static void on_doomed(void *data, const char *folder)
+{
+    struct kr_box *b = data;
+    struct kr_box_session *seat;
+    struct removal *m;
+
+    TAILQ_FOREACH(seat, &b->sessions, link)
+    if (strcmp(seat->spec.folder, folder) == 0)
+        return;
+    if (b->doomed_seen++ < b->doomed_skip)
+        return;
+    if (b->sweeping || !(m = calloc(1, sizeof *m)))
+        return;
+    m->box = b;
+    m->shelf = b->shelf;
+    m->work.data = m;
+    snprintf(m->folder, sizeof m->folder, "%s", folder);
+    if (uv_queue_work(b->loop, &m->work, do_remove, on_removed) == 0) {
+        kr_box_job_begin(b);
+        b->sweeping = true;
+    } else {
+        free(m);
+    }
+}
+
+/* One after the other: a removal asks for the next. */
+static void remove_doomed(struct kr_box *b)
+{
+    struct kr_err err;
+
+    b->doomed_seen = 0;
+    if (!b->stopping && kr_store_doomed_list(b->config.store, DOOMED_AT_ONCE, on_doomed, b, &err) < 0)
+        kr_log(KR_LOG_WARN, "store", "error=\"%s\"", err.msg);
+}
+
+static void on_run_pruned(void *data, const char *id)
+{
+    (void)kr_runlogs_delete(((struct kr_box *)data)->logs, id);
+}
+
+/* A small piece, and another one soon if that was not all: a busy day makes more rows than any number of pieces a minute. */
+static void on_prune(void *data)
+{
+    struct kr_box *b = data;
+    struct kr_store *s = b->config.store;
+    struct kr_store_keep keep = {.bytes = b->config.max_data};
+    struct kr_err err;
+    int runs, rows = 0, grants = 0;
+
+    if (b->config.retention_ms)
+        keep.since = kr_store_now() - (int64_t)b->config.retention_ms * 1000;
+    if (b->stopping || (!keep.since && !keep.bytes))
+        return;
+    runs = kr_store_runs_prune(s, &keep, on_run_pruned, b, &err);
+    if (runs >= 0)
+        rows = kr_store_audit_prune(s, &keep, &err);
+    if (rows >= 0)
+        grants = kr_store_grants_prune(s, keep.since, kr_store_now(), &err);
+    if (runs < 0 || rows < 0 || grants < 0)
+        kr_log(KR_LOG_WARN, "retention", "error=\"%s\"", err.msg);
+    else if (runs > 0 || rows > 0)
+        kr_timer_arm(b->pruner, PRUNE_AGAIN_MS);
+    else if (kr_store_shrink(s, SHRINK_PAGES, &err) < 0)
+        kr_log(KR_LOG_WARN, "store", "error=\"%s\"", err.msg);
+}
+
+static void on_trimmed(void *data, const struct kr_runlogs_trimmed *result)
+{
+    struct kr_box *b = data;
+
+    b->trimming = false;
+    b->data_bytes = result->bytes + kr_store_size(b->config.store);
+    kr_box_check_stopped(b);
+}
+
+/* Retention is the work of one of them; whoever comes first has it until its end. */
+static bool is_keeper(struct kr_box *b)
+{
+    if (!b->keeper)
+        b->keeper = flock(b->logs_dir, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    return b->keeper;
+}
+
+/* Does nobody else share the data directory at this moment? The lock is shared again afterwards. */
+static bool is_alone(struct kr_box *b)
+{
+    bool alone = flock(b->shelf, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+
+    (void)flock(b->shelf, LOCK_SH | LOCK_NB);
+    return alone;
+}
+
+/* Another process may be writing it. What cannot be told is kept. */
+static bool keeps_log(void *data, const char *id)
+{
+    struct kr_box *b = data;
+
+    return kr_store_run_elsewhere(b->config.store, id, NULL) != 0;
+}
+
+static void cull(struct kr_box *b)
+{
+    int64_t before = kr_store_now() - (int64_t)b->config.idle_timeout_ms * 1000;
+    struct kr_box_session *seat, *next;
+
+    for (seat = TAILQ_FIRST(&b->sessions); b->config.idle_timeout_ms && seat; seat = next) {
+        next = TAILQ_NEXT(seat, link);
+        if (seat->state == KR_SEAT_LIVE && !seat->current && !seat->waiting_count && !seat->opener_count &&
+            seat->used_us < before)
+            kr_seat_close(seat, "idle");
+    }
+}
+
+static void on_upkeep(void *data)
+{
+    struct kr_box *b = data;
+    struct kr_runlogs_trim how = {.max_age_s = b->config.retention_ms / 1000, .keeps = keeps_log, .data = b};
+    uint64_t store = kr_store_size(b->config.store);
+    bool hurry;
+
+    if (b->stopping)
+        return;
+    if (!b->cleared && (b->was_alone || is_alone(b))) { /* not at the start, where it would begin with making threads */
+        kr_strays_look(b);
+        b->cleared = true;
+    }
+    /* One that was killed a moment ago may still hold its locks. */
+    hurry = (!is_keeper(b) || !b->cleared) && b->hurries++ < HURRIES;
+    kr_timer_arm(b->upkeep, hurry ? HURRY_MS : b->config.cleanup_interval_ms);
+    b->most = 0;
+    cull(b);
+    forget_users(b);
+    kr_seats_admit(b); /* deadlines */
+    if (!is_keeper(b))
+        return;
+    on_prune(b);
+    if (b->config.max_data) /* what the store leaves of it; 0 would be no bound */
+        how.max_bytes = b->config.max_data > store ? b->config.max_data - store : 1;
+    if (!b->trimming && kr_runlogs_trim(b->logs, &how, on_trimmed, b) >= 0)
+        b->trimming = true;
+    remove_doomed(b);
+}
+
+/* Whoever has waited for long enough is told at that time, not when something happens. */
+static void on_room(void *data)
+{
+    kr_seats_admit(data);
+}
+
+/* ---- life ---- */
+
+static int open_folder(int data, const char *name, int *ret, struct kr_err *err)
+{
+    if (mkdirat(data, name, 0700) < 0 && errno != EEXIST)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "make %s in the data directory", name);
+    *ret = openat(data, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return *ret < 0 ? kr_err_set(err, KR_ERR_SYSTEM, errno, "open %s in the data directory", name) : 0;
+}
+
+/* Several processes may have a data directory: each shares the lock of the shelf, and who has it for itself at its start is
+ * alone and may clear away what others left. The lock goes with the process. A file system without locks is taken as it
+ * is. */
+static int share_data(struct kr_box *b, struct kr_err *err)
+{
+    struct timespec moment = {.tv_nsec = LOCK_STEP_MS * 1000000};
+
+    b->was_alone = flock(b->shelf, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    for (int tries = 0; flock(b->shelf, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK; tries++) {
+        if (tries == LOCK_TRIES)
+            return kr_err_set(err, KR_ERR_BUSY, 0, "the data directory %s is locked by another krait (--data)",
+                              b->config.data);
+        nanosleep(&moment, NULL);
+    }
+    return 0;
+}
+
+static int open_data(struct kr_box *b, struct kr_err *err)
+{
+    struct kr_runlogs_config logs = {0};
+    cleanup_fd int data = open(b->config.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r;
+
+    if (data < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open the data directory");
+    r = open_folder(data, "sandboxes", &b->shelf, err);
+    if (r >= 0)
+        r = open_folder(data, "logs", &b->logs_dir, err);
+    if (r >= 0)
+        r = share_data(b, err);
+    if (r < 0)
+        return r;
+    if (b->config.workspace && (b->host = open(b->config.workspace, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open the workspace %s", b->config.workspace);
+    logs.dirfd = b->logs_dir;
+    r = kr_runlogs_new(b->loop, &logs, &b->logs);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "run logs");
+    r = kr_store_notes_open(b->config.store, err);
+    if (r < 0)
+        return r;
+    do
+        r = kr_store_runs_lost(b->config.store, kr_store_now(), err);
+    while (r > 0);
+    return r;
+}
+
+int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr_box_config *config,
+               const struct kr_box_calls *calls, void *data, struct kr_box **ret_box, struct kr_err *err)
+{
+    struct kr_box *b = calloc(1, sizeof *b);
+    int r;
+
+    if (!b)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the domain");
+    b->loop = loop;
+    b->engine = engine;
+    b->config = *config;
+    b->calls = calls ? *calls : (struct kr_box_calls){0};
+    b->data = data;
+    b->shelf = b->logs_dir = b->host = -1;
+    TAILQ_INIT(&b->sessions);
+    TAILQ_INIT(&b->waiting_list);
+    TAILQ_INIT(&b->users);
+    TAILQ_INIT(&b->untold);
+    for (size_t i = 0; i < KR_BOX_BUCKETS; i++) {
+        TAILQ_INIT(&b->buckets[i]);
+        TAILQ_INIT(&b->named[i]);
+    }
+    r = open_data(b, err);
+    if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_soon_new(loop, on_kick, b, &b->kick) < 0 ||
+                   kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 || kr_timer_new(loop, on_room, b, &b->room) < 0 ||
+                   kr_timer_new(loop, on_prune, b, &b->pruner) < 0 ||
+                   kr_timer_new(loop, on_settle, b, &b->settler) < 0 || kr_timer_new(loop, NULL, b, &b->stopper) < 0))
+        r = kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the domain");
+    if (r < 0) {
+        kr_box_free(b);
+        return r;
+    }
+    kr_timer_arm(b->upkeep, HURRY_MS);
+    clock_gettime(CLOCK_REALTIME_COARSE, &b->born); /* the clock that files are stamped with */
+    *ret_box = b;
+    return 0;
+}
+
+static void on_flushed(void *data)
+{
+    struct kr_box *b = data;
+    void (*on_stopped)(void *data) = b->on_stopped;
+
+    b->on_stopped = NULL;
+    if (on_stopped)
+        on_stopped(b->stop_data);
+}
+
+void kr_box_check_stopped(struct kr_box *b)
+{
+    struct kr_err err;
+
+    if (!b->stopping || b->stopped || b->run_count > 0 || b->live > 0 || b->jobs > 0 || b->trimming)
+        return;
+    b->stopped = true;
+    if (kr_box_commit(b, &err) < 0)
+        kr_log(KR_LOG_ERROR, "store", "error=\"%s\"", err.msg);
+    kr_timer_disarm(b->settler);
+    if (kr_store_settle(b->config.store, &err) < 0)
+        kr_log(KR_LOG_ERROR, "store", "error=\"%s\"", err.msg);
+    if (kr_runlogs_flush(b->logs, on_flushed, b) < 0)
+        on_flushed(b);
+}
+
+static void on_grace_over(void *data)
+{
+    struct kr_box *b = data;
+    struct kr_box_session *seat;
+
+    TAILQ_FOREACH(seat, &b->sessions, link)
+    if (seat->session)
+        kr_session_close(seat->session);
+}
+
+void kr_box_stop(struct kr_box *b, uint64_t grace_ms, void (*on_stopped)(void *data), void *data)
+{
+    b->stopping = true;
+    b->on_stopped = on_stopped;
+    b->stop_data = data;
+    kr_timer_disarm(b->upkeep);
+    kr_timer_disarm(b->room);
+    kr_timer_disarm(b->pruner);
+    kr_seats_stop(b);
+    kr_timer_close(b->stopper);
+    b->stopper = NULL;
+    if (kr_timer_new(b->loop, on_grace_over, b, &b->stopper) >= 0)
+        kr_timer_arm(b->stopper, grace_ms);
+    kr_box_kick(b);
+}
+
+bool kr_box_stopping(const struct kr_box *b)
+{
+    return b->stopping;
+}
+
+/* Only where it was not stopped, or the engine was gone before, is there anything left. */
+static void free_rest(struct kr_box *b)
+{
+    struct kr_box_session *seat;
+    struct kr_box_user *u;
+    struct kr_box_run *r;
+
+    for (size_t i = 0; i < KR_BOX_BUCKETS; i++)
+        while ((r = TAILQ_FIRST(&b->buckets[i])))
+            kr_box_run_free(r);
+    while ((seat = TAILQ_FIRST(&b->sessions))) {
+        TAILQ_REMOVE(&b->sessions, seat, link);
+        kr_seat_free(seat);
+    }
+    while ((u = TAILQ_FIRST(&b->users))) {
+        TAILQ_REMOVE(&b->users, u, link);
+        free(u);
+    }
+}
+
+void kr_box_free(struct kr_box *b)
+{
+    if (!b)
+        return;
+    free_rest(b);
+    kr_strays_close(b);
+    kr_soon_close(b->kick);
+    kr_timer_close(b->upkeep);
+    kr_timer_close(b->stopper);
+    kr_timer_close(b->room);
+    kr_timer_close(b->pruner);
+    kr_timer_close(b->settler);
+    kr_runlogs_close(b->logs);
+    kr_sandbox_cache_free(b->cache);
+    kr_fd_close(b->shelf);
+    kr_fd_close(b->host);
+    kr_fd_close(b->logs_dir);
+    b->freed = true;
+    if (b->jobs == 0)
+        free(b);
+}
+
+/* ---- figures ---- */
+
+void kr_box_figures(const struct kr_box *b, struct kr_box_figures *ret)
+{
+    const struct kr_box_session *seat;
+
+    *ret = (struct kr_box_figures){.data_bytes = b->data_bytes};
+    TAILQ_FOREACH(seat, &b->sessions, link)
+    {
+        ret->opening += seat->state == KR_SEAT_OPENING;
+        ret->sessions += seat->state == KR_SEAT_LIVE;
+        ret->busy += seat->state == KR_SEAT_LIVE && seat->current;
+        ret->runs_active += seat->current != NULL;
+        ret->runs_queued += seat->waiting_count;
+    }
+    kr_runlogs_figures(b->logs, &ret->runlogs);
+}
+
+struct kr_engine *kr_box_engine(const struct kr_box *b)
+{
+    return b->engine;
+}
+
+struct kr_store *kr_box_store(const struct kr_box *b)
+{
+    return b->config.store;
+}
+
+const struct kr_box_config *kr_box_config(const struct kr_box *b)
+{
+    return &b->config;
+}
+
+struct kr_runlogs *kr_box_runlogs(const struct kr_box *b)
+{
+    return b->logs;
+}

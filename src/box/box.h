@@ -1,0 +1,222 @@
+/* The domain of a server: users' sandboxes, their sessions, runs and run logs, over one engine and one store.
+ *
+ * All of it belongs to the loop thread. Every id that comes from outside is looked up together with its owner: another
+ * user's is as unknown as one that never was (KR_ERR_NOT_FOUND). Callbacks come from the loop, never from inside a call
+ * of this header, unless said otherwise. docs/design/domain.md tells the life of a run. */
+#pragma once
+#include "caller.h"
+#include "cause.h"
+#include "engine.h"
+#include "err.h"
+#include "limit.h"
+#include "runlog.h"
+#include "store_run.h"
+#include "store_sandbox.h"
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kr_box;
+struct kr_box_run;     /* a run that has not ended yet, or whose end is still being told */
+struct kr_box_session; /* a named session of a sandbox, live or about to be */
+struct kr_json;
+struct uv_loop_s;
+
+/* ---- the whole ---- */
+
+#define KR_BOX_PRELOADS_MAX KR_ENGINE_ZYGOTES_MAX
+
+struct kr_box_config {
+    struct kr_store *store; /* borrowed */
+    const char *data;       /* the data directory: sandboxes/ and logs/ are in it; other processes may have it too */
+    /* A folder of the host's, the first of the engine's and the warden's workspaces: here it is the folder of the user's
+     * sandbox `default`, which can then neither be reset nor deleted. NULL: none. */
+    const char *workspace;
+    struct kr_limits limits, ceilings;
+    enum kr_network network;
+    enum kr_preload preload; /* of sandboxes that choose none */
+    const char *const *mounts;
+    size_t mount_count; /* names of data sets, in the warden's order */
+
+    uint32_t max_sessions; /* live ones, of everybody; 0: as many as the engine has room for */
+    uint64_t idle_timeout_ms, cleanup_interval_ms;
+    uint32_t queue_max;     /* runs waiting on one session */
+    uint64_t queue_wait_ms; /* how long a run waits for room for its session */
+    uint64_t linger_ms;     /* a run nobody reads any more lives on so long */
+
+    uint32_t max_sessions_per_user, max_sandboxes_per_user, runs_per_minute; /* 0: no bound */
+    uint64_t max_disk_per_user;                                              /* 0: no bound */
+    uint64_t retention_ms, max_data;                                         /* 0: no bound */
+};
+
+/* What happens, for metrics and logs; any may be NULL. */
+struct kr_box_calls {
+    void (*on_session_opened)(void *data, bool pooled, uint64_t ns);
+    void (*on_session_ended)(void *data, const char *why); /* asked idle evicted reset died stopping */
+    void (*on_run_started)(void *data, const struct kr_box_run *run);
+    void (*on_run_ended)(void *data, const struct kr_box_run *run, enum kr_cause cause, uint64_t wall_ns);
+    void (*on_refused)(void *data, const struct kr_err *err);
+};
+
+/* The engine is told the warden's news by its owner, who also owns it; the box takes it borrowed. Makes what is missing
+ * in the data directory, ends what an earlier process left as running. 0 or -errno with err. */
+int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr_box_config *config,
+               const struct kr_box_calls *calls, void *data, struct kr_box **ret_box, struct kr_err *err);
+/* No new runs; those that run may go on for grace_ms, then they are cancelled; on_stopped comes when all have ended and
+ * the logs are written. */
+void kr_box_stop(struct kr_box *b, uint64_t grace_ms, void (*on_stopped)(void *data), void *data);
+bool kr_box_stopping(const struct kr_box *b);
+/* After on_stopped, or after the engine is gone. Takes NULL. */
+void kr_box_free(struct kr_box *b);
+
+struct kr_box_figures {
+    size_t opening, sessions, busy;  /* not live yet; live; with a run */
+    size_t runs_active, runs_queued; /* running; waiting for their session or for room */
+    struct kr_runlogs_figures runlogs;
+    uint64_t data_bytes; /* of the data directory, as last counted */
+};
+void kr_box_figures(const struct kr_box *b, struct kr_box_figures *ret);
+struct kr_engine *kr_box_engine(const struct kr_box *b);
+struct kr_store *kr_box_store(const struct kr_box *b);
+const struct kr_box_config *kr_box_config(const struct kr_box *b);
+struct kr_runlogs *kr_box_runlogs(const struct kr_box *b);
+/* Commits what was written in this turn of the loop now, and not at its end: before answering that something is made. */
+int kr_box_commit(struct kr_box *b, struct kr_err *err);
+/* A row of the audit log; `detail` is a JSON object or NULL. Failures are logged, never returned. */
+void kr_box_audit(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
+                  const char *outcome, const char *detail);
+
+/* ---- sandboxes ---- */
+
+#define KR_BOX_ENV_MAX 64u           /* variables */
+#define KR_BOX_ENV_BYTES (32u << 10) /* of all of them */
+
+/* A sandbox as the domain sees it. */
+struct kr_sandbox {
+    struct kr_store_sandbox row;
+    json_t *settings; /* {"limits":{},"env":{},"mounts":[],"network":"none","preload":"data"}; absent: the server's */
+    struct kr_limits limits;
+    enum kr_network network;
+    enum kr_preload preload;
+    uint32_t mounts; /* bits of the data sets */
+};
+void kr_sandbox_done(struct kr_sandbox *s);
+#define cleanup_box_sandbox __attribute__((cleanup(kr_sandbox_done)))
+
+/* By id or by name; NULL or "": the user's `default`, which is made if it is missing. 0 or -ENOENT. */
+int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox *ret,
+                        struct kr_err *err);
+/* Checks settings as a client may give them: limits within the ceilings, env, mounts, network, preload; unknown members
+ * are refused by name. 0 or -EINVAL; names the member. */
+int kr_box_settings_check(const struct kr_box *b, const json_t *settings, struct kr_err *err);
+/* name NULL: one is made up. settings may be NULL. 0, -EEXIST, -EINVAL, KR_ERR_LIMIT. */
+int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
+                          struct kr_sandbox *ret, struct kr_err *err);
+int kr_box_sandbox_rename(struct kr_box *b, const struct kr_caller *who, const char *id, const char *name,
+                          struct kr_err *err);
+/* Members that are null are taken away, others replace what is there. Live sessions keep what they have. */
+int kr_box_sandbox_configure(struct kr_box *b, const struct kr_caller *who, const char *id, const json_t *changes,
+                             struct kr_err *err);
+/* Ends its sessions; its files are gone. */
+int kr_box_sandbox_reset(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);
+int kr_box_sandbox_delete(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);
+/* A descriptor (O_PATH) of its folder of files, made if it is missing; the caller's to close. Or -errno. */
+int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err);
+/* Files were changed from outside a run: the next run does not report them as its own. */
+void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s);
+/* {"id","name","created_at","last_used_at","state","settings","limits","sessions"} */
+void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct kr_sandbox *s);
+
+/* ---- sessions ---- */
+
+#define KR_BOX_SESSION_NAME_MAX 128u /* bytes: UTF-8 without control characters and slashes */
+#define KR_BOX_MAIN "main"           /* the session of a sandbox for clients that name none */
+
+struct kr_box_session_info {
+    const char *name;    /* as the client knows it */
+    const char *sandbox; /* id */
+    const char *sandbox_name;
+    const char *owner;
+    bool live, busy;
+    int64_t created_us, last_activity_us;
+    uint64_t executions;
+    unsigned queued;
+    struct kr_session *session; /* the engine's, NULL unless live */
+};
+/* Calls back for each of the caller's sessions (of one sandbox, or of all with NULL). */
+void kr_box_sessions(struct kr_box *b, const struct kr_caller *who, const char *sandbox,
+                     void (*on_session)(void *data, const struct kr_box_session_info *info), void *data);
+/* By name; sandbox NULL: in any of the caller's sandboxes, the most recently used first. 0 or -ENOENT. The pointers in
+ * ret live until the return to the loop. */
+int kr_box_session_find(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
+                        struct kr_box_session_info *ret, struct kr_err *err);
+/* Opens one without running anything; name NULL: one is made up. on_open comes later with the name, or err. */
+int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
+                        void (*on_open)(void *data, const struct kr_box_session_info *info, const struct kr_err *err),
+                        void *data, struct kr_err *err);
+/* Ends it and what runs in it (`cancelled`). 0 or -ENOENT. */
+int kr_box_session_close(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
+                         struct kr_err *err);
+/* KeyboardInterrupt in what runs in it; nothing if nothing does. 0 or -ENOENT. */
+int kr_box_session_interrupt(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
+                             struct kr_err *err);
+
+/* ---- runs ---- */
+
+struct kr_box_run_spec {
+    const char *sandbox; /* id or name; NULL: default */
+    const char *session; /* NULL: KR_BOX_MAIN, or with `fresh` one that is thrown away */
+    bool fresh; /* a session of its own, thrown away with the run, in a folder of its own unless `sandbox` is given */
+    const char *code;
+    size_t code_len;
+    const char *stdin_text; /* NULL: input() asks if `interactive`, else end of input */
+    size_t stdin_len;
+    bool interactive;
+    const json_t *variables; /* an object, or NULL */
+    const json_t *env;       /* an object of texts, or NULL */
+    uint64_t timeout_ms;     /* 0: the sandbox's */
+    uint64_t output_cap;     /* 0: the sandbox's limit */
+    unsigned figure_px;      /* longest side of a figure that is shown; 0: as it was drawn */
+    bool leave_cancels;      /* whoever started it cancels it by leaving; else it lives on for linger_ms */
+};
+
+/* Starts a run. on_admitted comes exactly once, later: with the run (its log has its first event), or with err (no room
+ * within queue_wait_ms, no such sandbox any more, …) and the run is nothing. 0, or -errno with err and no callback:
+ * -ENOENT, KR_ERR_INVALID, KR_ERR_LIMIT (queue full, runs per minute). ret_run may be cancelled meanwhile. */
+typedef void kr_box_admitted_fn(void *data, struct kr_box_run *run, const struct kr_err *err);
+int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+                     kr_box_admitted_fn *on_admitted, void *data, struct kr_box_run **ret_run, struct kr_err *err);
+/* Whoever waits for on_admitted left. */
+void kr_box_run_forget(struct kr_box_run *r);
+
+const char *kr_box_run_id(const struct kr_box_run *r);
+const char *kr_box_run_session(const struct kr_box_run *r);               /* its name */
+const char *kr_box_run_sandbox(const struct kr_box_run *r);               /* id */
+const char *kr_box_run_user(const struct kr_box_run *r);                  /* id of its owner */
+const char *kr_box_run_request(const struct kr_box_run *r);               /* id of the request that started it, or "" */
+uint64_t kr_box_run_waited_ns(const struct kr_box_run *r);                /* from the wish to its start; 0 before */
+const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len); /* all of it, until it has begun */
+bool kr_box_run_restarted(const struct kr_box_run *r);        /* its session is a new one under an old name */
+struct kr_runlog *kr_box_run_log(const struct kr_box_run *r); /* borrowed */
+
+/* Somebody reads the run (attach) and leaves it. When the last has left and the run goes on, it is cancelled at once
+ * (leave_cancels) or after linger_ms. By id, because a run may be over by the time its reader leaves. */
+void kr_box_run_watch(struct kr_box *b, const char *id);
+void kr_box_run_unwatch(struct kr_box *b, const char *id);
+
+/* The caller's live run of that id, or NULL. Valid until the return to the loop. */
+struct kr_box_run *kr_box_run_find(struct kr_box *b, const struct kr_caller *who, const char *id);
+/* Its log, live or kept; a reference. 0 or -ENOENT, also for another user's. */
+int kr_box_run_open_log(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_runlog **ret_log,
+                        struct kr_err *err);
+/* Ends it: a queued one at once, a running one by killing its session (`insist`) or by KeyboardInterrupt. 0; -ENOENT:
+ * unknown; -EALREADY: it is over. */
+int kr_box_run_cancel(struct kr_box *b, const struct kr_caller *who, const char *id, bool insist, struct kr_err *err);
+/* KeyboardInterrupt, and nothing more. 0; -ENOENT: unknown or over; KR_ERR_CONFLICT: it waits for its turn. */
+int kr_box_run_interrupt(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);
+/* Does it wait for a line now? False also for another's, or one that is over. */
+bool kr_box_run_asks(struct kr_box *b, const struct kr_caller *who, const char *id);
+/* Answers input(); text NULL: end of input. 0, -ENOENT, -EINVAL: nothing was asked. */
+int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *id, const char *text, size_t len,
+                     struct kr_err *err);

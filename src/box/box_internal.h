@@ -1,0 +1,269 @@
+/* What the files of the domain share: the structs behind box.h. Not for other folders. */
+#pragma once
+#include "box.h"
+#include "buf.h"
+#include "changes.h"
+#include "loop.h"
+#include "run.h"
+#include <sys/queue.h>
+#include <time.h>
+
+TAILQ_HEAD(kr_box_run_list, kr_box_run);
+TAILQ_HEAD(kr_box_session_list, kr_box_session);
+
+#define KR_BOX_OPENERS_MAX 16u
+#define KR_BOX_BUCKETS 1024u
+#define KR_BOX_REQUEST_ROOM 129u
+#define KR_BOX_ADDRESS_ROOM 65u
+#define KR_BOX_WAITING_MAX 4096u              /* seats that wait for room, … */
+#define KR_BOX_WAITING_USER_MAX 1024u         /* … of one user */
+#define KR_BOX_QUEUED_BYTES (256u << 20)      /* of runs that have not begun, … */
+#define KR_BOX_QUEUED_USER_BYTES (128u << 20) /* … of one user */
+#define KR_BOX_RUN_BYTES 4096u                /* what one is counted with besides its code and input */
+
+enum kr_box_session_state {
+    KR_SEAT_WAITING, /* for room */
+    KR_SEAT_OPENING,
+    KR_SEAT_LIVE,
+    KR_SEAT_CLOSING, /* its session ends; who comes now waits for a new one */
+    KR_SEAT_STATE_MAX_,
+};
+
+struct kr_box_opener {
+    void (*on_open)(void *data, const struct kr_box_session_info *info, const struct kr_err *err);
+    void *data;
+};
+
+struct kr_box_session {
+    TAILQ_ENTRY(kr_box_session) link;         /* of the box, least recently used first */
+    TAILQ_ENTRY(kr_box_session) waiting_link; /* of those who wait for room, while it does */
+    TAILQ_ENTRY(kr_box_session) named_link;   /* of the bucket of its name, unless it is thrown away */
+    struct kr_box *box;
+    struct kr_box_user *user;
+    char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
+    char name[KR_BOX_SESSION_NAME_MAX + 1];
+    bool thrown_away;                /* with its one run */
+    bool restarted;                  /* a new one under an old name: told to its first run */
+    bool closed;                     /* asked for, or evicted: no notice */
+    const char *why;                 /* it was closed */
+    bool leaving;                    /* its process ends, and its place will be free */
+    bool chatted;                    /* it wrote between runs, and the log knows */
+    enum kr_box_session_state state; /* changed by kr_seat_set_state() alone */
+    struct kr_session *session;      /* the engine's, NULL unless LIVE or CLOSING */
+    struct kr_session_spec spec;     /* env is owned */
+    int64_t created_us, used_us;
+    uint64_t executions, asked_ns, deadline_ns; /* deadline: for room */
+    struct kr_box_run *current;
+    struct kr_box_run_list waiting;
+    unsigned waiting_count;
+    struct kr_box_opener openers[KR_BOX_OPENERS_MAX];
+    unsigned opener_count;
+    struct kr_snapshot *before; /* of its folder; NULL: to be taken before the next run */
+    bool looked;                /* the folder was looked at, or cannot be */
+    bool looking;               /* a snapshot is being taken on the thread pool */
+    bool many_files;            /* in the folder: it is not looked at on the loop thread any more */
+    bool gone;                  /* freed when the look is over */
+};
+
+enum kr_box_run_state {
+    KR_BOX_RUN_WAITING,
+    KR_BOX_RUN_RUNNING,
+    KR_BOX_RUN_ENDING, /* its files are looked at */
+    KR_BOX_RUN_OVER,   /* its log has its end, but its starter has not been told; it has no seat any more */
+    KR_BOX_RUN_STATE_MAX_,
+};
+
+struct kr_box_run {
+    TAILQ_ENTRY(kr_box_run) link;   /* of its session's queue */
+    TAILQ_ENTRY(kr_box_run) all;    /* of the bucket of its id */
+    TAILQ_ENTRY(kr_box_run) untold; /* of those whose starter is to be told in this turn */
+    struct kr_box *box;
+    struct kr_box_session *seat;
+    struct kr_box_user *user;
+    char id[KR_STORE_ID_ROOM];
+    char sandbox[KR_STORE_ID_ROOM];
+    char session[KR_BOX_SESSION_NAME_MAX + 1];
+    char request[KR_BOX_REQUEST_ROOM]; /* the id of the request that started it; may be "" */
+    char address[KR_BOX_ADDRESS_ROOM]; /* whose it was */
+    bool noted, touches;               /* the store knows that it started; its sandbox's use is to be noted */
+    enum kr_box_run_state state;
+    struct kr_runlog *log;
+    struct kr_run *run; /* the engine's, while it is RUNNING */
+    char *code, *stdin_text, *variables, **env;
+    size_t code_len, stdin_len, env_count, queued_bytes; /* the texts are freed when it has begun */
+    bool interactive, leave_cancels, cancelled, told, in_untold, restarted;
+    bool refused; /* its starter is told `why` instead of the run */
+    struct kr_err why;
+    uint64_t timeout_ms, output_cap;
+    unsigned figure_px;
+    kr_box_admitted_fn *on_admitted;
+    void *data;
+    unsigned watchers;
+    struct kr_timer *linger;
+    int64_t asked_us, started_us;
+    uint64_t asked_ns, waited_ns, wall_ns;
+    enum kr_cause cause;
+    struct kr_buf end;       /* members of the end's object so far */
+    struct kr_buf log_bytes; /* its log, if it is small: kept with its row */
+    struct kr_store_run_end row;
+    char message[KR_STORE_MESSAGE_ROOM];
+};
+
+/* A user who has something here. */
+struct kr_box_user {
+    TAILQ_ENTRY(kr_box_user) link;
+    char id[KR_STORE_ID_ROOM];
+    unsigned refs, sessions;  /* sessions: live or opening */
+    unsigned leaving, coming; /* places that will be free; of those, the ones nobody has claimed in this pass */
+    unsigned waiting;         /* seats that wait for room */
+    size_t queued_bytes;
+    uint64_t disk, disk_ns; /* bytes of all sandboxes when last measured; 0: never */
+    bool measuring;
+    double tokens; /* runs that may start now */
+    uint64_t tokens_ns;
+};
+
+struct kr_box {
+    struct uv_loop_s *loop;
+    struct kr_engine *engine;
+    struct kr_box_config config;
+    struct kr_box_calls calls;
+    void *data;
+    int shelf, logs_dir; /* folders sandboxes/ and logs/ */
+    struct kr_runlogs *logs;
+    struct kr_box_session_list sessions, waiting_list;
+    struct kr_box_session_list named[KR_BOX_BUCKETS];
+    size_t openers; /* who wait for a session that nobody runs anything in */
+    TAILQ_HEAD(, kr_box_user) users;
+    struct kr_box_run_list buckets[KR_BOX_BUCKETS];
+    struct kr_box_run_list untold;
+    size_t run_count, live, leaving, waiting; /* live: sessions open or opening; the others as of a user */
+    size_t queued_bytes;
+    size_t most;   /* sessions that the engine has room for, as a refusal has shown; 0: not known */
+    unsigned jobs; /* of the thread pool */
+    struct kr_soon *kick;
+    struct kr_timer *upkeep, *stopper, *room, *pruner, *settler; /* room: somebody's patience ends */
+    bool stopping, stopped, freed;                               /* freed: the last job frees it */
+    void (*on_stopped)(void *data);
+    void *stop_data;
+    uint64_t data_bytes;
+    bool sweeping, trimming, notes_fail, settle_fail; /* the last two: it has been said */
+    bool was_alone;                                   /* no other process had the data directory when this one began */
+    bool cleared;                                     /* the shelf was looked through for what dead ones left */
+    unsigned hurries;                                 /* upkeeps that came early */
+    struct timespec born;
+    bool keeper; /* retention is this process's */
+    int host;    /* the folder of config.workspace (O_PATH), or -1 */
+    struct kr_sandbox_cache *cache;
+    struct kr_strays *strays;          /* while the shelf is looked through */
+    unsigned doomed_seen, doomed_skip; /* folders that could not be removed do not hold up the others */
+};
+
+/* ---- box.c ---- */
+struct kr_box_user *kr_box_user_get(struct kr_box *b, const char *id);
+void kr_box_user_drop(struct kr_box *b, struct kr_box_user *u);
+/* Takes one of the runs per minute. 0, or KR_ERR_LIMIT. */
+int kr_box_user_may_run(struct kr_box *b, struct kr_box_user *u, struct kr_err *err);
+/* Something is to be done in this turn of the loop, but not from here. */
+void kr_box_kick(struct kr_box *b);
+/* Something was noted in the store: safe from kill -9 at once, or at the end of this turn of the loop. */
+void kr_box_noted(struct kr_box *b, bool at_once);
+/* As kr_box_audit(), for rows that are made safe together with others, before anybody is told. */
+void kr_box_audit_soon(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
+                       const char *outcome, const char *detail);
+void kr_box_check_stopped(struct kr_box *b);
+/* A job of the thread pool begins, and ends: false if the box was freed meanwhile, and then is no more. */
+void kr_box_job_begin(struct kr_box *b);
+bool kr_box_job_end(struct kr_box *b);
+
+/* ---- sandboxes.c ---- */
+/* Variables of an environment as a client may give them: 0 or -EINVAL. NULL is fine. */
+int kr_box_env_check(const json_t *env, struct kr_err *err);
+
+/* Is its folder the host's (config.workspace)? */
+bool kr_box_is_host(const struct kr_box *b, const struct kr_sandbox *s);
+
+/* ---- sandbox_cache.c ---- */
+int kr_sandbox_cache_new(struct kr_sandbox_cache **ret);
+void kr_sandbox_cache_free(struct kr_sandbox_cache *c);
+/* As kr_box_sandbox_find(), from memory if it is known; borrowed until the return to the loop. */
+int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox **ret,
+                       struct kr_err *err);
+
+/* ---- box_sessions.c ---- */
+/* A name as a client may give it: 0 or -EINVAL. NULL is fine. */
+int kr_seat_check_name(const char *name, struct kr_err *err);
+/* Whether sessions of the sandbox may be used: 0 or KR_ERR_DENIED. */
+int kr_seat_check_sandbox(const struct kr_sandbox *s, struct kr_err *err);
+struct kr_box_session *kr_seat_find(struct kr_box *b, const char *sandbox, const char *name);
+/* A new one, WAITING. 0 or -errno. */
+int kr_seat_new(struct kr_box *b, struct kr_box_user *u, const struct kr_sandbox *s, const char *name, bool thrown_away,
+                bool in_folder, struct kr_box_session **ret, struct kr_err *err);
+/* Goes on with whatever is next: opening, a run, closing. */
+void kr_seat_go_on(struct kr_box_session *seat);
+/* The one place where its state changes. */
+void kr_seat_set_state(struct kr_box_session *seat, enum kr_box_session_state next);
+/* Takes a place and asks for its session. */
+void kr_seat_open(struct kr_box_session *seat);
+/* Its session is dying: no run begins in it any more, and its place will be free. */
+void kr_seat_leaves(struct kr_box_session *seat);
+/* Whoever waited for it has left: it goes, unless somebody else wants it. */
+void kr_seat_left(struct kr_box_session *seat);
+/* Nobody who waits for it will get it. */
+void kr_seat_failed(struct kr_box_session *seat, enum kr_cause cause, const struct kr_err *err);
+void kr_seat_remove(struct kr_box_session *seat);
+void kr_seat_free(struct kr_box_session *seat);
+/* `why` is a word of the metric krait_sessions_ended_total. */
+void kr_seat_close(struct kr_box_session *seat, const char *why);
+void kr_seat_info(const struct kr_box_session *seat, struct kr_box_session_info *ret);
+/* Ends all sessions of a sandbox. */
+void kr_seats_close_sandbox(struct kr_box *b, const char *sandbox);
+
+/* ---- box_disk.c ---- */
+/* Measures the user's disk on the thread pool, unless that was done a moment ago. */
+void kr_disk_look(struct kr_box *b, struct kr_box_user *u);
+/* What a session may add to its folder: the limit, or what the user has left. */
+uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u, uint64_t limit);
+
+/* ---- box_room.c ---- */
+/* Room may have come free, or somebody's patience may be at its end. */
+void kr_seats_admit(struct kr_box *b);
+/* The engine has no room for the session of this seat: it waits, if others can make room. False: they cannot. */
+bool kr_seat_waits_again(struct kr_box_session *seat);
+/* Nothing begins any more; what is idle closes. */
+void kr_seats_stop(struct kr_box *b);
+
+/* ---- box_runs.c ---- */
+struct kr_json;
+/* Whoever's it is. */
+struct kr_box_run *kr_box_run_by_id(struct kr_box *b, const char *id);
+void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct kr_buf *buf, struct kr_json *j);
+void kr_box_run_log_started(struct kr_box_run *r);
+/* Its row and its line in the audit log, unless they are there. */
+void kr_box_run_note_start(struct kr_box_run *r, const char *code, size_t code_len);
+/* Its starter: in this turn of the loop, now (from the loop alone), or not any more. */
+void kr_box_run_tell_later(struct kr_box_run *r);
+void kr_box_run_tell_now(struct kr_box_run *r);
+void kr_box_run_tell_never(struct kr_box_run *r);
+void kr_box_tell_admitted(struct kr_box *b);
+/* What it was asked to run goes: the engine has it, or nobody needs it. */
+void kr_box_run_free_texts(struct kr_box_run *r);
+void kr_box_run_free(struct kr_box_run *r);
+
+/* ---- box_run_events.c ---- */
+/* Begins the first of the seat's queue in its live session. False: it could not, and is over. */
+bool kr_box_run_begin(struct kr_box_run *r);
+/* A run that never began: ends it. Its starter, if he has not been told yet, hears of it in this turn. */
+void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_err *err);
+/* Its end is complete: `files` is the JSON array of changed files or NULL. */
+void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete);
+
+/* ---- box_changes.c ---- */
+/* Looks at the seat's folder: before its first run, or (run) after that one, whose end it completes. At once if it has few
+ * files, else on the thread pool (`looking`), and goes on with the seat then. */
+void kr_changes_look(struct kr_box_session *seat, struct kr_box_run *run);
+
+/* ---- box_strays.c ---- */
+/* Takes away what a killed process left on the shelf: on the thread pool, then in small pieces. */
+void kr_strays_look(struct kr_box *b);
+void kr_strays_close(struct kr_box *b);

@@ -1,0 +1,253 @@
+/* A run from its begin to its end: what the engine tells of it becomes events of its log.
+ *
+ * Called by box_sessions.c (begin, drop) and box_changes.c (finish); the engine's callbacks of a run arrive here. Invariants:
+ * everything that happens to a run is an event in its log, and the last one is its end; a run ends once, through
+ * kr_box_run_finish() or kr_box_run_drop(). */
+#include "box_internal.h"
+#include "clock.h"
+#include "json.h"
+#include "log.h"
+#include "report.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- while it runs ---- */
+
+static void on_output(void *data, struct kr_run *run, enum kr_stream stream, const char *text, size_t len)
+{
+    struct kr_box_run *r = data;
+
+    if (kr_runlog_text(r->log, stream, text, len) == 1)
+        kr_session_pause(kr_run_session(run), true);
+}
+
+static void on_display(void *data, struct kr_run *run, json_t *display)
+{
+    struct kr_box_run *r = data;
+    char *text = json_dumps(display, JSON_COMPACT);
+
+    if (text && kr_runlog_add(r->log, KR_EVENT_DISPLAY, text, strlen(text)) == 1)
+        kr_session_pause(kr_run_session(run), true);
+    free(text);
+}
+
+static void on_input(void *data, struct kr_run *run, const char *prompt, bool password)
+{
+    struct kr_box_run *r = data;
+    cleanup_buf struct kr_buf buf;
+    struct kr_json j;
+
+    kr_buf_init(&buf, 256u << 10);
+    if (!r->interactive) {
+        kr_run_reply(run, NULL, 0);
+        return;
+    }
+    kr_json_init(&j, &buf);
+    kr_json_object(&j);
+    kr_json_key_str(&j, "prompt", prompt);
+    kr_json_key_bool(&j, "password", password);
+    kr_json_object_end(&j);
+    if (kr_json_done(&j) < 0)
+        kr_run_reply(run, NULL, 0); /* a question that cannot be told */
+    else
+        kr_box_run_log_json(r, KR_EVENT_INPUT, &buf, &j);
+}
+
+/* ---- the end ---- */
+
+static void log_claims(struct kr_box_run *r, const struct kr_claim_end *claim)
+{
+    cleanup_buf struct kr_buf buf;
+    struct kr_json j;
+    char *text;
+
+    if (claim->result) {
+        kr_buf_init(&buf, 8u << 20);
+        kr_json_init(&j, &buf);
+        kr_json_object(&j);
+        kr_json_key(&j, "text");
+        kr_report_value(&j, claim->result);
+        kr_json_object_end(&j);
+        kr_box_run_log_json(r, KR_EVENT_RESULT, &buf, &j);
+    } else {
+        kr_buf_init(&buf, 1);
+    }
+    text = claim->error ? json_dumps(claim->error, JSON_COMPACT) : NULL;
+    if (text)
+        kr_runlog_add(r->log, KR_EVENT_ERROR, text, strlen(text));
+    free(text);
+}
+
+/* What only the engine's callback can say is kept; the rest of the end comes when the files have been looked at. */
+static void keep_end(struct kr_box_run *r, const struct kr_run_end *end)
+{
+    struct kr_run_end mine = *end;
+    struct kr_json j;
+
+    if (r->cancelled && (end->verdict.cause == KR_CAUSE_INTERRUPTED || end->verdict.cause == KR_CAUSE_LOST))
+        mine.verdict.cause = KR_CAUSE_CANCELLED;
+    r->cause = mine.verdict.cause;
+    r->wall_ns = end->wall_ns;
+    snprintf(r->message, sizeof r->message, "%s", end->message);
+    r->row = (struct kr_store_run_end){.cause = kr_cause_rows[r->cause].name,
+                                       .exit_code = mine.verdict.exit_code,
+                                       .hits = mine.verdict.hits,
+                                       .message = r->message,
+                                       .wall_us = end->wall_ns / 1000,
+                                       .cpu_us = end->cpu_ns / 1000,
+                                       .peak_memory = end->peak_memory,
+                                       .output_bytes = end->output_bytes,
+                                       .truncated = end->truncated};
+    kr_json_init(&j, &r->end);
+    kr_json_object(&j);
+    kr_json_key_str(&j, "run_id", r->id);
+    kr_json_key_str(&j, "session_id", r->session);
+    kr_json_key_str(&j, "sandbox_id", r->sandbox);
+    kr_report_end(&j, &mine);
+    kr_json_key_bool(&j, "session_alive", end->session_alive && !r->seat->thrown_away);
+    kr_json_key_bool(&j, "session_restarted", r->restarted);
+    kr_json_key_double(&j, "started_at", (double)r->started_us / 1e6);
+    /* open: kr_box_run_finish() adds the files and closes it */
+}
+
+static void on_end(void *data, struct kr_run *run, const struct kr_run_end *end)
+{
+    struct kr_box_run *r = data;
+
+    if (end->session_alive)
+        kr_session_pause(kr_run_session(run), false); /* on_log_room() does not reach it any more */
+    else
+        kr_seat_leaves(r->seat);
+    r->run = NULL;
+    r->state = KR_BOX_RUN_ENDING;
+    log_claims(r, end->claim);
+    keep_end(r, end);
+    kr_disk_look(r->box, r->user);
+    if (r->seat->spec.workspace != KR_WORKSPACE_NONE)
+        kr_changes_look(r->seat, r);
+    else
+        kr_box_run_finish(r, NULL, false);
+}
+
+static void note_end(struct kr_box_run *r, const char *files)
+{
+    struct kr_box *b = r->box;
+    struct kr_caller who = {.user = r->user->id, .address = "", .request = ""};
+    struct kr_err err;
+
+    if (!r->noted) /* it could not even begin */
+        kr_box_run_note_start(r, r->code, r->code_len);
+    r->row.ended = kr_store_now();
+    r->row.files = files;
+    if (kr_store_run_end(b->config.store, r->user->id, r->id, &r->row, &err) < 0)
+        kr_log(KR_LOG_ERROR, "a run's end is lost in the store", "run=%s error=\"%s\"", r->id, err.msg);
+    kr_box_audit_soon(b, &who, "run.end", r->id, kr_cause_rows[r->cause].name, NULL);
+    kr_box_noted(b, true);
+    if (b->calls.on_run_ended && (r->told || r->in_untold)) /* else it was refused, and is counted as that */
+        b->calls.on_run_ended(b->data, r, r->cause, r->wall_ns);
+}
+
+/* A small log is kept with the run's row. */
+static void end_log(struct kr_box_run *r)
+{
+    const char *json = r->end.failed ? "{}" : r->end.data;
+    size_t len = r->end.failed ? 2 : r->end.len;
+
+    if (kr_runlog_end_packed(r->log, r->cause, json, len, &r->log_bytes) == 1) {
+        r->row.log = r->log_bytes.data;
+        r->row.log_len = r->log_bytes.len;
+    }
+}
+
+void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete)
+{
+    struct kr_box_session *seat = r->seat;
+    struct kr_box *b = r->box;
+
+    kr_buf_printf(&r->end, ",\"ended_at\":%.6f,\"files_incomplete\":%s,\"files\":", (double)kr_store_now() / 1e6,
+                  files_incomplete ? "true" : "false");
+    kr_buf_add_str(&r->end, files ? files : "[]");
+    kr_buf_add_str(&r->end, "}");
+    end_log(r);
+    note_end(r, files);
+    kr_box_run_tell_now(r);
+    seat->current = NULL;
+    kr_box_run_free(r);
+    kr_seat_go_on(seat);
+    kr_box_check_stopped(b);
+}
+
+/* Writes the end of a run that never had an engine's. */
+static void keep_short_end(struct kr_box_run *r, enum kr_cause cause, const struct kr_err *err)
+{
+    struct kr_claim_end claim = {.claim = KR_CLAIM_NONE};
+    struct kr_run_end end = {.verdict = {.cause = cause, .exit_code = -1}, .claim = &claim};
+
+    snprintf(end.message, sizeof end.message, "%s", err && kr_err_row(err->kind)->text_is_public ? err->msg : "");
+    keep_end(r, &end);
+}
+
+void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_err *err)
+{
+    struct kr_box *b = r->box;
+
+    TAILQ_REMOVE(&r->seat->waiting, r, link);
+    r->seat->waiting_count--;
+    keep_short_end(r, cause, err);
+    kr_buf_add_str(&r->end, ",\"files_incomplete\":false,\"files\":[]}");
+    end_log(r);
+    note_end(r, NULL);
+    r->seat = NULL;
+    r->state = KR_BOX_RUN_OVER;
+    kr_box_run_free_texts(r);
+    if (r->told) {
+        kr_box_run_free(r);
+        kr_box_check_stopped(b);
+        return;
+    }
+    if (!r->in_untold) { /* else it was queued, and its log tells the rest */
+        r->refused = true;
+        r->why = *err;
+    }
+    kr_box_run_tell_later(r);
+}
+
+bool kr_box_run_begin(struct kr_box_run *r)
+{
+    static const struct kr_run_calls calls = {
+        .on_output = on_output, .on_display = on_display, .on_input = on_input, .on_end = on_end};
+    struct kr_box_session *seat = r->seat;
+    struct kr_run_spec spec = {.code = r->code,
+                               .code_len = r->code_len,
+                               .stdin_text = r->stdin_text,
+                               .stdin_len = r->stdin_len,
+                               .variables = r->variables,
+                               .env = (const char *const *)r->env,
+                               .env_count = r->env_count,
+                               .timeout_ms = r->timeout_ms,
+                               .output_cap = r->output_cap,
+                               .figure_px = r->figure_px};
+    struct kr_err err;
+
+    if (kr_run_new(seat->session, &spec, &calls, r, &r->run, &err) < 0) {
+        kr_box_run_drop(r, err.kind == KR_ERR_INVALID ? KR_CAUSE_DENIED : KR_CAUSE_LOST, &err);
+        return false;
+    }
+    TAILQ_REMOVE(&seat->waiting, r, link);
+    seat->waiting_count--;
+    seat->current = r;
+    seat->executions++;
+    seat->chatted = false;
+    r->state = KR_BOX_RUN_RUNNING;
+    r->started_us = kr_store_now();
+    r->restarted = seat->restarted;
+    seat->restarted = false;
+    r->waited_ns = kr_clock_ns() - r->asked_ns;
+    kr_box_run_log_started(r);
+    if (r->box->calls.on_run_started)
+        r->box->calls.on_run_started(r->box->data, r);
+    kr_box_run_free_texts(r);
+    kr_box_run_tell_later(r);
+    return true;
+}

@@ -1,0 +1,457 @@
+/* Runs: from a voice's wish to its place in the queue of a seat; what a run is, and who is told.
+ *
+ * Called by the voices, and by the other files of runs: box_run_events.c (from its begin to its end), box_run_readers.c
+ * (readers, and whoever wants it to end). Invariants: whoever started a run hears of it exactly once, from the loop, and
+ * never from inside his own call; what waits is bounded in number and bytes. */
+#include "box_internal.h"
+#include "clock.h"
+#include "json.h"
+#include "log.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_BYTES_MAX (16u << 10)  /* of a log that is kept with its run's row; the log itself has a smaller one */
+#define TOUCH_US INT64_C(10000000) /* a sandbox's last use is noted so exactly */
+
+/* ---- finding ---- */
+
+static struct kr_box_run_list *bucket(struct kr_box *b, const char *id)
+{
+    uint32_t h = 2166136261u;
+
+    for (; *id; id++)
+        h = (h ^ (unsigned char)*id) * 16777619u;
+    return &b->buckets[h % KR_BOX_BUCKETS];
+}
+
+struct kr_box_run *kr_box_run_by_id(struct kr_box *b, const char *id)
+{
+    struct kr_box_run *r;
+
+    TAILQ_FOREACH(r, bucket(b, id), all)
+    if (strcmp(r->id, id) == 0)
+        return r;
+    return NULL;
+}
+
+struct kr_box_run *kr_box_run_find(struct kr_box *b, const struct kr_caller *who, const char *id)
+{
+    struct kr_box_run *r = kr_box_run_by_id(b, id);
+
+    return r && strcmp(r->user->id, who->user) == 0 ? r : NULL;
+}
+
+/* ---- telling ---- */
+
+void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct kr_buf *buf, struct kr_json *j)
+{
+    if (kr_json_done(j) < 0)
+        return;
+    if (kr_runlog_add(r->log, type, buf->data, buf->len) == 1 && r->run)
+        kr_session_pause(kr_run_session(r->run), true);
+}
+
+static void log_queued(struct kr_box_run *r)
+{
+    cleanup_buf struct kr_buf buf;
+    struct kr_json j;
+
+    kr_buf_init(&buf, 4096);
+    kr_json_init(&j, &buf);
+    kr_json_object(&j);
+    kr_json_key_str(&j, "run_id", r->id);
+    kr_json_key_str(&j, "session_id", r->session);
+    kr_json_key_uint(&j, "ahead", r->seat->waiting_count);
+    kr_json_object_end(&j);
+    kr_box_run_log_json(r, KR_EVENT_QUEUED, &buf, &j);
+}
+
+void kr_box_run_log_started(struct kr_box_run *r)
+{
+    cleanup_buf struct kr_buf buf;
+    struct kr_json j;
+
+    kr_buf_init(&buf, 4096);
+    kr_json_init(&j, &buf);
+    kr_json_object(&j);
+    kr_json_key_str(&j, "run_id", r->id);
+    kr_json_key_str(&j, "session_id", r->session);
+    kr_json_key_str(&j, "sandbox_id", r->sandbox);
+    kr_json_key_bool(&j, "session_restarted", r->restarted);
+    kr_json_object_end(&j);
+    kr_box_run_log_json(r, KR_EVENT_STARTED, &buf, &j);
+}
+
+/* In this turn of the loop, but not from inside the starter's own call. */
+void kr_box_run_tell_later(struct kr_box_run *r)
+{
+    if (r->told || r->in_untold)
+        return;
+    r->in_untold = true;
+    TAILQ_INSERT_TAIL(&r->box->untold, r, untold);
+    kr_box_kick(r->box);
+}
+
+/* From here on its starter hears nothing. */
+void kr_box_run_tell_never(struct kr_box_run *r)
+{
+    if (r->in_untold)
+        TAILQ_REMOVE(&r->box->untold, r, untold);
+    r->in_untold = false;
+    r->told = true;
+}
+
+void kr_box_run_tell_now(struct kr_box_run *r)
+{
+    if (r->told)
+        return;
+    kr_box_run_tell_never(r);
+    if (r->on_admitted)
+        r->on_admitted(r->data, r->refused ? NULL : r, r->refused ? &r->why : NULL);
+}
+
+void kr_box_tell_admitted(struct kr_box *b)
+{
+    struct kr_box_run *r;
+
+    while ((r = TAILQ_FIRST(&b->untold))) {
+        kr_box_run_tell_now(r);
+        if (r->state == KR_BOX_RUN_OVER)
+            kr_box_run_free(r);
+    }
+}
+
+/* ---- birth and death of the struct ---- */
+
+/* What it was asked to run: with the engine, or not needed any more. */
+void kr_box_run_free_texts(struct kr_box_run *r)
+{
+    r->box->queued_bytes -= r->queued_bytes;
+    r->user->queued_bytes -= r->queued_bytes;
+    r->queued_bytes = 0;
+    for (size_t i = 0; i < r->env_count; i++)
+        free(r->env[i]);
+    free(r->env);
+    free(r->code);
+    free(r->stdin_text);
+    free(r->variables);
+    r->env = NULL;
+    r->code = r->stdin_text = r->variables = NULL;
+    r->env_count = r->code_len = r->stdin_len = 0;
+}
+
+void kr_box_run_free(struct kr_box_run *r)
+{
+    kr_box_run_tell_never(r);
+    kr_box_run_free_texts(r);
+    TAILQ_REMOVE(bucket(r->box, r->id), r, all);
+    r->box->run_count--;
+    kr_timer_close(r->linger);
+    kr_runlog_unref(r->log);
+    kr_box_user_drop(r->box, r->user);
+    kr_buf_done(&r->end);
+    kr_buf_done(&r->log_bytes);
+    free(r);
+}
+
+static int copy_text(const char *from, size_t len, char **ret)
+{
+    char *text = malloc(len + 1);
+
+    if (!text)
+        return -ENOMEM;
+    memcpy(text, from, len);
+    text[len] = '\0';
+    *ret = text;
+    return 0;
+}
+
+static int copy_env(const json_t *env, struct kr_box_run *r)
+{
+    const char *key;
+    json_t *value;
+
+    r->env = calloc(json_object_size(env) + 1, sizeof *r->env);
+    if (!r->env)
+        return -ENOMEM;
+    json_object_foreach((json_t *)env, key, value)
+    {
+        if (asprintf(&r->env[r->env_count], "%s=%s", key, json_string_value(value)) < 0)
+            return -ENOMEM;
+        r->env_count++;
+    }
+    return 0;
+}
+
+static int copy_spec(struct kr_box_run *r, const struct kr_box_run_spec *spec)
+{
+    r->code_len = spec->code_len;
+    r->stdin_len = spec->stdin_len;
+    r->interactive = spec->interactive;
+    r->leave_cancels = spec->leave_cancels;
+    r->timeout_ms = spec->timeout_ms;
+    r->output_cap = spec->output_cap;
+    r->figure_px = spec->figure_px;
+    if (copy_text(spec->code, spec->code_len, &r->code) < 0)
+        return -ENOMEM;
+    if (spec->stdin_text && copy_text(spec->stdin_text, spec->stdin_len, &r->stdin_text) < 0)
+        return -ENOMEM;
+    if (spec->variables && !(r->variables = json_dumps(spec->variables, JSON_COMPACT)))
+        return -ENOMEM;
+    return spec->env ? copy_env(spec->env, r) : 0;
+}
+
+/* Counts what it takes while it waits. 0 or KR_ERR_TOO_MANY. */
+static int count_texts(struct kr_box_run *r, struct kr_err *err)
+{
+    struct kr_box *b = r->box;
+    size_t bytes = KR_BOX_RUN_BYTES + r->code_len + r->stdin_len + (r->variables ? strlen(r->variables) : 0);
+
+    for (size_t i = 0; i < r->env_count; i++)
+        bytes += strlen(r->env[i]);
+    if (b->queued_bytes + bytes > KR_BOX_QUEUED_BYTES || r->user->queued_bytes + bytes > KR_BOX_QUEUED_USER_BYTES)
+        return kr_err_set(err, KR_ERR_TOO_MANY, 0, "too many runs wait already; try again in a moment");
+    r->queued_bytes = bytes;
+    b->queued_bytes += bytes;
+    r->user->queued_bytes += bytes;
+    return 0;
+}
+
+static void on_log_room(void *data, struct kr_runlog *log)
+{
+    struct kr_box_run *r = data;
+
+    (void)log;
+    if (r->run)
+        kr_session_pause(kr_run_session(r->run), false);
+}
+
+static int run_new(struct kr_box *b, struct kr_box_user *u, const struct kr_box_run_spec *spec, struct kr_box_run **ret,
+                   struct kr_err *err)
+{
+    struct kr_box_run *r = calloc(1, sizeof *r);
+    struct kr_runlog_spec log = {.on_room = on_log_room, .data = r};
+    int e;
+
+    if (!r)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a run");
+    r->box = b;
+    r->user = u;
+    u->refs++;
+    b->run_count++;
+    kr_store_new_id(r->id);
+    TAILQ_INSERT_TAIL(bucket(b, r->id), r, all);
+    kr_buf_init(&r->end, 8u << 20);
+    kr_buf_init(&r->log_bytes, LOG_BYTES_MAX);
+    log.id = r->id;
+    e = copy_spec(r, spec);
+    if (e >= 0)
+        e = kr_runlog_new(b->logs, &log, &r->log);
+    if (e < 0) {
+        kr_box_run_free(r);
+        return kr_err_set(err, KR_ERR_SYSTEM, -e, "a run");
+    }
+    e = count_texts(r, err);
+    if (e < 0) {
+        kr_box_run_free(r);
+        return e;
+    }
+    *ret = r;
+    return 0;
+}
+
+/* ---- start ---- */
+
+/* Whether each key can be a name; what Python takes of other alphabets is left to it. */
+static int check_variables(const json_t *variables, struct kr_err *err)
+{
+    const char *key, *p;
+    json_t *value;
+
+    if (variables && !json_is_object(variables))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "variables: an object");
+    json_object_foreach((json_t *)variables, key, value)
+    {
+        for (p = key; isalpha((unsigned char)*p) || *p == '_' || (unsigned char)*p >= 0x80 ||
+                      (p > key && isdigit((unsigned char)*p));
+             p++)
+            ;
+        if (p == key || *p)
+            return kr_err_set(err, KR_ERR_INVALID, 0, "variables: %.40s is no name", key), -EINVAL;
+    }
+    return 0;
+}
+
+static int check_spec(const struct kr_box *b, const struct kr_box_run_spec *spec, struct kr_err *err)
+{
+    int r;
+
+    if (b->stopping)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "krait is stopping");
+    if (!spec->code)
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: missing");
+    if (memchr(spec->code, '\0', spec->code_len))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: has a NUL character");
+    if ((r = kr_seat_check_name(spec->session, err)) < 0)
+        return r;
+    if (b->config.ceilings.timeout_ms && spec->timeout_ms > b->config.ceilings.timeout_ms)
+        return kr_err_set(err, KR_ERR_INVALID, ERANGE, "timeout: at most %llu s",
+                          (unsigned long long)b->config.ceilings.timeout_ms / 1000);
+    if ((r = check_variables(spec->variables, err)) < 0)
+        return r;
+    return kr_box_env_check(spec->env, err);
+}
+
+/* The seat it runs in: one that is there, or a new one. */
+static int take_seat(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+                     struct kr_box_run *r, struct kr_err *err)
+{
+    const char *name = spec->session ? spec->session : KR_BOX_MAIN;
+    struct kr_sandbox *s = NULL;
+    int e = kr_box_sandbox_use(b, who, spec->sandbox, &s, err);
+
+    if (e < 0 || (e = kr_seat_check_sandbox(s, err)) < 0)
+        return e;
+    snprintf(r->sandbox, sizeof r->sandbox, "%s", s->row.id);
+    if (!r->timeout_ms)
+        r->timeout_ms = s->limits.timeout_ms;
+    if (!r->output_cap || r->output_cap > s->limits.output)
+        r->output_cap = s->limits.output;
+    r->touches = kr_store_now() - s->row.used >= TOUCH_US;
+    if (r->touches)
+        s->row.used = kr_store_now();
+    if (spec->fresh)
+        return kr_seat_new(b, r->user, s, r->id, true, spec->sandbox != NULL, &r->seat, err);
+    r->seat = kr_seat_find(b, s->row.id, name);
+    if (!r->seat)
+        return kr_seat_new(b, r->user, s, name, false, true, &r->seat, err);
+    if (r->seat->state == KR_SEAT_LIVE && !r->seat->current && r->seat->spec.workspace == KR_WORKSPACE_SHELF &&
+        strcmp(r->seat->spec.folder, s->row.folder) != 0)
+        kr_seat_close(r->seat, "reset"); /* another process gave the sandbox a new folder: a new session in that one */
+    if (r->seat->waiting_count >= b->config.queue_max)
+        return kr_err_set(err, KR_ERR_TOO_MANY, 0, "%u runs wait for this session already; try again in a moment",
+                          b->config.queue_max);
+    return 0;
+}
+
+void kr_box_run_note_start(struct kr_box_run *r, const char *code, size_t code_len)
+{
+    struct kr_box *b = r->box;
+    struct kr_caller who = {.user = r->user->id, .address = r->address, .request = r->request};
+    struct kr_store_run_start row = {.id = r->id,
+                                     .owner = r->user->id,
+                                     .sandbox = r->sandbox,
+                                     .code = code,
+                                     .code_len = code_len,
+                                     .started = r->asked_us};
+    struct kr_err err;
+
+    if (r->noted)
+        return;
+    r->noted = true;
+    row.session = r->seat->thrown_away ? NULL : r->seat->name;
+    if (kr_store_run_start(b->config.store, &row, &err) < 0)
+        kr_log(KR_LOG_ERROR, "a run's row is lost", "run=%s error=\"%s\"", r->id, err.msg);
+    kr_box_audit_soon(b, &who, "run.start", r->id, "ok", NULL); /* and in this turn both are safe */
+    if (r->touches)
+        (void)kr_store_sandbox_touch(b->config.store, r->user->id, r->sandbox, r->asked_us, NULL);
+}
+
+int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+                     kr_box_admitted_fn *on_admitted, void *data, struct kr_box_run **ret_run, struct kr_err *err)
+{
+    struct kr_box_user *u;
+    struct kr_box_run *r = NULL;
+    int e = check_spec(b, spec, err);
+
+    if (e < 0)
+        return e;
+    u = kr_box_user_get(b, who->user);
+    if (!u)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a user");
+    e = kr_box_user_may_run(b, u, err);
+    if (e >= 0)
+        e = run_new(b, u, spec, &r, err);
+    if (e >= 0 && r)
+        e = take_seat(b, who, spec, r, err);
+    kr_box_user_drop(b, u);
+    if (e < 0 || !r) {
+        if (r)
+            kr_box_run_free(r);
+        if (b->calls.on_refused)
+            b->calls.on_refused(b->data, err);
+        return e;
+    }
+    r->on_admitted = on_admitted;
+    r->data = data;
+    snprintf(r->session, sizeof r->session, "%s", r->seat->name);
+    r->asked_ns = kr_clock_ns();
+    r->asked_us = r->started_us = kr_store_now();
+    snprintf(r->request, sizeof r->request, "%s", who->request ? who->request : "");
+    snprintf(r->address, sizeof r->address, "%s", who->address ? who->address : "");
+    if (r->seat->current || r->seat->waiting_count) {
+        log_queued(r);
+        kr_box_run_tell_later(r);
+    }
+    TAILQ_INSERT_TAIL(&r->seat->waiting, r, link);
+    r->seat->waiting_count++;
+    if (r->seat->state == KR_SEAT_LIVE)
+        kr_seat_go_on(r->seat);
+    else
+        kr_box_kick(b);
+    kr_box_run_note_start(r, spec->code, spec->code_len); /* after the code was sent, before anybody hears of the run */
+    if (ret_run)
+        *ret_run = r;
+    return 0;
+}
+
+/* ---- what it is ---- */
+
+const char *kr_box_run_id(const struct kr_box_run *r)
+{
+    return r->id;
+}
+
+const char *kr_box_run_session(const struct kr_box_run *r)
+{
+    return r->session;
+}
+
+const char *kr_box_run_sandbox(const struct kr_box_run *r)
+{
+    return r->sandbox;
+}
+
+const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len)
+{
+    *ret_len = r->code_len;
+    return r->code;
+}
+
+uint64_t kr_box_run_waited_ns(const struct kr_box_run *r)
+{
+    return r->waited_ns;
+}
+
+const char *kr_box_run_user(const struct kr_box_run *r)
+{
+    return r->user->id;
+}
+
+const char *kr_box_run_request(const struct kr_box_run *r)
+{
+    return r->request;
+}
+
+bool kr_box_run_restarted(const struct kr_box_run *r)
+{
+    return r->restarted;
+}
+
+struct kr_runlog *kr_box_run_log(const struct kr_box_run *r)
+{
+    return r->log;
+}

@@ -1,0 +1,38 @@
+/* What a session says in its JSON frames, checked: shapes first, then the words. A session's word is a claim. */
+#pragma once
+#include "cause.h"
+#include "err.h"
+#include <jansson.h>
+#include <stddef.h>
+
+/* S_READY and S_STARTED: the layers that the session says it holds. */
+struct kr_claim_ready {
+    bool seccomp, no_new_privs;
+    int landlock_abi;
+    char python[32];
+};
+
+/* S_END. The JSON values are owned; the report writes them out again. */
+struct kr_claim_end {
+    enum kr_claim claim;
+    int exit_code;
+    enum kr_blame blame;
+    bool raised, inodes;
+    json_t *result;    /* string or NULL */
+    json_t *error;     /* object or NULL */
+    json_t *variables; /* array of strings or NULL */
+    json_t *hint;      /* string or NULL */
+};
+
+/* Parses one frame's JSON: an object, no duplicate keys, valid UTF-8, at most 50,000 values, 64 deep. NULL with err
+ * set. */
+json_t *kr_claim_parse(const void *data, size_t len, struct kr_err *err);
+/* 0 or -EPROTO. */
+int kr_claim_ready(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err);
+int kr_claim_started(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err);
+int kr_claim_end(const void *data, size_t len, struct kr_claim_end *ret, struct kr_err *err);
+void kr_claim_end_done(struct kr_claim_end *c);
+/* A display as one checked object {"data":{…},"metadata":{…}}, owned by the caller. NULL with err set. */
+json_t *kr_claim_display(const void *data, size_t len, struct kr_err *err);
+/* A question for a line. The prompt is owned by the caller (free). 0 or -EPROTO, -ENOMEM. */
+int kr_claim_input(const void *data, size_t len, char **ret_prompt, bool *ret_password, struct kr_err *err);

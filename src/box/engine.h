@@ -1,0 +1,74 @@
+/* The engine: the warden's client, the zygotes as it sees them, the pool and the sessions. One per process, on one
+ * loop. */
+#pragma once
+#include "err.h"
+#include "proto.h"
+#include "session.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kr_engine;
+struct uv_loop_s;
+
+#define KR_ENGINE_ZYGOTES_MAX 8
+#define KR_ENGINE_WORKSPACES_MAX 16
+
+/* The same tables, in the same order, that the warden was given. */
+struct kr_engine_config {
+    size_t zygote_count;
+    enum kr_preload preloads[KR_ENGINE_ZYGOTES_MAX];
+    size_t workspace_count;
+    struct {
+        const char *path; /* for the accounting of its size */
+        bool read_only;
+    } workspaces[KR_ENGINE_WORKSPACES_MAX];
+    const char *shelf;  /* path of the folder of folders, NULL: none */
+    uint32_t pool_size; /* parked sessions per zygote (network none); 0: no pool */
+    bool lazy;          /* as the warden's: a zygote is started when the first session is asked of it */
+};
+
+struct kr_engine_calls {
+    void (*on_zygote)(void *data, const struct kr_w_zygote *zygote); /* may be NULL */
+    /* The warden is gone; every run has ended as `lost`. The program should exit. */
+    void (*on_gone)(void *data, const struct kr_err *err);
+    /* kr_engine_stop() is done. */
+    void (*on_stopped)(void *data);
+};
+
+/* What `info` shows of a zygote. */
+struct kr_engine_zygote {
+    enum kr_preload preload;
+    enum kr_zygote_state state;
+    uint32_t generation;
+    uint32_t parked, pool_size;
+};
+
+extern const char *const kr_preload_names[KR_PRELOAD_MAX_];
+extern const char *const kr_network_names[KR_NET_MAX_];
+extern const char *const kr_zygote_state_names[KR_ZYG_STATE_MAX_];
+
+/* Takes the control socket. 0 or -errno. */
+int kr_engine_new(struct uv_loop_s *loop, int control, const struct kr_engine_config *config,
+                  const struct kr_engine_calls *calls, void *data, struct kr_engine **ret_engine);
+/* Frees it; sessions that are left are forgotten, the warden ends them when the control socket closes. Not from a
+ * callback of the engine: after the loop has stopped. */
+void kr_engine_free(struct kr_engine *e);
+/* Kills every session and tells on_stopped when all are gone, at the latest after five seconds. */
+void kr_engine_stop(struct kr_engine *e);
+
+/* Opens a session; the spec is copied. From the pool if `pooled` and one is parked. on_open comes from the loop,
+ * never from here. 0, or -errno with err and no callback will come. */
+int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool pooled,
+                   const struct kr_session_calls *calls, void *data, struct kr_err *err);
+
+/* NULL until the warden has said hello. */
+const struct kr_w_hello *kr_engine_hello(const struct kr_engine *e);
+size_t kr_engine_zygote_count(const struct kr_engine *e);
+struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index);
+/* Sessions that are handed out and alive. */
+size_t kr_engine_session_count(const struct kr_engine *e);
+/* The handed-out session behind s; the first for NULL; NULL at the end. */
+struct kr_session *kr_engine_next(const struct kr_engine *e, struct kr_session *s);
+/* The handed-out session of that number, or NULL. */
+struct kr_session *kr_engine_session(const struct kr_engine *e, uint32_t number);

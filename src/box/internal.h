@@ -1,0 +1,215 @@
+/* What the files of this folder share: the structs behind session.h, run.h and engine.h. Not for other folders. */
+#pragma once
+#include "buf.h"
+#include "claim.h"
+#include "engine.h"
+#include "frame.h"
+#include "loop.h"
+#include "pool.h"
+#include "run.h"
+#include "session.h"
+#include "sweep.h"
+#include "warden_client.h"
+#include <sys/queue.h>
+
+#define KR_SESSION_OPEN_MS 10000u  /* from OPENED to S_READY, from S_START to S_STARTED */
+#define KR_SESSION_KILL_MS 10000u  /* from KILL to ENDED */
+#define KR_SESSION_EXIT_MS 2000u   /* from a script's S_END to the end of its process */
+#define KR_SESSION_TICK_MS 250u    /* looks at counters during a run */
+#define KR_SESSION_HANGUP_MS 1000u /* a closed channel whose process lives on */
+#define KR_SESSION_GAP_MS 50u      /* an idle time shorter than this is not accounted apart */
+#define KR_ENGINE_ZYGOTE_MS 60000u /* how long an open waits for its zygote */
+#define KR_ENGINE_OPENS_MAX 8u     /* OPENs under way at once, the pool's own not counted */
+#define KR_ENGINE_BUCKETS 1024u
+#define KR_ENGINE_FDS_PER_SESSION 4u /* channel, stdout, stderr, stdin */
+#define KR_ENGINE_FDS_RESERVE 32u    /* for everything else: folders that are swept, files that are written */
+
+TAILQ_HEAD(kr_run_list, kr_run);
+TAILQ_HEAD(kr_session_list, kr_session);
+TAILQ_HEAD(kr_open_list, kr_open);
+
+/* Somebody waits for a session. */
+struct kr_open {
+    TAILQ_ENTRY(kr_open) link;
+    struct kr_session_spec spec; /* env is owned */
+    bool pooled;
+    bool waiting; /* in the engine's list */
+    struct kr_session_calls calls;
+    void *data;
+    unsigned tries;       /* sessions that were lost before they were ready */
+    uint64_t deadline_ns; /* for its zygote to be ready */
+};
+
+struct kr_session {
+    TAILQ_ENTRY(kr_session) link;   /* of the engine's list or the graveyard */
+    TAILQ_ENTRY(kr_session) parked; /* of its pool's list */
+    struct kr_session *next_cell;   /* of the bucket of its cell */
+    struct kr_engine *engine;
+    uint32_t number;
+    enum kr_session_state state;
+    struct kr_session_spec spec; /* env is owned */
+    struct kr_session_calls calls;
+    void *data;
+    struct kr_open *open; /* who waits for it */
+    struct kr_pool *pool; /* whose it is until it is handed over */
+    bool handed_out;      /* on_open was told */
+    bool attached;        /* W_STARTED has come */
+    bool confined;        /* S_STARTED has come */
+    bool pooled;          /* it was parked before */
+
+    uint64_t cell; /* 0 until OPENED */
+    uint32_t layers, generation, ask;
+    struct kr_claim_ready claim;
+    struct kr_watch *channel, *pipes[KR_STREAM_MAX_], *in;
+    struct kr_outq *channel_out, *in_out;
+    bool in_ends, paused;
+    struct kr_frame_reader reader;
+    struct kr_timer *timer; /* what it means follows from the state */
+    struct kr_timer *tick;  /* made when first needed */
+    struct kr_timer *more;  /* frames wait in the reader for their turn; made when first needed */
+    uint64_t hung_up_ns;    /* when the channel was closed from inside, 0: it is open */
+
+    struct kr_run *run; /* the current one */
+    struct kr_run_list queue;
+    uint32_t last_run, last_name, warm_id;
+    bool warm_last;        /* warm_id is the second of its two warm-ups */
+    struct kr_usage usage; /* as last seen */
+    uint64_t idle_since_ns;
+    struct kr_sweep *sweep; /* of its host folder */
+
+    struct kr_output between; /* output that no run made */
+    uint64_t between_cpu_ns, stale_frames;
+    bool killed, broken, cpu_exceeded, disk_exceeded, closing;
+    bool reaped;       /* the warden has told its end */
+    struct kr_err why; /* when broken, or why it could not be opened */
+};
+
+struct kr_run {
+    TAILQ_ENTRY(kr_run) link;
+    struct kr_session *session;
+    uint32_t id;
+    struct kr_buf json; /* the S_RUN that waits to be sent */
+    struct kr_run_calls calls;
+    void *data;
+    bool script;
+    uint64_t timeout_ms;
+    struct kr_output output;
+    struct kr_claim_end claim;
+    bool ended;        /* S_END has come */
+    bool asked;        /* input() waits for its line */
+    unsigned asks;     /* questions since the last answer */
+    bool stands;       /* its wall time stands still: the timer is that of the question */
+    uint64_t stood_ns; /* in all, before this question */
+    uint64_t asked_ns; /* since when, while it stands */
+    bool timed_out, interrupted, insist, cancelled;
+    uint32_t displays, displays_cut;
+    uint64_t display_bytes, display_cap;
+    uint64_t started_ns, ended_ns;
+    struct kr_usage before;
+    uint32_t ask, ask_before;
+};
+
+struct kr_zygote {
+    enum kr_preload preload;
+    enum kr_zygote_state state;
+    uint32_t generation;  /* of the one that forks now, or will */
+    struct kr_err err;    /* when FAILED */
+    struct kr_pool *pool; /* network none; NULL: no pool */
+};
+
+struct kr_engine {
+    struct uv_loop_s *loop;
+    struct kr_wc *wc;
+    struct kr_engine_config config;
+    struct kr_engine_calls calls;
+    void *data;
+    bool have_hello, gone, stopping, stopped;
+    bool woken[KR_ENGINE_ZYGOTES_MAX]; /* lazy: asked for */
+    struct kr_w_hello hello;
+    struct kr_zygote zygotes[KR_ENGINE_ZYGOTES_MAX];
+    struct kr_session *cells[KR_ENGINE_BUCKETS];
+    struct kr_session_list sessions, graveyard;
+    struct kr_open_list opens; /* that wait for a zygote or their turn */
+    unsigned opens_in_flight, creations;
+    uint32_t last_number;
+    unsigned descriptors; /* open when it began: what is there besides its sessions */
+    struct kr_timer *reaper, *waiter, *stopper;
+};
+
+/* ---- session.c ---- */
+int kr_session_spec_copy(const struct kr_session_spec *from, struct kr_session_spec *ret);
+void kr_session_spec_done(struct kr_session_spec *spec);
+/* The one place where a state changes. */
+void kr_session_set_state(struct kr_session *s, enum kr_session_state next);
+/* Asks the warden for a new session, for a waiter or (open NULL) for a pool. 0 or -errno. */
+int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool *pool,
+                      const struct kr_session_spec *spec, struct kr_err *err);
+/* Hands a parked session to a waiter. 0, or -errno and it is of no more use. */
+int kr_session_adopt(struct kr_session *s, struct kr_open *open);
+/* Tells the warden to set limits and attach the workspace, and the session to confine itself once that is done. */
+int kr_session_start(struct kr_session *s, struct kr_err *err);
+void kr_session_kill(struct kr_session *s);
+/* It broke the protocol: kill it, and its run is `lost`. */
+void kr_session_violation(struct kr_session *s, const struct kr_err *err);
+/* It could not be made: whoever waits is told, and it is killed. */
+void kr_session_open_failed(struct kr_session *s, const struct kr_err *err);
+/* Path of the host's folder that is its workspace: 0, 1 for a read-only one, -1: it has none. */
+int kr_session_host_folder(const struct kr_session *s, char *buf, size_t size);
+/* Hands it out, if both have answered. */
+void kr_session_started(struct kr_session *s);
+void kr_session_ended(struct kr_session *s, const struct kr_w_ended *ended);
+void kr_session_free(struct kr_session *s);
+void kr_session_arm_tick(struct kr_session *s);
+/* The next of the queue, if it is idle. */
+void kr_session_next_run(struct kr_session *s);
+
+/* ---- session_wire.c ---- */
+void kr_session_on_channel(void *session);
+/* The same; true if nothing is left for now, false if this turn's share was not enough for what is there. */
+bool kr_session_read_channel(struct kr_session *s);
+/* Reads what is left in the channel of a session that is gone. */
+void kr_session_last_frames(struct kr_session *s);
+/* Writes "env":{…} of K=V texts. */
+struct kr_json;
+void kr_session_write_env(struct kr_json *j, const char *const *env, size_t count);
+int kr_session_send(struct kr_session *s, uint16_t type, uint32_t id, const struct kr_buf *json);
+int kr_session_send_start(struct kr_session *s, struct kr_err *err);
+
+/* ---- session_pipes.c ---- */
+int kr_session_take_pipes(struct kr_session *s, int *fds, unsigned count);
+/* Reads what both pipes hold at this moment, and no more. */
+void kr_session_drain(struct kr_session *s);
+/* Reads all that is left in the pipes of a session that is gone. */
+void kr_session_last_bytes(struct kr_session *s);
+void kr_session_close_pipes(struct kr_session *s);
+
+/* ---- run.c ---- */
+void kr_run_start(struct kr_run *r);
+void kr_run_on_timer(struct kr_run *r);
+/* Whether a display of so many bytes is still handed on. If not, it is counted as cut and need not be parsed. */
+bool kr_run_takes_display(struct kr_run *r, size_t len);
+void kr_run_on_display(struct kr_run *r, json_t *display, size_t len);
+/* 0, or -EPROTO with err: it asks and asks and awaits no answer. */
+int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct kr_err *err);
+/* Takes the claim. */
+void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim);
+/* Over: decides and tells. ended is NULL while its session lives. Frees the run. */
+void kr_run_finish(struct kr_run *r, const struct kr_w_ended *ended);
+/* Without a word, when the engine itself goes. */
+void kr_run_free(struct kr_run *r);
+/* Never started. */
+void kr_run_drop(struct kr_run *r, enum kr_cause cause, const char *message);
+/* How a session ended that had no run. */
+enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_w_ended *ended);
+
+/* ---- engine.c ---- */
+void kr_engine_add_cell(struct kr_engine *e, struct kr_session *s);
+/* Out of every table; freed when the loop comes round. */
+void kr_engine_bury(struct kr_engine *e, struct kr_session *s);
+/* A session that was made for a waiter is ready (err NULL) or failed. */
+void kr_engine_open_done(struct kr_engine *e, struct kr_session *s, struct kr_open *open, const struct kr_err *err);
+/* Its hand-over failed: a new one is made for the waiter. */
+void kr_engine_open_again(struct kr_engine *e, struct kr_open *open);
+void kr_engine_free_open(struct kr_open *open);
+/* Whether there are descriptors for one more session: 0, or -EMFILE with err. */
+int kr_engine_has_room(const struct kr_engine *e, struct kr_err *err);

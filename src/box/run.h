@@ -1,0 +1,79 @@
+/* One run: code in, output and displays out, an end with its cause. Runs on one session go in order. */
+#pragma once
+#include "cause.h"
+#include "claim.h"
+#include "output.h"
+#include "session.h"
+
+struct kr_run;
+
+/* `python3 FILE args`: the code is written into `file` first if `write`. */
+struct kr_run_script {
+    const char *file;
+    const char *const *argv;
+    size_t argc;
+    bool write;
+};
+
+struct kr_run_spec {
+    const char *code;
+    size_t code_len;
+    const struct kr_run_script *script; /* NULL: a snippet */
+    const char *stdin_text; /* what input() and sys.stdin read; NULL: they ask (on_input), or there is a pipe */
+    size_t stdin_len;
+    const char *variables;  /* a JSON object: set as variables before the code; NULL: none */
+    const char *const *env; /* "K=V", for this run alone */
+    size_t env_count;
+    uint64_t timeout_ms; /* 0: none */
+    uint64_t output_cap; /* bytes handed on, of output and again of displays; 0: no end */
+    unsigned figure_px;  /* longest side of a figure that is shown; 0: as it was drawn */
+    bool raw;            /* output as bytes, not as text */
+};
+
+/* How it ended. Valid during on_end. */
+struct kr_run_end {
+    struct kr_verdict verdict;
+    char message[280]; /* what a person should know beyond the cause, "" if nothing */
+    const struct kr_claim_end *claim;
+    bool truncated;        /* output or displays were cut */
+    bool session_alive;    /* its variables are still there */
+    uint64_t output_bytes; /* all that came, also what was cut */
+    uint64_t wall_ns, cpu_ns;
+    uint64_t peak_memory;
+    bool have_cpu, have_peak;
+};
+
+struct kr_run_calls {
+    void (*on_output)(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len);
+    /* {"data":{},"metadata":{}}; borrowed. May be NULL. */
+    void (*on_display)(void *data, struct kr_run *r, json_t *display);
+    /* input() asks for a line: answer with kr_run_reply(), now or later. NULL: end of input. */
+    void (*on_input)(void *data, struct kr_run *r, const char *prompt, bool password);
+    /* The last call; the pointer is dead when it returns. */
+    void (*on_end)(void *data, struct kr_run *r, const struct kr_run_end *end);
+};
+
+/* While input() waits for its line the wall time stands still: for so long for one line, and then it has the end of input;
+ * and for so long in one run, and then waiting counts as everything else does. */
+#define KR_RUN_ASK_MS (10u * 60 * 1000)
+#define KR_RUN_ASKS_MS (60u * 60 * 1000)
+
+#define KR_RUN_QUEUE_MAX 64
+#define KR_RUN_DISPLAYS_MAX 1000u            /* displays of one run, and */
+#define KR_RUN_DISPLAY_BYTES_MAX (64u << 20) /* their bytes, that are handed on, whatever the output cap */
+
+/* Queues a run; the spec is copied. 0, or -errno with err and no callback will come. on_end may come at any later
+ * time, but never from here. */
+int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struct kr_run_calls *calls, void *data,
+               struct kr_run **ret_run, struct kr_err *err);
+/* KeyboardInterrupt in the run; if `insist`, its session is killed when it has not ended after the grace. A queued
+ * run ends at once. */
+void kr_run_interrupt(struct kr_run *r, bool insist);
+/* Kills its session. */
+void kr_run_cancel(struct kr_run *r);
+/* Answers on_input; text NULL is end of input. -EINVAL if nothing was asked. */
+int kr_run_reply(struct kr_run *r, const char *text, size_t len);
+/* Does it wait for a line? */
+bool kr_run_asks(const struct kr_run *r);
+void *kr_run_data(const struct kr_run *r);
+struct kr_session *kr_run_session(const struct kr_run *r);

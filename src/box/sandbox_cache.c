@@ -1,0 +1,78 @@
+/* Sandboxes as they were found a moment ago, so that a run in a live session starts without a look at the store.
+ *
+ * Called by box_runs.c for every run. Invariants: what is given out is what the store has, or had KNOWN_MS ago at most if another
+ * process changed it; every change that this process makes is seen at once, because the store counts them. What is given
+ * out is borrowed until the return to the loop. */
+#include "box_internal.h"
+#include "clock.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KNOWN_MS 1000u
+#define PLACES 256u /* a power of two; two sandboxes of one place take turns */
+
+struct place {
+    char owner[KR_STORE_ID_ROOM], key[KR_STORE_NAME_ROOM];
+    uint64_t until_ns, version;
+    struct kr_sandbox sandbox;
+};
+
+struct kr_sandbox_cache {
+    struct place places[PLACES];
+};
+
+static uint32_t add_hash(uint32_t h, const char *text)
+{
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 16777619u;
+    return h;
+}
+
+static void forget(struct place *p)
+{
+    kr_sandbox_done(&p->sandbox);
+    memset(p, 0, sizeof *p);
+}
+
+int kr_sandbox_cache_new(struct kr_sandbox_cache **ret)
+{
+    *ret = calloc(1, sizeof **ret);
+    return *ret ? 0 : -ENOMEM;
+}
+
+void kr_sandbox_cache_free(struct kr_sandbox_cache *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < PLACES; i++)
+        forget(&c->places[i]);
+    free(c);
+}
+
+int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox **ret,
+                       struct kr_err *err)
+{
+    const char *key = id_or_name && *id_or_name ? id_or_name : KR_STORE_DEFAULT;
+    struct place *p = &b->cache->places[add_hash(add_hash(2166136261u, who->user), key) & (PLACES - 1)];
+    uint64_t version = kr_store_sandboxes_version(b->config.store);
+    int r;
+
+    if (p->until_ns <= kr_clock_ns() || p->version != version || strcmp(p->owner, who->user) != 0 ||
+        strcmp(p->key, key) != 0) {
+        struct kr_sandbox found = {0};
+
+        r = kr_box_sandbox_find(b, who, key, &found, err);
+        if (r < 0)
+            return r;
+        forget(p);
+        p->sandbox = found;
+        p->until_ns = kr_clock_after_ms(KNOWN_MS);
+        p->version = kr_store_sandboxes_version(b->config.store); /* the default one may just have been made */
+        snprintf(p->owner, sizeof p->owner, "%s", who->user);
+        snprintf(p->key, sizeof p->key, "%s", key); /* a longer one is no name of a sandbox, and was not found */
+    }
+    *ret = &p->sandbox;
+    return 0;
+}

@@ -1,0 +1,79 @@
+/* A session: a live interpreter in a cell, with its variables, and the runs on it.
+ * docs/design/box.md draws its states. Sessions are opened with kr_engine_open() (engine.h). */
+#pragma once
+#include "cause.h"
+#include "err.h"
+#include "output.h"
+#include "proto.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kr_session;
+struct kr_run;
+
+enum kr_session_state {
+    KR_SESSION_OPENING,  /* OPEN is sent, or OPENED has come and S_READY has not */
+    KR_SESSION_READY,    /* in its cell; a session for the pool runs its warm-up snippet now */
+    KR_SESSION_PARKED,   /* waits in the pool */
+    KR_SESSION_STARTING, /* W_START or S_START is sent */
+    KR_SESSION_IDLE,
+    KR_SESSION_RUNNING,
+    KR_SESSION_INTERRUPTING, /* SIGINT is sent; the grace runs */
+    KR_SESSION_KILLED,       /* KILL is sent, ENDED is awaited */
+    KR_SESSION_ENDED,
+    KR_SESSION_STATE_MAX_,
+};
+extern const char *const kr_session_state_names[KR_SESSION_STATE_MAX_];
+
+struct kr_session_spec {
+    uint32_t zygote; /* index in the engine's table */
+    enum kr_network network;
+    int32_t workspace; /* index in the engine's table; KR_WORKSPACE_NONE: a sized tmpfs; KR_WORKSPACE_SHELF: `folder` */
+    char folder[KR_FOLDER_ROOM]; /* of the shelf */
+    uint32_t mounts;             /* bits: the engine's data sets */
+    struct kr_limits limits;
+    uint64_t growth;        /* bytes that a folder of the host may grow by; 0: limits.disk */
+    bool script;            /* one program is run and the interpreter ends with it */
+    bool stdin_pipe;        /* a pipe on descriptor 0; never from the pool */
+    const char *const *env; /* "K=V", count of them; copied */
+    size_t env_count;
+};
+
+struct kr_session_calls {
+    /* The session takes runs (err NULL), or could not be made (session NULL). Once. */
+    void (*on_open)(void *data, struct kr_session *s, const struct kr_err *err);
+    /* It is gone, and the pointer with it when this returns. Only after a good on_open; its runs have ended before. */
+    void (*on_ended)(void *data, struct kr_session *s, enum kr_cause cause, const char *message);
+    /* Output that no run made: threads and daemons that live on. May be NULL. */
+    void (*on_between)(void *data, struct kr_session *s, enum kr_stream stream, const char *text, size_t len);
+    /* The stdin pipe has room again / nobody reads it any more. May be NULL without stdin_pipe. */
+    void (*on_stdin_drained)(void *data, struct kr_session *s);
+    void (*on_stdin_failed)(void *data, struct kr_session *s, int error);
+};
+
+uint32_t kr_session_number(const struct kr_session *s);
+enum kr_session_state kr_session_state(const struct kr_session *s);
+const struct kr_limits *kr_session_limits(const struct kr_session *s);
+/* The layers that hold it, as the warden gave and the session claims. */
+uint32_t kr_session_layers(const struct kr_session *s);
+int kr_session_landlock_abi(const struct kr_session *s);
+const char *kr_session_python(const struct kr_session *s);
+bool kr_session_pooled(const struct kr_session *s); /* it came from the pool */
+void *kr_session_data(const struct kr_session *s);
+/* The current run, or NULL. */
+struct kr_run *kr_session_current(const struct kr_session *s);
+
+/* Kills it; on_ended follows. May be called at any time, also twice. */
+void kr_session_close(struct kr_session *s);
+/* Stops or resumes reading its output, when whoever takes it is full; bounded by the pipes, which then block the
+ * writer. */
+void kr_session_pause(struct kr_session *s, bool paused);
+
+#define KR_SESSION_STDIN_MAX (256u << 10)
+/* 0, -ENOBUFS (wait for on_stdin_drained), or -errno when nobody reads. */
+int kr_session_stdin_write(struct kr_session *s, const void *data, size_t len);
+/* Bytes that wait. */
+size_t kr_session_stdin_pending(const struct kr_session *s);
+/* End of input, once what waits is written. */
+void kr_session_stdin_close(struct kr_session *s);

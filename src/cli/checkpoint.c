@@ -1,0 +1,91 @@
+/* Checkpoints of the store, off the loop.
+ *
+ * Opened and closed by serve_app.c. A checkpoint is two syncs and up to a few megabytes of writes: on the loop thread it
+ * would hold every connection up for as long as the disk takes. Without this file a commit does it itself once the log
+ * is eight times as long. Invariant: at most one thread is at it; it owns a copy of the path and no other memory. */
+#include "checkpoint.h"
+#include "err.h"
+#include "log.h"
+#include "loop.h"
+#include "store.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#define LOOK_MS 1000u
+
+struct kr_checkpoint {
+    struct uv_loop_s *loop;
+    const struct kr_store *store;
+    struct kr_timer *timer;
+    char *path;
+    uv_work_t work;
+    struct kr_err err; /* the thread's, until it is done */
+    int result;
+    bool busy, closed;
+};
+
+static void free_checkpoint(struct kr_checkpoint *c)
+{
+    free(c->path);
+    free(c);
+}
+
+static void do_checkpoint(uv_work_t *work)
+{
+    struct kr_checkpoint *c = work->data;
+
+    c->result = kr_store_checkpoint(c->path, &c->err);
+}
+
+static void on_checkpoint_done(uv_work_t *work, int status)
+{
+    struct kr_checkpoint *c = work->data;
+
+    c->busy = false;
+    if (status == 0 && c->result < 0)
+        kr_log(KR_LOG_WARN, "checkpoint of the store failed, trying again", "error=\"%s\"", c->err.msg);
+    if (c->closed)
+        free_checkpoint(c);
+}
+
+static void on_look(void *data)
+{
+    struct kr_checkpoint *c = data;
+
+    kr_timer_arm(c->timer, LOOK_MS);
+    if (c->busy || kr_store_wal_pages(c->store) < KR_STORE_WAL_PAGES)
+        return;
+    c->work.data = c;
+    c->busy = uv_queue_work(c->loop, &c->work, do_checkpoint, on_checkpoint_done) == 0;
+}
+
+int kr_checkpoint_new(struct uv_loop_s *loop, const struct kr_store *store, struct kr_checkpoint **ret_checkpoint)
+{
+    struct kr_checkpoint *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return -ENOMEM;
+    c->loop = loop;
+    c->store = store;
+    c->path = strdup(kr_store_path(store));
+    if (!c->path || kr_timer_new(loop, on_look, c, &c->timer) < 0) {
+        free_checkpoint(c);
+        return -ENOMEM;
+    }
+    kr_timer_arm(c->timer, LOOK_MS);
+    *ret_checkpoint = c;
+    return 0;
+}
+
+void kr_checkpoint_close(struct kr_checkpoint *c)
+{
+    if (!c)
+        return;
+    kr_timer_close(c->timer);
+    c->closed = true;
+    if (!c->busy)
+        free_checkpoint(c);
+}

@@ -1,0 +1,109 @@
+/* `krait run`: a sandboxed python3.
+ *
+ * Called from main.c. What needs the caller's rights (reading the program, opening the folders) happens here, in the
+ * process as started; then that process becomes the warden, and run_app.c does the rest in the engine. Invariant:
+ * nothing is started before every argument has been found right. */
+#include "commands.h"
+#include "fd.h"
+#include "run_app.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+#define AT(field) offsetof(struct kr_run_options, field)
+static const struct kr_opt_row rows[] = {
+    { .name = "code", .letter = 'c', .type = KR_OPT_LAST, .offset = AT(code), .value = "CODE", .example = "'print(1)'",
+      .help = "Run this code; everything behind it are its arguments." },
+    { .name = "workspace", .type = KR_OPT_TEXT, .offset = AT(workspace), .value = "DIR", .fallback = "a throw-away one", .example = ".",
+      .help = "A folder that is /workspace inside: files in and out, imports beside the program." },
+    { .name = "read-only", .type = KR_OPT_FLAG, .offset = AT(read_only), .example = "--read-only",
+      .help = "The folder of --workspace cannot be changed from inside." },
+    { .name = "preload", .type = KR_OPT_CHOICE, .offset = AT(preload), .value = "WHAT", .choices = kr_cli_preloads, .fallback = "basic",
+      .example = "data", .help = "What is imported beforehand: basic, or data (numpy, pandas, scipy, matplotlib)." },
+    { .name = "network", .type = KR_OPT_CHOICE, .offset = AT(network), .value = "RULE", .choices = kr_cli_networks, .fallback = "none",
+      .example = "loopback", .help = "none, or loopback: a network of its own with nothing but 127.0.0.1." },
+    { .name = "env", .letter = 'e', .type = KR_OPT_LIST, .offset = AT(env), .value = "K=V", .example = "DEBUG=1",
+      .help = "Set a variable of the environment; may be given again." },
+    { .name = "figures", .type = KR_OPT_TEXT, .offset = AT(figures), .value = "DIR", .example = "figures",
+      .help = "Save displayed figures there as figure-1.png and so on." },
+    { .name = "json", .type = KR_OPT_FLAG, .offset = AT(json), .example = "--json",
+      .help = "Print one JSON object with cause, output, error, figures and usage instead of the output itself." },
+    KR_CLI_COMMON_ROWS(struct kr_run_options),
+};
+/* clang-format on */
+
+const struct kr_opt_table kr_run_options_table = {
+    .command = "run",
+    .usage = "[options] FILE|-|-c CODE [args...]",
+    .about = "Runs a Python program as python3 would, in a sandbox: output streams, stdin is passed, the exit status "
+             "is the program's own; "
+             "124 when its time was over, 137 when a limit ended it, 125 when krait itself failed.",
+    .notes = "Without --timeout a program may run as long as it likes; without --output and --json all of its output "
+             "is passed on.\n"
+             "Example: krait run --memory 512M --timeout 30s --workspace . script.py input.csv",
+    .rows = rows,
+    .count = sizeof rows / sizeof rows[0],
+    .limits = offsetof(struct kr_run_options, limits),
+};
+
+static int prepare(struct kr_run_app *a, const struct kr_run_options *o, char **args, int count,
+                   struct kr_run_source *source, struct kr_warden_config *config, char **ret_workspace,
+                   struct kr_err *err)
+{
+    int r;
+
+    if (!o->code && count == 0)
+        return kr_err_set(err, KR_ERR_INVALID, 0,
+                          "what is to be run? a FILE, - for stdin, or -c CODE; see `krait run --help`");
+    if (o->read_only && !o->workspace)
+        return kr_err_set(err, KR_ERR_INVALID, 0, "--read-only: there is no folder to protect; give --workspace DIR");
+    for (size_t i = 0; i < o->env.count; i++)
+        if (o->env.items[i][0] == '=' || !strchr(o->env.items[i], '='))
+            return kr_err_set(err, KR_ERR_INVALID, 0, "--env: \"%.60s\" is not NAME=VALUE; for example DEBUG=1",
+                              o->env.items[i]);
+    r = kr_cli_common_apply(&o->common, config, err);
+    if (r >= 0 && o->workspace)
+        r = kr_cli_add_workspace(config, o->workspace, o->read_only, ret_workspace, err);
+    if (r >= 0)
+        r = kr_run_source_load(source, o->code, args, count, *ret_workspace, err);
+    if (r >= 0 && o->figures)
+        r = kr_figures_open(&a->figures, o->figures, err);
+    if (r < 0)
+        return r;
+    kr_cli_add_zygote(&o->common, config, (enum kr_preload)o->preload);
+    config->stock = 0; /* one cell is all that is needed */
+    config->rotate_after = 0;
+    a->options = o;
+    a->source = source;
+    a->workspace = *ret_workspace;
+    return 0;
+}
+
+int kr_cmd_run(int argc, char **argv)
+{
+    struct kr_run_options options = {0};
+    cleanup_free char *workspace = NULL;
+    struct kr_run_source source = {0};
+    struct kr_warden_config config;
+    struct kr_run_app app = {.figures.dir = -1};
+    struct kr_err err;
+    int operand, r;
+
+    kr_cli_common_default(&options.common);
+    kr_limits_default(&options.limits.values);
+    r = kr_opt_parse(&kr_run_options_table, argc, argv, &options, &operand, &err);
+    if (r == KR_OPT_HELP) {
+        kr_opt_help(&kr_run_options_table, stdout);
+        return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
+    }
+    if (!kr_opt_limit_given(&options.limits, "timeout"))
+        options.limits.values.timeout_ms = 0; /* a program may take its time */
+    if (r >= 0)
+        r = prepare(&app, &options, argv + operand, argc - operand, &source, &config, &workspace, &err);
+    if (r >= 0)
+        r = kr_warden_launch(&config, kr_run_app_main, &app, &err);
+    kr_figures_close(&app.figures);
+    kr_run_source_done(&source);
+    return r < 0 ? kr_cli_fail("run", &err) : r;
+}

@@ -1,0 +1,109 @@
+/* `krait serve`: the server.
+ *
+ * The process as started reads the configuration, binds the sockets, prepares the data directory and becomes the warden;
+ * the server is the engine it forks, with a user of its own. Invariant: a start that fails says one line, leaves nothing,
+ * and its exit status tells a taken port from a data directory from missing isolation. */
+#include "commands.h"
+#include "fd.h"
+#include "launch.h"
+#include "log.h"
+#include "serve.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Builders and inits of cells are copies of the warden: what only the server needs to know ends here. So do our copies of
+ * its sockets, or the kernel would take connections for as long as we live, which nobody serves once the server stops. */
+static void forget(void *arg)
+{
+    struct kr_serve *s = arg;
+
+    kr_config_forget_secrets(s->config);
+    for (size_t i = 0; i < s->config->listener_count; i++)
+        s->sockets[i] = kr_fd_close(s->sockets[i]);
+    if (!s->stdio)
+        return;
+    s->in = kr_fd_close(s->in);
+    s->out = kr_fd_close(s->out);
+    /* So do the client's streams, which are nobody's else: nothing but the server may ever write there. */
+    cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0 && (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0))
+        kr_log(KR_LOG_WARN, "stdin and stdout stay open, ignoring", "errno=%d", errno);
+}
+
+static int fill_warden(struct kr_serve *s, struct kr_err *err)
+{
+    const struct kr_config *c = s->config;
+    struct kr_cli_common common = {
+        .python = c->python, .level = c->level, .allow_contained = c->allow_contained, .log_level = c->log_level};
+    uint32_t uid = s->warden.engine_uid, gid = s->warden.engine_gid;
+    int r = kr_cli_common_apply(&common, &s->warden, err);
+
+    if (r < 0)
+        return r;
+    s->warden.engine_uid = uid;
+    s->warden.engine_gid = gid;
+    s->warden.shelf = s->shelf;
+    s->warden.on_engine_forked = forget;
+    s->warden.lazy = s->stdio;
+    if (s->workspace)
+        s->warden.workspaces[s->warden.workspace_count++] = (struct kr_workspace_config){.path = s->workspace};
+    if (c->max_sessions > 0)
+        s->warden.max_cells = (uint32_t)(c->max_sessions + (c->pool_size + s->warden.stock) * c->preload.count + 16);
+    for (size_t i = 0; i < c->preload.count; i++)
+        kr_cli_add_zygote(&common, &s->warden,
+                          strcmp(c->preload.items[i], "data") == 0 ? KR_PRELOAD_DATA : KR_PRELOAD_BASIC);
+    if (c->mounts.count > KR_MOUNTS_MAX)
+        return kr_err_set(err, KR_ERR_INVALID, 0, "mounts: at most %d", KR_MOUNTS_MAX);
+    for (size_t i = 0; i < c->mounts.count; i++)
+        s->warden.mounts[i] = (struct kr_mount_config){c->mounts.items[i].name, c->mounts.items[i].path};
+    s->warden.mount_count = c->mounts.count;
+    return 0;
+}
+
+static int start(struct kr_serve *s, int argc, char **argv, struct kr_err *err)
+{
+    struct kr_config_how how = {.argc = argc, .argv = argv, .environment = environ, .files = true};
+    int r = kr_config_load(&how, &s->config, err);
+
+    if (r != 0)
+        return r;
+    if (s->config->transport == KR_TRANSPORT_STDIO)
+        return kr_mcp_start(s, &(struct kr_mcp_wish){0}, err);
+    return kr_serve_run(s, err);
+}
+
+int kr_serve_run(struct kr_serve *s, struct kr_err *err)
+{
+    int r;
+
+    kr_log_set_level((enum kr_log_level)s->config->log_level);
+    kr_log_set_format((enum kr_log_format)s->config->log_format);
+    for (size_t i = 0; i < s->config->notes.count; i++)
+        kr_log(KR_LOG_WARN, s->config->notes.items[i], NULL);
+    if ((r = kr_serve_bind(s, err)) < 0 || (r = kr_serve_prepare_data(s, err)) < 0 || (r = fill_warden(s, err)) < 0)
+        return r;
+    return kr_warden_launch(&s->warden, kr_serve_main, s, err);
+}
+
+int kr_cmd_serve(int argc, char **argv)
+{
+    static struct kr_serve s;
+    struct kr_err err;
+    int r = start(&s, argc, argv, &err), status;
+
+    if (r == KR_OPT_HELP && !s.config) {
+        kr_config_help(stdout);
+        return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
+    }
+    status = r;
+    if (r < 0) {
+        status = kr_cli_fail("serve", &err);
+        if (s.exit_status)
+            status = s.exit_status;
+    }
+    kr_config_free(s.config);
+    return status;
+}

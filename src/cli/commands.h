@@ -1,0 +1,35 @@
+/* The subcommands: one row each. Adding one is a row in main.c and a file. */
+#pragma once
+#include "options.h"
+
+struct kr_command {
+    const char *name;
+    int (*run)(int argc, char **argv);  /* argv[0] is the command's name; returns the exit status */
+    const char *help;                   /* one line */
+    const struct kr_opt_table *options; /* NULL: it has none */
+};
+extern const struct kr_command kr_commands[];
+extern const size_t kr_commands_count;
+
+int kr_cmd_run(int argc, char **argv);
+int kr_cmd_serve(int argc, char **argv);
+int kr_cmd_doctor(int argc, char **argv);
+int kr_cmd_engine(int argc, char **argv);
+int kr_cmd_dump(int argc, char **argv);
+int kr_cmd_keys(int argc, char **argv);
+int kr_cmd_users(int argc, char **argv);
+int kr_cmd_mcp(int argc, char **argv);
+int kr_cmd_setup(int argc, char **argv);
+
+extern const struct kr_opt_table kr_run_options_table;
+extern const struct kr_opt_table kr_doctor_options_table;
+extern const struct kr_opt_table kr_engine_options_table;
+extern const struct kr_opt_table kr_keys_options_table;
+extern const struct kr_opt_table kr_users_options_table;
+extern const struct kr_opt_table kr_mcp_options_table;
+extern const struct kr_opt_table kr_setup_options_table;
+
+#define KR_EXIT_USAGE 2
+#define KR_EXIT_OURS 125
+/* Prints `krait run: text` on stderr and returns the exit status of the error's kind. */
+int kr_cli_fail(const char *command, const struct kr_err *err);

@@ -1,0 +1,145 @@
+/* Configuration of `krait serve`: one table (config.c) of settings; each may be given by a flag, by the environment, in
+ * `.env`, in `krait.toml`, by its dialect or by default, in this order. kr_config_load() makes one checked, complete
+ * struct kr_config of it, which is read-only from then on. A setting is named by its flag without dashes: "max-memory"
+ * (KRAIT_MAX_MEMORY, limits.max_memory). */
+#pragma once
+#include "dialects.h"
+#include "err.h"
+#include "limit.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct kr_config_list {
+    char **items;
+    size_t count;
+};
+
+struct kr_config_mount {
+    char *name, *path;
+};
+struct kr_config_mounts {
+    struct kr_config_mount *items;
+    size_t count;
+};
+
+#define KR_CONFIG_LISTENERS_MAX 16u
+struct kr_config_listener {
+    char address[46]; /* an IPv4 or IPv6 literal, without brackets */
+    uint16_t port;    /* 0: any free one */
+    enum kr_dialect dialect;
+    bool is_loopback;
+};
+
+/* The limits of a run that asks for none, and the most that one may ask for (0 where 0 is no limit). No default is past its
+ * ceiling. */
+struct kr_config_limits {
+    struct kr_limits values, ceilings;
+};
+
+/* Strings are NULL where nothing was given and there is no default. Times are milliseconds, sizes bytes; 0 means what the
+ * setting's help says. Paths are absolute; that they exist is for their users to check. */
+struct kr_config {
+    /* [server] */
+    char *host;
+    uint64_t port;
+    struct kr_config_list listen; /* as given; see listeners */
+    int dialect;                  /* enum kr_dialect: of listeners that name none */
+    int transport;                /* enum kr_config_transport */
+    char *public_url, *user;
+    uint64_t stop_timeout_ms;
+    /* [auth] */
+    char *api_key, *api_key_file; /* api_key holds what the file says */
+    bool require_auth, allow_anonymous, allow_registration, open_metrics;
+    uint64_t login_ttl_ms, link_ttl_ms;
+    /* [http] */
+    struct kr_config_list allowed_hosts, cors_origins; /* kr_guard_new() judges the entries */
+    bool cors_credentials;
+    uint64_t max_head, max_body, max_upload;
+    uint64_t max_connections, max_connections_per_address, max_unsent;
+    uint64_t head_timeout_ms, body_timeout_ms, write_timeout_ms, keep_alive_ms, ping_interval_ms;
+    /* [sessions] */
+    uint64_t max_sessions, idle_timeout_ms, cleanup_interval_ms;
+    uint64_t queue_max, queue_wait_ms, linger_ms, pool_size;
+    /* [users] */
+    uint64_t max_sessions_per_user, max_sandboxes_per_user, runs_per_minute, max_disk_per_user;
+    /* [limits]: of the dialect above; for another listener's see dialect_limits */
+    struct kr_config_limits limits;
+    /* [sandboxes] */
+    char *python;
+    struct kr_config_list preload; /* of kr_cli_preloads, none twice */
+    int network;                   /* index in kr_cli_networks */
+    int level;                     /* enum kr_level, -1: the best there is */
+    bool allow_contained;
+    struct kr_config_mounts mounts;
+    struct kr_config_list upload_roots;
+    /* [mcp] */
+    int tools; /* enum kr_config_tools */
+    uint64_t answer_after_ms;
+    bool structured, conformance_fixtures;
+    struct kr_config_list authorization_servers;
+    /* [data] */
+    char *data;
+    uint64_t retention_ms, max_data;
+    /* [log] */
+    int log_level;  /* enum kr_log_level */
+    int log_format; /* enum kr_config_log_format */
+    char *log_dir;
+    bool debug;
+    /* [packages] */
+    struct kr_config_list blocked_packages;
+
+    /* Flags and environment only. */
+    char *config_file, *env_file;
+    bool no_files;
+    bool sse;
+
+    /* Made of the above. */
+    struct kr_config_listener listeners[KR_CONFIG_LISTENERS_MAX];
+    size_t listener_count;
+    struct kr_config_limits dialect_limits[KR_DIALECT_MAX_];
+    bool auth;                   /* somebody must show a key: api_key or require_auth */
+    struct kr_config_list notes; /* lines for the log at start, level warn: what was ignored and why */
+
+    struct kr_config_origins *origins; /* opaque: where each value came from */
+};
+enum kr_config_tools { KR_TOOLS_ALL, KR_TOOLS_CORE, KR_TOOLS_MAX_ };
+enum kr_config_transport { KR_TRANSPORT_HTTP, KR_TRANSPORT_STDIO, KR_TRANSPORT_MAX_ };
+enum kr_config_log_format { KR_LOG_FORMAT_LOGFMT, KR_LOG_FORMAT_JSON, KR_LOG_FORMAT_MAX_ };
+
+struct kr_config_how {
+    int argc; /* flags: argv[0] is the command's name; argc 0: none */
+    char **argv;
+    char *const *environment; /* as environ(7); NULL: none */
+    bool files;               /* do .env and krait.toml of the current folder count? `serve` alone says yes */
+};
+
+/* Reads all of it and checks it as a whole. 0 and *ret (to be freed), KR_OPT_HELP if --help was asked for, or -errno with
+ * one line that names where the value stands ("KRAIT_PORT (environment)", "krait.toml:3"), what is wrong and what would
+ * be right; a secret's value is in no text. Reads files; may block on them. */
+int kr_config_load(const struct kr_config_how *how, struct kr_config **ret, struct kr_err *err);
+/* Takes NULL. Secrets are wiped. */
+void kr_config_free(struct kr_config *c);
+void kr_config_cleanup_(struct kr_config **c);
+#define cleanup_config __attribute__((cleanup(kr_config_cleanup_)))
+
+/* Wipes the secrets and keeps the rest: for a process that has no use for them and whose children are copies of it, as the
+ * warden's builders and the inits of cells are. */
+void kr_config_forget_secrets(struct kr_config *c);
+
+/* Was it given by anyone, or is it a default? */
+bool kr_config_given(const struct kr_config *c, const char *flag);
+/* "--port (command line)", "KRAIT_PORT (environment)", "PORT (.env:3)", "server.port (krait.toml:7)", "default", "default
+ * of dialect sandbox-mcp". Returns buf. */
+const char *kr_config_origin(const struct kr_config *c, const char *flag, char *buf, size_t size);
+/* Is this address (an IP literal) one that only this machine can reach? */
+bool kr_config_is_loopback(const char *address);
+
+/* The texts that come from the table. */
+void kr_config_help(FILE *out);         /* krait serve --help */
+void kr_config_dump(FILE *out);         /* its part of krait dump config, Markdown */
+void kr_config_env_example(FILE *out);  /* .env.example */
+void kr_config_toml_example(FILE *out); /* krait.toml.example */
+/* The values in force as TOML, each with its origin as a comment; secrets are not shown. */
+void kr_config_show(const struct kr_config *c, FILE *out);

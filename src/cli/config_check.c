@@ -1,0 +1,415 @@
+/* The configuration as a whole: what nobody gave is filled in, and values are held against each other.
+ *
+ * Called once by kr_config_load(), when every place has been read. Invariant: behind it no default is past its ceiling,
+ * every listener has an address, a port and a dialect, and none that other machines can reach is without a key unless
+ * that was said out loud. */
+#include "config_rows.h"
+#include "fd.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOPBACK "127.0.0.1"
+#define KEY_FILE_MAX 4096u
+#define GOOD_KEY 16u
+
+bool kr_config_given(const struct kr_config *c, const char *flag)
+{
+    const struct kr_config_row *row = kr_config_row(flag);
+
+    return row && kr_config_place(c, row)->source >= KR_FROM_TOML;
+}
+
+const char *kr_config_origin(const struct kr_config *c, const char *flag, char *buf, size_t size)
+{
+    const struct kr_config_row *row = kr_config_row(flag);
+    const struct kr_config_place *place = row ? kr_config_place(c, row) : NULL;
+    char name[64];
+
+    if (!place || place->source <= KR_FROM_DEFAULT)
+        snprintf(buf, size, "default");
+    else if (place->source == KR_FROM_DIALECT)
+        snprintf(buf, size, "default of dialect %s", kr_dialect_names[c->dialect]);
+    else if (place->source == KR_FROM_FLAG)
+        snprintf(buf, size, "%s (command line)", kr_config_place_name(row, place, name, sizeof name));
+    else if (place->source == KR_FROM_ENVIRONMENT)
+        snprintf(buf, size, "%s", kr_config_place_name(row, place, name, sizeof name));
+    else
+        snprintf(buf, size, "%s (%s:%u)", kr_config_place_name(row, place, name, sizeof name), place->file,
+                 place->line);
+    return buf;
+}
+
+/* ---- defaults ---- */
+
+static int fill(struct kr_config *c, const struct kr_config_row *row, struct kr_err *err)
+{
+    const char *text = row->section ? kr_dialect_default((enum kr_dialect)c->dialect, row->flag) : NULL;
+    struct kr_config_place place = {.source = text ? KR_FROM_DIALECT : KR_FROM_DEFAULT};
+
+    if (kr_config_place(c, row)->source != KR_FROM_NOBODY)
+        return 0;
+    text = text ? text : row->fallback;
+    return text ? kr_config_set(c, row, text, &place, err) : 0;
+}
+
+static int fill_all(struct kr_config *c, struct kr_err *err)
+{
+    size_t count;
+    const struct kr_config_row *rows = kr_config_rows(&count);
+    int r = fill(c, kr_config_row("dialect"), err); /* the others depend on it */
+
+    for (size_t i = 0; i < count && r >= 0; i++)
+        r = fill(c, &rows[i], err);
+    return r;
+}
+
+static const char *value_of(char *const *environment, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (; environment && *environment; environment++)
+        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=' && (*environment)[len + 1] == '/')
+            return *environment + len + 1;
+    return NULL;
+}
+
+/* The system's state folder as root, the user's own (XDG Base Directory Specification) otherwise. */
+static int fill_data(struct kr_config *c, char *const *environment, struct kr_err *err)
+{
+    const char *state = value_of(environment, "XDG_STATE_HOME"), *home = value_of(environment, "HOME");
+    const struct passwd *pw;
+    int n;
+
+    if (c->data)
+        return 0;
+    if (geteuid() == 0)
+        n = asprintf(&c->data, "/var/lib/krait");
+    else if (state)
+        n = asprintf(&c->data, "%s/krait", state);
+    else {
+        if (!home && (pw = getpwuid(geteuid())) && pw->pw_dir && pw->pw_dir[0] == '/')
+            home = pw->pw_dir;
+        if (!home)
+            return kr_err_set(err, KR_ERR_INVALID, EINVAL, "--data: you have no home folder; name one");
+        n = asprintf(&c->data, "%s/.local/state/krait", home);
+    }
+    if (n >= 0)
+        return 0;
+    c->data = NULL;
+    return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the configuration");
+}
+
+static int read_key(struct kr_config *c, struct kr_err *err)
+{
+    const struct kr_config_row *row = kr_config_row("api-key-file");
+    cleanup_free char *text = NULL;
+    char origin[160];
+    size_t len = 0;
+    int r;
+
+    if (!c->api_key_file)
+        return 0;
+    if (c->api_key) {
+        kr_err_set(err, KR_ERR_INVALID, 0, "%s: there is an api_key as well; leave one of the two out",
+                   kr_config_origin(c, "api-key-file", origin, sizeof origin));
+        return -EINVAL;
+    }
+    r = kr_config_read_named(c->api_key_file, KEY_FILE_MAX, &text, &len, err);
+    if (r < 0)
+        return kr_err_wrap(err, r, "%s", kr_config_origin(c, "api-key-file", origin, sizeof origin));
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+        text[--len] = '\0';
+    r = memchr(text, '\0', len) ? -EINVAL
+                                : kr_config_set(c, kr_config_row("api-key"), text, kr_config_place(c, row), err);
+    if (r < 0)
+        kr_err_set(err, KR_ERR_INVALID, 0, "%s: the file is not a key: 1 to 256 visible ASCII characters",
+                   kr_config_origin(c, "api-key-file", origin, sizeof origin));
+    explicit_bzero(text, len);
+    return r;
+}
+
+/* ---- limits ---- */
+
+struct pair {
+    const struct kr_limit_row *limit;
+    const struct kr_config_row *value_row, *ceiling_row;
+    bool value_given, ceiling_given;
+};
+
+static struct pair pair_of(const struct kr_config *c, const struct kr_limit_row *limit)
+{
+    struct pair p = {.limit = limit};
+    char key[40];
+
+    p.value_row = kr_config_by_key("limits", limit->name);
+    snprintf(key, sizeof key, "max_%s", limit->name);
+    p.ceiling_row = kr_config_by_key("limits", key);
+    p.value_given = kr_config_given(c, p.value_row->flag);
+    p.ceiling_given = kr_config_given(c, p.ceiling_row->flag);
+    return p;
+}
+
+/* What holds in a dialect: what was given, else what its document says, else our default. */
+static uint64_t in_dialect(const struct kr_config_row *row, bool given, uint64_t value, enum kr_dialect dialect)
+{
+    const char *text = kr_dialect_default(dialect, row->flag);
+
+    if (!given)
+        (void)kr_config_number(row, text ? text : row->fallback, &value); /* both parse: unit tests */
+    return value;
+}
+
+/* Is a past b, where 0 may be no limit? */
+static bool is_past(const struct kr_limit_row *limit, uint64_t a, uint64_t b)
+{
+    if (limit->zero_is_none && (a == 0 || b == 0))
+        return a == 0 && b != 0;
+    return a > b;
+}
+
+static int refuse_past(const struct kr_config *c, const struct pair *p, uint64_t value, uint64_t ceiling,
+                       struct kr_err *err)
+{
+    char where[96], there[96], a[32], b[32];
+
+    kr_err_set(err, KR_ERR_INVALID, 0, "%s: %s is past its ceiling, %s by %s",
+               kr_config_origin(c, p->value_row->flag, where, sizeof where),
+               kr_config_show_number(p->value_row, value, a, sizeof a),
+               kr_config_show_number(p->ceiling_row, ceiling, b, sizeof b),
+               kr_config_origin(c, p->ceiling_row->flag, there, sizeof there));
+    return -EINVAL;
+}
+
+static int fit(const struct kr_config *c, const struct kr_limit_row *limit, enum kr_dialect dialect,
+               struct kr_config_limits *l, struct kr_err *err)
+{
+    struct pair p = pair_of(c, limit);
+    uint64_t *value = kr_limit_at(&l->values, limit), *ceiling = kr_limit_at(&l->ceilings, limit);
+
+    *value = in_dialect(p.value_row, p.value_given, *value, dialect);
+    *ceiling = in_dialect(p.ceiling_row, p.ceiling_given, *ceiling, dialect);
+    /* In its document MAX_EXECUTION_TIME is what every run gets that asks for nothing. */
+    if (dialect == KR_DIALECT_SANDBOX_MCP && strcmp(limit->name, "timeout") == 0 && p.ceiling_given && !p.value_given)
+        *value = *ceiling;
+    if (!is_past(limit, *value, *ceiling))
+        return 0;
+    if (p.value_given && p.ceiling_given)
+        return refuse_past(c, &p, *value, *ceiling, err);
+    if (p.value_given)
+        *ceiling = *value; /* whoever gives everybody more allows it */
+    else
+        *value = *ceiling;
+    return 0;
+}
+
+static int fit_limits(struct kr_config *c, struct kr_err *err)
+{
+    int r = 0;
+
+    for (int d = 0; d < KR_DIALECT_MAX_; d++) {
+        c->dialect_limits[d] = c->limits;
+        for (size_t i = 0; i < kr_limit_rows_count && r >= 0; i++)
+            r = fit(c, &kr_limit_rows[i], (enum kr_dialect)d, &c->dialect_limits[d], err);
+    }
+    c->limits = c->dialect_limits[c->dialect];
+    return r;
+}
+
+/* ---- listeners ---- */
+
+bool kr_config_is_loopback(const char *address)
+{
+    struct in6_addr six;
+    struct in_addr four;
+
+    if (inet_pton(AF_INET, address, &four) == 1)
+        return ntohl(four.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, address, &six) != 1)
+        return false;
+    return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == 127);
+}
+
+static int wrong_listener(const struct kr_config *c, const char *text, struct kr_err *err)
+{
+    char where[96];
+
+    kr_err_set(err, KR_ERR_INVALID, 0, "%s: \"%.60s\" is not [ADDRESS:]PORT[=DIALECT]; for example 127.0.0.1:8642",
+               kr_config_origin(c, "listen", where, sizeof where), text);
+    return -EINVAL;
+}
+
+/* "[::1]:80" and "127.0.0.1:80" into their parts; "80" has no address (""). */
+static int split(const char *text, size_t len, char *address, size_t size, char *port, size_t port_size)
+{
+    const char *colon = memrchr(text, ':', len);
+    size_t host_len = colon ? (size_t)(colon - text) : 0, port_len = colon ? len - host_len - 1 : len;
+
+    if (colon && host_len >= 2 && text[0] == '[' && text[host_len - 1] == ']') {
+        text++;
+        host_len -= 2;
+    } else if (colon && memchr(text, ':', host_len)) {
+        return -EINVAL; /* an IPv6 address has brackets: which colon is the port's? */
+    }
+    if ((colon && host_len == 0) || host_len >= size || port_len == 0 || port_len >= port_size)
+        return -EINVAL;
+    snprintf(address, size, "%.*s", (int)host_len, text);
+    snprintf(port, port_size, "%.*s", (int)port_len, colon ? colon + 1 : text);
+    return 0;
+}
+
+/* The address of a listener that names none: what was given as host, else its document's. */
+static const char *own_host(const struct kr_config *c, enum kr_dialect dialect, bool *ret_is_default)
+{
+    const char *host = kr_dialect_default(dialect, "host");
+
+    *ret_is_default = !kr_config_given(c, "host");
+    return !*ret_is_default ? c->host : host ? host : LOOPBACK;
+}
+
+static int read_listener(const struct kr_config *c, const char *text, struct kr_config_listener *ret,
+                         bool *ret_is_default, struct kr_err *err)
+{
+    const char *equals = strchr(text, '='), *host;
+    int alone = kr_dialect_find(text), dialect = equals ? kr_dialect_find(equals + 1) : c->dialect;
+    const struct kr_config_row *port_row = kr_config_row("port");
+    char address[64] = "", port[16];
+    uint64_t number;
+
+    *ret_is_default = false;
+    if (alone >= 0) {
+        const char *own = kr_dialect_default((enum kr_dialect)alone, "port");
+
+        dialect = alone;
+        snprintf(port, sizeof port, "%s", own ? own : port_row->fallback);
+    } else if (dialect < 0 || split(text, equals ? (size_t)(equals - text) : strlen(text), address, sizeof address,
+                                    port, sizeof port) < 0) {
+        return wrong_listener(c, text, err);
+    }
+    if (kr_config_number(port_row, port, &number) < 0)
+        return wrong_listener(c, text, err);
+    host = address[0] ? address : own_host(c, (enum kr_dialect)dialect, ret_is_default);
+    if (strcasecmp(host, "localhost") == 0)
+        host = LOOPBACK;
+    if (inet_pton(AF_INET, host, &(struct in_addr){0}) != 1 && inet_pton(AF_INET6, host, &(struct in6_addr){0}) != 1)
+        return wrong_listener(c, text, err);
+    *ret = (struct kr_config_listener){.port = (uint16_t)number, .dialect = (enum kr_dialect)dialect};
+    snprintf(ret->address, sizeof ret->address, "%.*s", (int)sizeof ret->address - 1, host);
+    return 0;
+}
+
+/* One that others can reach needs a key, or the word that it needs none. A document's default gives way; an address that
+ * somebody chose does not. */
+static int guard(struct kr_config *c, struct kr_config_listener *l, bool is_default, const char *flag,
+                 struct kr_err *err)
+{
+    char where[96];
+
+    l->is_loopback = kr_config_is_loopback(l->address);
+    if (l->is_loopback || c->auth || c->allow_anonymous)
+        return 0;
+    if (!is_default) {
+        kr_err_set(err, KR_ERR_INVALID, 0,
+                   "%s: others can reach %s, and no key is asked for; give --api-key, --require-auth or "
+                   "--allow-anonymous",
+                   kr_config_origin(c, flag, where, sizeof where), l->address);
+        return -EINVAL;
+    }
+    kr_config_note(c,
+                   "dialect %s listens on %s by default, which needs a key: on %s instead; --api-key, "
+                   "--require-auth or --allow-anonymous opens it",
+                   kr_dialect_names[l->dialect], l->address, LOOPBACK);
+    snprintf(l->address, sizeof l->address, LOOPBACK);
+    l->is_loopback = true;
+    return 0;
+}
+
+static int add_listener(struct kr_config *c, const char *text, struct kr_err *err)
+{
+    struct kr_config_listener l = {.port = (uint16_t)c->port, .dialect = (enum kr_dialect)c->dialect};
+    bool is_default = !text && !kr_config_given(c, "host");
+    int r = 0;
+
+    if (c->listener_count == KR_CONFIG_LISTENERS_MAX) {
+        kr_err_set(err, KR_ERR_INVALID, 0, "--listen: there may be %u", KR_CONFIG_LISTENERS_MAX);
+        return -EINVAL;
+    }
+    if (text)
+        r = read_listener(c, text, &l, &is_default, err);
+    else
+        snprintf(l.address, sizeof l.address, "%s", c->host);
+    if (r >= 0)
+        r = guard(c, &l, is_default, text && kr_config_given(c, "listen") ? "listen" : "host", err);
+    for (size_t i = 0; r >= 0 && l.port != 0 && i < c->listener_count; i++)
+        if (c->listeners[i].port == l.port && strcmp(c->listeners[i].address, l.address) == 0) {
+            kr_err_set(err, KR_ERR_INVALID, 0, "--listen: %s:%u is there twice", l.address, l.port);
+            r = -EINVAL;
+        }
+    if (r >= 0)
+        c->listeners[c->listener_count++] = l;
+    return r;
+}
+
+static int make_listeners(struct kr_config *c, struct kr_err *err)
+{
+    int r = 0;
+
+    if (c->listen.count == 0)
+        return add_listener(c, NULL, err);
+    for (size_t i = 0; i < c->listen.count && r >= 0; i++)
+        r = add_listener(c, c->listen.items[i], err);
+    return r;
+}
+
+static void advise(struct kr_config *c)
+{
+    char where[96];
+
+    for (size_t i = 0; c->api_key && i < c->listener_count; i++)
+        if (!c->listeners[i].is_loopback && strlen(c->api_key) < GOOD_KEY) {
+            kr_config_note(
+                c, "%s: the key is short for an address that others can reach; `openssl rand -hex 32` makes one",
+                kr_config_origin(c, "api-key", where, sizeof where));
+            break;
+        }
+    for (size_t i = 0; !c->auth && i < c->listener_count; i++)
+        if (!c->listeners[i].is_loopback) {
+            kr_config_note(c, "anybody who reaches %s:%u can run code: no key is asked for (%s)",
+                           c->listeners[i].address, c->listeners[i].port,
+                           kr_config_origin(c, "allow-anonymous", where, sizeof where));
+            break;
+        }
+}
+
+/* --debug is a log level as well, unless one is given. */
+static int follow_debug(struct kr_config *c, struct kr_err *err)
+{
+    const struct kr_config_row *row = kr_config_row("log-level");
+
+    if (!c->debug || kr_config_given(c, "log-level"))
+        return 0;
+    return kr_config_set(c, row, "debug", kr_config_place(c, kr_config_row("debug")), err);
+}
+
+int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_err *err)
+{
+    int r = follow_debug(c, err);
+
+    if (r >= 0)
+        r = fill_all(c, err);
+    if (r >= 0)
+        r = fill_data(c, environment, err);
+    if (r >= 0)
+        r = read_key(c, err);
+    if (r >= 0)
+        r = fit_limits(c, err);
+    c->auth = c->api_key || c->require_auth;
+    if (r >= 0)
+        r = make_listeners(c, err);
+    if (r >= 0)
+        advise(c);
+    return r;
+}

@@ -1,0 +1,66 @@
+/* Common options and the warden's configuration.
+ *
+ * Called by cmd_run.c and cmd_engine.c before anything is started. Invariant: a path that goes into the configuration
+ * is absolute and was there when it was looked at; the warden opens it once, at its start. */
+#include "launch.h"
+#include "log.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void kr_cli_common_default(struct kr_cli_common *c)
+{
+    *c = (struct kr_cli_common){.python = "/usr/bin/python3", .level = -1, .log_level = -1};
+}
+
+int kr_cli_common_apply(const struct kr_cli_common *c, struct kr_warden_config *ret, struct kr_err *err)
+{
+    int log_level = c->log_level >= 0 ? c->log_level : c->verbose ? KR_LOG_INFO : KR_LOG_WARN;
+
+    kr_log_set_level((enum kr_log_level)log_level);
+    if (c->python[0] != '/')
+        return kr_err_set(err, KR_ERR_INVALID, 0,
+                          "--python: \"%.100s\" is not an absolute path; for example /usr/bin/python3", c->python);
+    if (access(c->python, X_OK) < 0)
+        return kr_err_set(err, KR_ERR_INVALID, errno, "--python: \"%.100s\" cannot be run", c->python);
+    kr_warden_config_default(ret);
+    ret->level = c->level;
+    ret->allow_contained = c->allow_contained || c->level == KR_LEVEL_CONTAINED;
+    return 0;
+}
+
+void kr_cli_add_zygote(const struct kr_cli_common *c, struct kr_warden_config *config, enum kr_preload preload)
+{
+    config->zygotes[config->zygote_count++] = (struct kr_zygote_config){.preload = preload, .python = c->python};
+}
+
+int kr_cli_add_workspace(struct kr_warden_config *config, const char *path, bool read_only, char **ret_path,
+                         struct kr_err *err)
+{
+    char *real = realpath(path, NULL);
+    struct stat st;
+
+    if (!real || stat(real, &st) < 0) {
+        int error = errno;
+
+        free(real);
+        return kr_err_set(err, KR_ERR_INVALID, error, "--workspace: \"%.100s\"", path);
+    }
+    if (!S_ISDIR(st.st_mode)) {
+        free(real);
+        return kr_err_set(err, KR_ERR_INVALID, 0, "--workspace: \"%.100s\" is not a folder", path);
+    }
+    config->workspaces[config->workspace_count++] = (struct kr_workspace_config){.path = real, .read_only = read_only};
+    *ret_path = real;
+    return 0;
+}
+
+void kr_cli_engine_begin(void)
+{
+    kr_log_set_who("engine");
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is the errno of a write */
+    signal(SIGTTIN, SIG_IGN); /* in the background a terminal's read is EIO, and not a stop of the whole program */
+}

@@ -1,0 +1,107 @@
+/* krait, the program.
+ *
+ * Theory of operation. The process as started is the warden: it keeps whatever privilege it was given, and only
+ * builds cells. A command that needs cells (`run`, `doctor`, `engine`) fills a kr_warden_config from its options and calls
+ * kr_warden_launch(), which forks the engine: an unprivileged child that holds one end of a control socket, runs the
+ * event loop (src/box) and does everything the command is about. The warden serves it until it is gone, cleans up and
+ * exits with its status. Commands that need no cells run right here.
+ *
+ * This file is the table of commands and what is said when a name is wrong. */
+#include "commands.h"
+#include "fd.h"
+#include "log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct kr_command kr_commands[] = {
+    {"serve", kr_cmd_serve, "the server: runs over HTTP, sandboxes that last, users and keys", NULL},
+    {"mcp", kr_cmd_mcp, "MCP on stdin and stdout, for clients that start their servers themselves",
+     &kr_mcp_options_table},
+    {"setup", kr_cmd_setup, "print the configuration an MCP client needs: claude-code, cursor, vscode and others",
+     &kr_setup_options_table},
+    {"run", kr_cmd_run, "run a Python program in a sandbox, as python3 would", &kr_run_options_table},
+    {"doctor", kr_cmd_doctor, "try every layer of isolation in real cells and say what is missing",
+     &kr_doctor_options_table},
+    {"keys", kr_cmd_keys, "make, list and revoke keys of the API", &kr_keys_options_table},
+    {"users", kr_cmd_users, "add, list, disable and delete users of the API; passwords and rights",
+     &kr_users_options_table},
+    {"dump", kr_cmd_dump, "print the program's own tables: config, limits, seccomp, settings and more", NULL},
+    {"engine", kr_cmd_engine, "sessions and runs driven by lines of JSON, for tests and measurements",
+     &kr_engine_options_table},
+};
+const size_t kr_commands_count = sizeof kr_commands / sizeof kr_commands[0];
+
+int kr_cli_fail(const char *command, const struct kr_err *err)
+{
+    fflush(stdout);
+    fprintf(stderr, "krait %s: %s\n", command, err->msg);
+    return kr_err_row((enum kr_err_kind)err->kind)->exit_status;
+}
+
+static void usage(FILE *out)
+{
+    fprintf(out, "krait runs Python in sandboxes.\n\nUsage: krait COMMAND [options]\n\nCommands:\n");
+    for (size_t i = 0; i < kr_commands_count; i++)
+        fprintf(out, "  %-10s %s\n", kr_commands[i].name, kr_commands[i].help);
+    fprintf(out, "\n`krait COMMAND --help` shows a command's options.\n"
+                 "Try: krait run -c 'print(2 ** 100)'\n");
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[sizeof kr_commands / sizeof kr_commands[0] + 1] = {0}, *near;
+    char quoted[64];
+
+    for (size_t i = 0; i < kr_commands_count; i++)
+        names[i] = kr_commands[i].name;
+    near = kr_opt_nearest(name, names);
+    kr_log_quote(quoted, sizeof quoted, name, 40);
+    if (near)
+        fprintf(stderr, "krait: no command %s; did you mean `krait %s`?\n", quoted, near);
+    else
+        fprintf(stderr, "krait: no command %s; `krait --help` lists them\n", quoted);
+    return KR_EXIT_USAGE;
+}
+
+/* Whoever started us without one of the three gets /dev/null in its place: the next file we open would become it, and
+ * what is meant for a person would be written into a socket. Before anything else opens a file. 0 or -errno. */
+static int fill_standard_fds(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR); /* not CLOEXEC: 0, 1 and 2 are inherited */
+        if (fd < 0)
+            return -errno;
+    } while (fd <= STDERR_FILENO);
+    kr_fd_close(fd);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int r = fill_standard_fds();
+
+    if (r < 0) {
+        fprintf(stderr, "krait: /dev/null: %s\n", strerror(-r)); /* read by somebody if there is a stderr */
+        return KR_EXIT_OURS;
+    }
+    if (argc < 2) {
+        usage(stderr);
+        return KR_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        usage(stdout);
+        return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("krait %s\n", KR_VERSION);
+        return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
+    }
+    for (size_t i = 0; i < kr_commands_count; i++)
+        if (strcmp(kr_commands[i].name, argv[1]) == 0)
+            return kr_commands[i].run(argc - 1, argv + 1);
+    return unknown_command(argv[1]);
+}

@@ -1,0 +1,427 @@
+/* `krait run` on the engine's side: one session, one run in script mode, and the exit status of the program.
+ *
+ * Called in the engine that kr_warden_launch() forked for cmd_run.c. Invariants: output is passed on byte for byte as
+ * it comes, held back only as far as whoever reads ours is slow; the exit status is the script's own, or 124, 125,
+ * 130, 137, 128 + signal with one line on stderr that says why. */
+#include "run_app.h"
+#include "buf.h"
+#include "clock.h"
+#include "commands.h"
+#include "log.h"
+#include "cli_report.h"
+#include "streams.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <uv.h>
+
+#define SINK_MAX (512u << 20)  /* waits at most; the session is paused long before */
+#define SINK_FULL (256u << 10) /* then the session is paused */
+#define INTERRUPT_APART_NS                                                                                             \
+    100000000u        /* one that was sent to the whole group reaches us twice, once through the warden */
+#define EXIT_PIPE 141 /* 128 + SIGPIPE: nobody reads our output */
+
+struct app {
+    const struct kr_run_options *options;
+    const struct kr_run_source *source;
+    const char *workspace;
+    struct kr_figures *figures;
+    uv_loop_t loop;
+    uv_signal_t signals[3];
+    struct kr_engine *engine;
+    struct kr_session *session;
+    struct kr_run *run;
+    struct kr_sink *sinks[KR_STREAM_MAX_]; /* both may be the same */
+    struct kr_source *in;
+    struct kr_buf text[KR_STREAM_MAX_]; /* --json */
+    struct kr_buf displays;
+    unsigned interrupts;
+    uint64_t interrupted_ns; /* when the last one came */
+    int status;
+    bool finished;
+};
+
+/* ---- our own output ---- */
+
+static size_t pending(const struct app *a)
+{
+    return kr_sink_pending(a->sinks[0]) + kr_sink_pending(a->sinks[1]);
+}
+
+/* The program ends with this status as soon as all output is out. The first one counts. */
+static void finish(struct app *a, int status)
+{
+    if (!a->finished)
+        a->status = status;
+    a->finished = true;
+    if (pending(a) == 0)
+        uv_stop(&a->loop);
+}
+
+static void write_out(struct app *a, enum kr_stream stream, const char *data, size_t len)
+{
+    if (kr_sink_write(a->sinks[stream], data, len) == -ENOBUFS)
+        kr_log(KR_LOG_ERROR, "output is dropped: nobody reads it", NULL);
+    if (a->session && pending(a) > SINK_FULL)
+        kr_session_pause(a->session, true);
+}
+
+static void on_sink_drained(void *data)
+{
+    struct app *a = data;
+
+    if (a->session && pending(a) == 0)
+        kr_session_pause(a->session, false);
+    if (a->finished && pending(a) == 0)
+        uv_stop(&a->loop);
+}
+
+/* Nobody reads our output any more: as a program that SIGPIPE ends. */
+static void on_sink_failed(void *data, int error)
+{
+    struct app *a = data;
+
+    a->status = error == -EPIPE ? EXIT_PIPE : KR_EXIT_OURS;
+    a->finished = true;
+    if (a->session)
+        kr_session_close(a->session);
+    else
+        uv_stop(&a->loop);
+}
+
+/* One line of our own on stderr. */
+static void say(struct app *a, const char *text)
+{
+    char line[400];
+    int len = snprintf(line, sizeof line, "krait: %s\n", text);
+
+    write_out(a, KR_STREAM_STDERR, line, (size_t)len < sizeof line ? (size_t)len : sizeof line - 1);
+}
+
+/* ---- the run ---- */
+
+static void on_output(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len)
+{
+    struct app *a = data;
+
+    (void)r;
+    if (a->options->json)
+        kr_buf_add(&a->text[stream], text, len);
+    else
+        write_out(a, stream, text, len);
+}
+
+static void on_display(void *data, struct kr_run *r, json_t *display)
+{
+    struct app *a = data;
+    struct kr_err err;
+    char *text;
+
+    (void)r;
+    if (kr_figures_take(a->figures, display, &err) < 0)
+        say(a, err.msg);
+    if (!a->options->json)
+        return;
+    text = json_dumps(display, JSON_COMPACT);
+    if (text && a->displays.len > 0)
+        kr_buf_add_str(&a->displays, ",");
+    if (text)
+        kr_buf_add_str(&a->displays, text);
+    free(text);
+}
+
+static void write_report(struct app *a, const struct kr_run_end *end)
+{
+    cleanup_buf struct kr_buf buf, list;
+    struct kr_json j;
+
+    kr_buf_init(&buf, SIZE_MAX / 8);
+    kr_buf_init(&list, SIZE_MAX / 8);
+    kr_buf_printf(&list, "[%s]", kr_buf_str(&a->displays));
+    kr_json_init(&j, &buf);
+    kr_json_object(&j);
+    for (int i = 0; i < KR_STREAM_MAX_; i++) {
+        kr_json_key(&j, kr_stream_names[i]);
+        kr_json_str_n(&j, kr_buf_str(&a->text[i]), a->text[i].len);
+    }
+    kr_json_key(&j, "displays");
+    kr_json_raw(&j, kr_buf_str(&list), list.len);
+    kr_report_run(&j, end, a->session, kr_engine_hello(a->engine));
+    kr_json_object_end(&j);
+    if (kr_json_done(&j) < 0 || kr_buf_add_str(&buf, "\n") < 0) {
+        say(a, "the report does not fit into memory");
+        return;
+    }
+    for (size_t at = 0; at < buf.len; at += SINK_FULL) /* in pieces, each smaller than what a sink takes */
+        write_out(a, KR_STREAM_STDOUT, buf.data + at, buf.len - at < SINK_FULL ? buf.len - at : SINK_FULL);
+}
+
+/* What python3 would not have said: why it ended, what would help, what is not shown. */
+static void write_notes(struct app *a, const struct kr_run_end *end)
+{
+    char text[400];
+
+    if (json_is_string(end->claim->hint)) {
+        snprintf(text, sizeof text, "hint: %.380s", json_string_value(end->claim->hint));
+        say(a, text);
+    }
+    if (end->message[0] && end->verdict.cause != KR_CAUSE_INTERRUPTED)
+        say(a, end->message);
+    if (a->figures->unsaved > 0) {
+        snprintf(text, sizeof text, "%u figure%s not saved (use --figures DIR)", a->figures->unsaved,
+                 a->figures->unsaved == 1 ? "" : "s");
+        say(a, text);
+    }
+}
+
+static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
+{
+    struct app *a = data;
+
+    (void)r;
+    a->run = NULL;
+    if (a->options->json)
+        write_report(a, end);
+    else
+        write_notes(a, end);
+    if (!a->finished)
+        a->status = end->verdict.exit_code;
+    a->finished = true; /* the loop stops when the session is gone and the output is out */
+}
+
+static void start_run(struct app *a)
+{
+    static const struct kr_run_calls calls = {.on_output = on_output, .on_display = on_display, .on_end = on_end};
+    const struct kr_run_options *o = a->options;
+    bool cap = o->json || kr_opt_limit_given(&o->limits, "output");
+    struct kr_run_spec spec = {
+        .code = a->source->code,
+        .code_len = a->source->len,
+        .script = &a->source->script,
+        .timeout_ms = kr_opt_limit_given(&o->limits, "timeout") ? o->limits.values.timeout_ms : 0,
+        .output_cap = cap ? o->limits.values.output : 0,
+        .raw = !o->json,
+    };
+    struct kr_err err;
+
+    if (kr_run_new(a->session, &spec, &calls, a, &a->run, &err) < 0) {
+        say(a, err.msg);
+        finish(a, KR_EXIT_OURS);
+    }
+}
+
+/* ---- stdin ---- */
+
+static void on_in_data(void *data, const char *bytes, size_t len)
+{
+    struct app *a = data;
+
+    if (kr_session_stdin_write(a->session, bytes, len) < 0 || kr_session_stdin_pending(a->session) > 0)
+        kr_source_flow(a->in, false); /* until it is drained; a session that does not read is not an error */
+}
+
+static void on_in_end(void *data)
+{
+    struct app *a = data;
+
+    if (a->session)
+        kr_session_stdin_close(a->session);
+}
+
+static void on_stdin_drained(void *data, struct kr_session *s)
+{
+    struct app *a = data;
+
+    (void)s;
+    if (a->in)
+        kr_source_flow(a->in, true);
+}
+
+static void on_stdin_failed(void *data, struct kr_session *s, int error)
+{
+    struct app *a = data;
+
+    (void)s, (void)error;
+    if (a->in)
+        kr_source_flow(a->in, false);
+}
+
+static bool wants_stdin(const struct app *a)
+{
+    return strcmp(a->source->script.argv[0], "-") != 0 || a->options->code;
+}
+
+static void start_stdin(struct app *a)
+{
+    static const struct kr_source_calls calls = {on_in_data, on_in_end};
+
+    if (!wants_stdin(a))
+        return;
+    if (kr_source_new(&a->loop, 0, &calls, a, &a->in) < 0) {
+        kr_session_stdin_close(a->session); /* closed when we were started: the end of input at once */
+        return;
+    }
+    kr_source_flow(a->in, true);
+}
+
+/* ---- the session ---- */
+
+static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
+{
+    struct app *a = data;
+
+    if (!s) {
+        say(a, err->msg);
+        finish(a, kr_err_row((enum kr_err_kind)err->kind)->exit_status);
+        return;
+    }
+    a->session = s;
+    if (a->finished) { /* interrupted or without a reader meanwhile */
+        kr_session_close(s);
+        return;
+    }
+    start_stdin(a);
+    start_run(a);
+}
+
+static void on_session_ended(void *data, struct kr_session *s, enum kr_cause cause, const char *message)
+{
+    struct app *a = data;
+
+    (void)s, (void)cause, (void)message;
+    a->session = NULL;
+    if (a->in)
+        kr_source_flow(a->in, false);
+    finish(a, KR_EXIT_OURS); /* on_end has set the status before */
+}
+
+static void on_gone(void *data, const struct kr_err *err)
+{
+    struct app *a = data;
+
+    if (!a->finished)
+        say(a, err->msg);
+    finish(a, KR_EXIT_OURS);
+}
+
+static void on_signal(uv_signal_t *handle, int signo)
+{
+    struct app *a = handle->data;
+
+    if (!a->run) { /* nothing runs yet, or it is over and only our output waits */
+        a->status = 128 + signo;
+        a->finished = true;
+        uv_stop(&a->loop);
+    } else if (signo != SIGINT) {
+        kr_run_cancel(a->run);
+    } else if (kr_clock_ns() - a->interrupted_ns > INTERRUPT_APART_NS) {
+        a->interrupted_ns = kr_clock_ns();
+        if (a->interrupts++ == 0)
+            kr_run_interrupt(a->run, false);
+        else
+            kr_session_close(a->session);
+    }
+}
+
+/* ---- life ---- */
+
+static int open_sinks(struct app *a)
+{
+    static const struct kr_sink_calls calls = {on_sink_drained, on_sink_failed};
+    struct stat out, err;
+    int r = kr_sink_new(&a->loop, 1, SINK_MAX, &calls, a, &a->sinks[0]);
+
+    if (r < 0)
+        return r;
+    /* One file behind both (2>&1): one queue, so that order is kept. */
+    if (fstat(1, &out) == 0 && fstat(2, &err) == 0 && out.st_dev == err.st_dev && out.st_ino == err.st_ino) {
+        a->sinks[1] = a->sinks[0];
+        return 0;
+    }
+    return kr_sink_new(&a->loop, 2, SINK_MAX, &calls, a, &a->sinks[1]);
+}
+
+static int open_engine(struct app *a, int control, struct kr_err *err)
+{
+    static const struct kr_engine_calls engine_calls = {.on_gone = on_gone};
+    static const struct kr_session_calls calls = {.on_open = on_open,
+                                                  .on_ended = on_session_ended,
+                                                  .on_stdin_drained = on_stdin_drained,
+                                                  .on_stdin_failed = on_stdin_failed};
+    const struct kr_run_options *o = a->options;
+    struct kr_engine_config config = {.zygote_count = 1, .preloads = {(enum kr_preload)o->preload}};
+    struct kr_session_spec spec = {
+        .network = (enum kr_network)o->network,
+        .workspace = a->workspace ? 0 : -1,
+        .limits = o->limits.values,
+        .script = true,
+        .stdin_pipe = wants_stdin(a),
+        .env = o->env.items,
+        .env_count = o->env.count,
+    };
+    int r;
+
+    config.workspace_count = a->workspace ? 1 : 0;
+    config.workspaces[0].path = a->workspace;
+    config.workspaces[0].read_only = o->read_only;
+    r = kr_engine_new(&a->loop, control, &config, &engine_calls, a, &a->engine);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "engine");
+    return kr_engine_open(a->engine, &spec, false, &calls, a, err);
+}
+
+static void watch_signals(struct app *a)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uv_signal_init(&a->loop, &a->signals[i]);
+        a->signals[i].data = a;
+        uv_signal_start(&a->signals[i], on_signal, numbers[i]);
+    }
+}
+
+static void close_all(struct app *a)
+{
+    for (size_t i = 0; i < sizeof a->signals / sizeof a->signals[0]; i++)
+        uv_close((uv_handle_t *)&a->signals[i], NULL);
+    kr_source_close(a->in);
+    if (a->sinks[1] != a->sinks[0])
+        kr_sink_close(a->sinks[1]);
+    kr_sink_close(a->sinks[0]);
+    kr_engine_free(a->engine);
+    for (int i = 0; i < KR_STREAM_MAX_; i++)
+        kr_buf_done(&a->text[i]);
+    kr_buf_done(&a->displays);
+    uv_run(&a->loop, UV_RUN_DEFAULT); /* lets the handles go */
+    uv_loop_close(&a->loop);
+}
+
+int kr_run_app_main(int control, void *arg)
+{
+    struct kr_run_app *given = arg;
+    struct app app = {
+        .options = given->options, .source = given->source, .workspace = given->workspace, .figures = &given->figures};
+    struct app *a = &app;
+    struct kr_err err;
+
+    kr_cli_engine_begin();
+    if (uv_loop_init(&a->loop) < 0)
+        return KR_EXIT_OURS;
+    watch_signals(a);
+    for (int i = 0; i < KR_STREAM_MAX_; i++)
+        kr_buf_init(&a->text[i], 4 * a->options->limits.values.output + 4096);
+    kr_buf_init(&a->displays, 4 * (size_t)KR_RUN_DISPLAY_BYTES_MAX);
+    if (open_sinks(a) < 0) {
+        a->status = KR_EXIT_OURS;
+    } else if (open_engine(a, control, &err) < 0) {
+        say(a, err.msg);
+        finish(a, kr_err_row((enum kr_err_kind)err.kind)->exit_status);
+    }
+    if (a->sinks[0] && !(a->finished && pending(a) == 0))
+        uv_run(&a->loop, UV_RUN_DEFAULT);
+    close_all(a);
+    return a->status;
+}

@@ -1,0 +1,26 @@
+/* `krait run` on the engine's side. cmd_run.c fills a kr_run_app; kr_run_app_main() runs it in the forked engine. */
+#pragma once
+#include "figures.h"
+#include "launch.h"
+#include "options.h"
+#include "run_source.h"
+
+struct kr_run_options {
+    struct kr_cli_common common;
+    struct kr_opt_limits limits;
+    const char *code, *workspace, *figures;
+    int preload, network;
+    bool read_only, json;
+    struct kr_opt_list env;
+};
+
+/* What is prepared with the caller's rights, before the engine is forked. */
+struct kr_run_app {
+    const struct kr_run_options *options;
+    const struct kr_run_source *source;
+    const char *workspace; /* real path of the folder that is /workspace, or NULL */
+    struct kr_figures figures;
+};
+
+/* A kr_engine_main. arg: the kr_run_app. */
+int kr_run_app_main(int control, void *arg);

@@ -1,0 +1,231 @@
+/* What `krait serve` needs before it forks: bound sockets and a data directory that is the server's.
+ *
+ * Called by cmd_serve.c with whatever privilege krait was started with. Each failure is one line that says what, why and
+ * which setting changes it. */
+#include "fd.h"
+#include "instance.h"
+#include "level.h"
+#include "serve.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- sockets ---- */
+
+static socklen_t make_address(const struct kr_config_listener *l, struct sockaddr_storage *ret)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
+
+    memset(ret, 0, sizeof *ret);
+    if (inet_pton(AF_INET, l->address, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(l->port);
+        return sizeof *v4;
+    }
+    if (inet_pton(AF_INET6, l->address, &v6->sin6_addr) != 1)
+        return 0;
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(l->port);
+    return sizeof *v6;
+}
+
+static int bind_one(struct kr_serve *s, size_t i, struct kr_err *err)
+{
+    const struct kr_config_listener *l = &s->config->listeners[i];
+    struct sockaddr_storage address;
+    socklen_t len = make_address(l, &address);
+    char origin[160];
+    int on = 1;
+    cleanup_fd int fd = len ? socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+
+    if (fd < 0)
+        return kr_err_set(err, KR_ERR_INVALID, len ? errno : EINVAL, "listen on %s", l->address);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address.ss_family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    /* listen() already here: with SO_REUSEADDR two can bind a port, but only one can listen on it. */
+    if (bind(fd, (struct sockaddr *)&address, len) < 0 || listen(fd, 1) < 0) {
+        int code = errno;
+
+        kr_config_origin(s->config, "port", origin, sizeof origin);
+        if (code == EADDRINUSE) {
+            s->exit_status = KR_EXIT_PORT_TAKEN;
+            kr_err_set(err, KR_ERR_UNAVAILABLE, 0,
+                       "port %u of %s is taken by another program (port: %s); choose one with --port", l->port,
+                       l->address, origin);
+            return -EADDRINUSE;
+        }
+        return kr_err_set(err, KR_ERR_INVALID, code, "listen on %s port %u (--host, --port, --listen)", l->address,
+                          l->port);
+    }
+    if (getsockname(fd, (struct sockaddr *)&address, &len) == 0)
+        s->ports[i] = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
+                                                         : ((struct sockaddr_in6 *)&address)->sin6_port);
+    s->sockets[i] = steal_fd(&fd);
+    return 0;
+}
+
+int kr_serve_bind(struct kr_serve *s, struct kr_err *err)
+{
+    for (size_t i = 0; i < KR_CONFIG_LISTENERS_MAX; i++)
+        s->sockets[i] = -1;
+    for (size_t i = 0; i < s->config->listener_count; i++) {
+        int r = bind_one(s, i, err);
+
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- the data directory ---- */
+
+#define HANDOVER_TRIES 20 /* 10 ms apart */
+
+static int find_user(struct kr_serve *s, struct kr_err *err)
+{
+    const char *name = s->config->user;
+    const struct passwd *pw = NULL;
+    struct kr_id_space cells;
+    uint64_t uid, gid;
+
+    s->warden.engine_uid = s->warden.engine_gid = 0;
+    if (geteuid() != 0)
+        return 0;
+    kr_ids_find(KR_LEVEL_ROOT, &cells);
+    if (name && strspn(name, "0123456789") == strlen(name)) {
+        uid = gid = strtoull(name, NULL, 10);
+    } else {
+        pw = getpwnam(name ? name : "krait");
+        if (!pw && name)
+            return kr_err_set(err, KR_ERR_INVALID, 0, "there is no user %s (--user)", name);
+        uid = pw ? pw->pw_uid : cells.first - 1; /* nobody's, just below the cells' own */
+        gid = pw ? pw->pw_gid : uid;
+    }
+    if (cells.per_slot == 1 && !name && !pw && kr_host_uid() != 0)
+        return 0; /* root of a namespace with no other ids, and an ordinary user outside: as ourselves */
+    if (uid == 0 || gid == 0)
+        return kr_err_set(err, KR_ERR_DENIED, 0, "the server never runs as root (--user)");
+    if (uid >= UINT32_MAX || (uid >= cells.first && uid - cells.first < (uint64_t)cells.per_slot * cells.slots))
+        return kr_err_set(err, KR_ERR_INVALID, 0, "uid %s is not the server's to have (--user)",
+                          name ? name : "of krait");
+    s->warden.engine_uid = (uint32_t)uid;
+    s->warden.engine_gid = (uint32_t)gid;
+    return 0;
+}
+
+static int make_parents(const char *path)
+{
+    char part[4096];
+
+    snprintf(part, sizeof part, "%s", path);
+    for (char *at = part + 1; (at = strchr(at, '/')); *at++ = '/') {
+        *at = '\0';
+        if (mkdir(part, 0755) < 0 && errno != EEXIST)
+            return -errno;
+    }
+    return 0;
+}
+
+/* As root we reach what the server's user may not: a folder above the data that is closed to it is told now, by name. */
+static int check_way(const struct kr_serve *s, struct kr_err *err)
+{
+    char part[4096];
+    struct stat st;
+
+    snprintf(part, sizeof part, "%s", s->config->data);
+    for (char *at = part + 1; s->warden.engine_uid && (at = strchr(at, '/')); *at++ = '/') {
+        *at = '\0';
+        if (stat(part, &st) == 0 && !(st.st_mode & S_IXOTH) &&
+            !(st.st_gid == s->warden.engine_gid && (st.st_mode & S_IXGRP)) &&
+            !(st.st_uid == s->warden.engine_uid && (st.st_mode & S_IXUSR)))
+            return kr_err_set(
+                err, KR_ERR_DENIED, 0,
+                "data directory %s: the server's user (uid %u) cannot pass %s; chmod o+x it, or choose --data "
+                "or --user",
+                s->config->data, s->warden.engine_uid, part);
+    }
+    return 0;
+}
+
+/* A folder that must be the server's: what it is, for a person. */
+struct folder {
+    const char *what, *flag;
+};
+static const struct folder data_folder = {"data", "--data"}, log_folder = {"log", "--log-dir"};
+
+/* Ours, made if it is missing, and a descriptor of it. As root it is handed to the server's user; one that is somebody
+ * else's is left alone. Whatever is made is handed over by descriptor and only if it is still ours: a name may come to mean
+ * something else at any time in a folder that others can write. */
+static int own_folder(const struct kr_serve *s, int at, const char *path, const struct folder *f, struct kr_err *err)
+{
+    uint32_t uid = s->warden.engine_uid ? s->warden.engine_uid : geteuid();
+    uint32_t gid = s->warden.engine_uid ? s->warden.engine_gid : getegid();
+    bool made = mkdirat(at, path, 0700) == 0;
+    struct stat st;
+
+    if (!made && errno != EEXIST)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
+    cleanup_fd int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
+    if (made && st.st_uid == geteuid() && st.st_uid != uid && (fchown(fd, uid, gid) < 0 || fstat(fd, &st) < 0))
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "give the %s directory %s to uid %u", f->what, path, uid);
+    /* Another krait that starts at the same time has just made it and is about to hand it over. */
+    for (int tries = 0; !made && st.st_uid != uid && st.st_uid == geteuid() && tries < HANDOVER_TRIES; tries++) {
+        (void)usleep(10000);
+        if (fstat(fd, &st) < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
+    }
+    if (st.st_uid != uid) {
+        kr_err_set(err, KR_ERR_DENIED, 0,
+                   "%s directory %s belongs to uid %u and the server is uid %u: chown it, or choose %s or --user",
+                   f->what, path, st.st_uid, uid, f->flag);
+        return -EPERM;
+    }
+    if (geteuid() == uid && faccessat(at, path, R_OK | W_OK | X_OK, AT_EACCESS) < 0)
+        return kr_err_set(err, KR_ERR_DENIED, errno, "%s directory %s cannot be written (%s)", f->what, path, f->flag);
+    return steal_fd(&fd);
+}
+
+/* The same, when nothing beneath it is looked at. */
+static int check_folder(const struct kr_serve *s, int at, const char *path, const struct folder *f, struct kr_err *err)
+{
+    int fd = own_folder(s, at, path, f, err);
+
+    kr_fd_close(fd);
+    return fd < 0 ? fd : 0;
+}
+
+int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err)
+{
+    cleanup_fd int data = -1;
+    int r = find_user(s, err);
+
+    if (r < 0)
+        return r;
+    s->exit_status = KR_EXIT_DATA;
+    r = make_parents(s->config->data);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "make the folders above %s (--data)", s->config->data);
+    snprintf(s->shelf, sizeof s->shelf, "%s/sandboxes", s->config->data);
+    r = check_way(s, err);
+    if (r >= 0)
+        r = data = own_folder(s, AT_FDCWD, s->config->data, &data_folder, err);
+    if (r >= 0)
+        r = check_folder(s, data, "sandboxes", &data_folder, err);
+    if (r >= 0 && s->config->log_dir)
+        r = check_folder(s, AT_FDCWD, s->config->log_dir, &log_folder, err);
+    if (r >= 0)
+        s->exit_status = 0;
+    return r < 0 ? r : 0;
+}

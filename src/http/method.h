@@ -1,0 +1,20 @@
+/* The methods krait speaks. A request with any other gets 501. */
+#pragma once
+#include <stddef.h>
+
+enum kr_http_method {
+    KR_HTTP_GET,
+    KR_HTTP_HEAD,
+    KR_HTTP_POST,
+    KR_HTTP_PUT,
+    KR_HTTP_PATCH,
+    KR_HTTP_DELETE,
+    KR_HTTP_OPTIONS,
+    KR_HTTP_OTHER, /* a valid token we do not know; no handler ever sees it */
+    KR_HTTP_METHOD_MAX_,
+};
+
+/* "GET"; "OTHER" for KR_HTTP_OTHER. Never NULL. */
+const char *kr_http_method_name(enum kr_http_method method);
+/* By exact spelling: methods are case-sensitive (RFC 9110 9.1). */
+enum kr_http_method kr_http_method_of(const char *text, size_t len);

@@ -1,0 +1,53 @@
+/* What the extension's files share. The extension is loaded by a zygote, which forks sessions with it; only the stable ABI of Python 3.8 is used. */
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include "err.h"
+#include "proto.h"
+#include "seccomp.h"
+#include <sys/types.h>
+
+#define KR_CHANNEL_FD 3 /* of every session */
+#define KR_GATE_FD 4    /* until it is handed over */
+
+/* A FORK request as the zygote took it. */
+struct kr_fork {
+    struct kr_z_fork req;
+    int channel, out, err, in, gate;
+    int init;     /* pidfd of the cell's init, -1 when contained */
+    int tasks[8]; /* tasks files of the cell's v1 cgroups */
+    unsigned task_count;
+};
+
+/* Hooks of the Python side, set once. */
+struct kr_hooks {
+    PyObject *after_fork, *start, *run;
+};
+extern struct kr_hooks kr_hooks;
+
+/* enter.c: from a fresh copy of the zygote to a confined process. On return every layer but Landlock holds and only descriptors 0 to 4 are open. */
+int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr_err *err);
+
+/* session.c */
+/* The session's life: waits for the warden's word, enters the cell, serves the channel. Never returns. */
+_Noreturn void kr_session_main(const struct kr_fork *f, const struct kr_seccomp *filter);
+/* The request this process was forked for; NULL in the zygote. */
+const struct kr_fork *kr_session_fork(void);
+PyObject *kr_py_send(PyObject *self, PyObject *args);
+PyObject *kr_py_recv_reply(PyObject *self, PyObject *args);
+PyObject *kr_py_sigint(PyObject *self, PyObject *args);
+PyObject *kr_py_setrlimits(PyObject *self, PyObject *args);
+PyObject *kr_py_restrict(PyObject *self, PyObject *args);
+PyObject *kr_py_get_ready(PyObject *self, PyObject *args);
+PyObject *kr_py_scratch(PyObject *self, PyObject *args);
+
+/* zygote.c */
+PyObject *kr_py_serve(PyObject *self, PyObject *args);
+PyObject *kr_py_fail(PyObject *self, PyObject *args);
+
+/* memory.c: what makes forking cheap, and what keeps siblings apart */
+PyObject *kr_py_npseed(PyObject *self, PyObject *args);
+PyObject *kr_py_madvise(PyObject *self, PyObject *args);
+PyObject *kr_py_anonify(PyObject *self, PyObject *args);
+PyObject *kr_py_drain(PyObject *self, PyObject *args);
+PyObject *kr_py_fflush(PyObject *self, PyObject *args);

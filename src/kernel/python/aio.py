@@ -1,0 +1,107 @@
+"""The event loop of a session: one for all its runs, made when the first run awaits something.
+
+Tasks that are still pending when a run ends stay, and go on when a later run awaits. Invariant:
+an interrupted run leaves no top-level coroutine of its own behind.
+"""
+import warnings
+from types import TracebackType
+
+_loop = None
+_asyncio = None
+
+
+def _get():
+    global _loop, _asyncio
+    import asyncio
+
+    _asyncio = asyncio
+    if _loop is None or _loop.is_closed():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                _loop = (
+                    asyncio.get_event_loop()
+                )  # the one user code may have been using without await
+            except RuntimeError:
+                _loop = None
+        if _loop is None or _loop.is_closed():
+            _loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(_loop)  # asyncio.run() takes it away
+    return _loop
+
+
+def begin() -> None:
+    """Before each run: asyncio.get_event_loop() in user code finds ours again after an
+    asyncio.run().
+    """
+    if _loop is not None and not _loop.is_closed():
+        try:
+            _asyncio.set_event_loop(_loop)
+        except Exception:
+            pass  # patched by user code
+
+
+def close() -> None:
+    """After a warm-up: user code finds asyncio as if nothing had been."""
+    global _loop
+    loop, _loop = _loop, None
+    if loop is None:
+        return
+    loop.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _asyncio.set_event_loop_policy(
+            None
+        )  # a new one makes a loop on demand, where this Python does that
+
+
+def wait(coroutine):
+    """Runs a run's top-level coroutine to its end."""
+    loop = _get()
+    task = loop.create_task(coroutine)
+    try:
+        return loop.run_until_complete(task)
+    except KeyboardInterrupt as exc:
+        if task.done():
+            raise
+        where = _place(coroutine)  # the interrupt came while the loop waited
+        _cancel(loop, task)
+        raise exc.with_traceback(where) from None
+
+
+def _place(coroutine):
+    """A traceback of where a suspended coroutine is, through all it awaits; None if that cannot
+    be seen.
+    """
+    frames = []
+    while coroutine is not None and len(frames) < 100:
+        frame = (
+            getattr(coroutine, "cr_frame", None)
+            or getattr(coroutine, "gi_frame", None)
+            or getattr(coroutine, "ag_frame", None)
+        )
+        if frame is None:
+            break
+        frames.append(frame)
+        coroutine = (
+            getattr(coroutine, "cr_await", None)
+            or getattr(coroutine, "gi_yieldfrom", None)
+            or getattr(coroutine, "ag_await", None)
+        )
+    trace = None
+    for frame in reversed(frames):
+        trace = TracebackType(trace, frame, max(frame.f_lasti, 0), frame.f_lineno or 1)
+    return trace
+
+
+def _cancel(loop, task) -> None:
+    """Ends the coroutine, so that it does not go on in the next run. User code may take its time
+    over it.
+    """
+    task.cancel()
+    try:
+        loop.run_until_complete(task)
+    except _asyncio.CancelledError:
+        pass
+    except Exception:
+        pass  # what it raised on being cancelled

@@ -1,0 +1,89 @@
+"""The border between our code and the user's: signals, late exceptions, and processes that user
+code has forked off.
+
+run.py and script.py run everything that may call user code through shielded(). Invariants:
+SIGINT is unblocked in there and nowhere else; no exception comes out of it; a forked copy of the
+process does not come out of it either.
+"""
+import os
+
+import _krait
+from krait_kernel import channel, reserve, streams, tracebacks
+
+ATTEMPTS = 8  # a handler of the user's may raise again and again, but not for ever
+# When not even the class of an exception can be told.
+LATE = {"type": "KeyboardInterrupt", "message": "", "traceback": "", "line": None, "errno": 0}
+_exit, _sigint = os._exit, _krait.sigint
+
+
+def exit_status(exc: SystemExit) -> int:
+    """The status a SystemExit asks for; a message goes to stderr, as under python3."""
+    code = exc.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF if -(2**31) <= code < 2**31 else 255
+    streams.emit(2, "%s\n" % (code,))
+    return 1
+
+
+def end_copy(exc) -> None:
+    """The end of a process that user code forked: it flushes and is gone, without a word to us."""
+    status = 0
+    try:
+        if isinstance(exc, SystemExit):
+            status = exit_status(exc)
+        elif exc is not None:
+            status = 1
+            streams.emit(2, tracebacks.text_of(exc))
+        streams.flush()
+    finally:
+        _exit(status)
+
+
+def _nothing() -> None:
+    pass
+
+
+def settle() -> None:
+    """Lets signals that were caught but not yet handled be handled here, where they do no harm."""
+    for _attempt in range(ATTEMPTS):
+        try:
+            for _step in range(4):
+                _nothing()
+            return
+        except BaseException:
+            continue
+
+
+def shielded(job, body) -> None:
+    """Runs body() with SIGINT unblocked; comes back with it blocked, whatever happened."""
+    try:
+        try:
+            _sigint(True)
+            body()
+        finally:
+            _sigint(False)
+    except BaseException as exc:
+        _late(job, exc)
+    for _attempt in range(ATTEMPTS):
+        try:
+            _sigint(False)
+            break
+        except BaseException:
+            continue
+    settle()
+    if channel.is_copy():
+        end_copy(None if job.error is None else KeyboardInterrupt())
+
+
+def _late(job, exc: BaseException) -> None:
+    for _attempt in range(ATTEMPTS):
+        try:
+            if isinstance(exc, MemoryError):
+                reserve.free()
+            job.late(exc)
+            return
+        except BaseException:
+            continue
+    job.cause, job.exit_code, job.error = "exception", 1, dict(LATE)

@@ -1,0 +1,258 @@
+"""One line after a failure that whoever wrote the code can do something about; None after all
+others.
+
+Called by run.py with the uncaught exception. A hint says what the sandbox lacks and what to do
+instead; it never guesses.
+"""
+import errno
+import os
+import sys
+
+CHAIN = 12  # how far causes and contexts are followed
+WRITABLE = (
+    "/workspace",
+    "/tmp",
+    "/dev/shm",
+    "/dev/null",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/fd",
+    "/app/results",
+)
+# Where people keep their files, and files that were handed over are looked for.
+HOST = ("/home/", "/Users/", "/root/", "/mnt/", "/media/", "/srv/", "/opt/", "/data/", "/content/", "/kaggle/")
+
+NO_NETWORK = (
+    "no network: this sandbox has none, and only who runs krait can allow it; "
+    "work with files in /workspace instead"
+)
+NO_ROOT = (
+    "no root: system packages cannot be installed in this sandbox "
+    "(apt, sudo and the like do not work); use what is installed"
+)
+NO_HOST = (
+    "%s: this sandbox does not see files of the machine it runs on; files that were brought in "
+    "are in /workspace"
+)
+READ_ONLY = "%s cannot be written: files go below /workspace (kept) or /tmp"
+
+# Libraries whose connection errors do not derive from OSError, and what their names have in common.
+_NET_LIBRARIES = {
+    "requests",
+    "httpx",
+    "httpcore",
+    "urllib3",
+    "aiohttp",
+    "urllib",
+    "http",
+    "websocket",
+    "websockets",
+    "smtplib",
+    "ftplib",
+}
+_NET_NAMES = (
+    "Connect",
+    "URLError",
+    "ProxyError",
+    "Timeout",
+    "MaxRetry",
+    "NameResolution",
+    "WebSocketAddress",
+)
+_NET_ERRNOS = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EAFNOSUPPORT}
+_NET_FILES = ("/socket.py", "/asyncio/", "/http/client.py", "/urllib3/", "/httpcore/")
+
+ROOT_COMMANDS = {
+    "apt",
+    "apt-get",
+    "aptitude",
+    "sudo",
+    "su",
+    "dpkg",
+    "yum",
+    "dnf",
+    "apk",
+    "brew",
+    "snap",
+    "conda",
+    "mamba",
+}
+
+# import name -> the name under which it is published, where the two differ.
+PACKAGES = {
+    "cv2": "opencv-python",
+    "sklearn": "scikit-learn",
+    "PIL": "Pillow",
+    "bs4": "beautifulsoup4",
+    "yaml": "PyYAML",
+    "dotenv": "python-dotenv",
+    "dateutil": "python-dateutil",
+    "docx": "python-docx",
+    "pptx": "python-pptx",
+    "fitz": "PyMuPDF",
+    "skimage": "scikit-image",
+    "Crypto": "pycryptodome",
+    "jwt": "PyJWT",
+    "git": "GitPython",
+    "serial": "pyserial",
+    "OpenSSL": "pyOpenSSL",
+    "MySQLdb": "mysqlclient",
+    "attr": "attrs",
+    "magic": "python-magic",
+    "usb": "pyusb",
+    "wx": "wxPython",
+    "pkg_resources": "setuptools",
+    "google.protobuf": "protobuf",
+    "psycopg2": "psycopg2-binary",
+    "zmq": "pyzmq",
+    "faiss": "faiss-cpu",
+    "websocket": "websocket-client",
+    "IPython": "ipython",
+    "Bio": "biopython",
+    "community": "python-louvain",
+    "umap": "umap-learn",
+}
+
+
+def hint(exc: BaseException):
+    """The line, or None."""
+    chain = _chain(exc)
+    for one in chain:
+        if isinstance(one, ModuleNotFoundError):
+            text = _module(one)
+            if text:
+                return text
+    if any(_is_network(one) for one in chain):
+        return NO_NETWORK
+    if any(_is_root(one) for one in chain):
+        return NO_ROOT
+    return _read_only(chain[0]) or _not_there(chain[0])
+
+
+def _chain(exc: BaseException) -> list:
+    chain, queue = [], [exc]
+    while queue and len(chain) < CHAIN:
+        one = queue.pop(0)
+        if one is None or any(one is other for other in chain):
+            continue
+        chain.append(one)
+        queue += [one.__cause__, None if one.__suppress_context__ else one.__context__]
+        queue += [arg for arg in one.args[:4] if isinstance(arg, BaseException)]
+        reason = getattr(one, "reason", None)  # URLError and MaxRetryError carry theirs
+        queue += [reason] if isinstance(reason, BaseException) else []
+        queue += list(getattr(one, "exceptions", ()))[:4]
+    return chain
+
+
+def _module(exc: ModuleNotFoundError):
+    if not isinstance(exc.name, str):
+        return None
+    top = exc.name.split(".")[0]
+    if not top.isidentifier() or top in sys.modules:
+        return None
+    for name, package in PACKAGES.items():  # import beautifulsoup4, import pillow
+        if top.lower().replace("_", "-") == package.lower() and top != name:
+            return "the package %s is imported as %s" % (package, name)
+    what = "module %s" % top
+    if top in PACKAGES and PACKAGES[top].lower() != top.lower():
+        what += " (package %s)" % PACKAGES[top]
+    if top == "IPython":
+        return what + " is not installed here; display(object) needs no import"
+    return (
+        what + " is not installed here, and packages cannot be installed yet; use what is installed"
+    )
+
+
+def _is_network(exc: BaseException) -> bool:
+    kind = type(exc)
+    if isinstance(exc, OSError):
+        if kind.__name__ in ("gaierror", "herror") and kind.__module__ in ("socket", "_socket"):
+            return True
+        if exc.errno in _NET_ERRNOS:
+            return True
+        if (
+            exc.errno in (errno.EPERM, errno.EACCES)
+            and exc.filename is None
+            and _raised_in(exc, _NET_FILES)
+        ):
+            return True
+    if (
+        kind.__module__.split(".")[0] not in _NET_LIBRARIES
+        or "HTTPStatus" in kind.__name__
+        or kind.__name__ == "HTTPError"
+    ):
+        return False
+    if isinstance(exc, ConnectionRefusedError) or "refused" in _text(exc):
+        return False  # somebody was there: a server of one's own that is not up
+    return any(word in kind.__name__ for word in _NET_NAMES)
+
+
+def _text(exc: BaseException) -> str:
+    try:
+        return str(exc)[:2000].lower()
+    except Exception:
+        return ""
+
+
+def _raised_in(exc: BaseException, files: tuple) -> bool:
+    tb = exc.__traceback__
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        if any(part in name for part in files):
+            return True
+        tb = tb.tb_next
+    return False
+
+
+def is_root_command(command) -> bool:
+    """Whether a shell line, or an argument list, starts with something only root can do."""
+    if isinstance(command, (list, tuple)):
+        command = command[0] if command else ""
+    if isinstance(command, bytes):
+        command = os.fsdecode(command)
+    words = command.split() if isinstance(command, str) else []
+    return bool(words) and os.path.basename(words[0]) in ROOT_COMMANDS
+
+
+def _is_root(exc: BaseException) -> bool:
+    if isinstance(exc, (FileNotFoundError, PermissionError)) and isinstance(
+        exc.filename, (str, bytes)
+    ):
+        return _raised_in(exc, ("/subprocess.py", "/asyncio/")) and is_root_command(exc.filename)
+    return type(exc).__name__ == "CalledProcessError" and is_root_command(getattr(exc, "cmd", None))
+
+
+def _read_only(exc: BaseException):
+    if not isinstance(exc, OSError) or exc.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return None
+    name = exc.filename2 or exc.filename
+    if isinstance(name, bytes):
+        name = os.fsdecode(name)
+    if not isinstance(name, str) or not name:
+        return None
+    path = os.path.normpath(os.path.join(_cwd(), name))
+    if any(path == top or path.startswith(top + "/") for top in WRITABLE):
+        return None
+    if exc.errno == errno.EPERM and not os.path.isabs(name):
+        return None
+    return READ_ONLY % path[:200]
+
+
+def _not_there(exc: BaseException):
+    """A path of somebody's own machine: absolute, and in a folder that no sandbox has."""
+    if not isinstance(exc, FileNotFoundError) or not isinstance(exc.filename, (str, bytes)):
+        return None
+    name = os.fsdecode(exc.filename)
+    if name[1:3] in (":\\", ":/"):  # C:\data.csv
+        return NO_HOST % name[:200]
+    path = os.path.normpath(name)
+    if not path.startswith(HOST) or os.path.exists(os.path.dirname(path)):
+        return None
+    return NO_HOST % path[:200]
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"

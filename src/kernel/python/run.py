@@ -1,0 +1,348 @@
+"""Runs one snippet: the code of a RUN frame in, an END frame out.
+
+_krait calls run() for each RUN frame. While user code may be running (the "region" below) SIGINT
+is unblocked and a KeyboardInterrupt may come out of any line, ours included; outside of it
+SIGINT is blocked. Everything that can call user code (the run itself, repr, displays, `__str__`
+of an exception) is inside the region, so that an endless one can be interrupted. Invariants:
+each RUN is answered by one END, whatever user code does to the interpreter; a copy of the
+process that user code forked never comes back to the loop; one run's exception, frames and
+values are let go before the next.
+"""
+import ast
+import builtins as _user_builtins
+import __future__ as _features
+import os
+import sys
+from ast import Expr, Expression
+from types import ModuleType
+
+from krait_kernel import (
+    aio,
+    cells,
+    channel,
+    commands,
+    display,
+    guard,
+    hints,
+    magics,
+    names,
+    reserve,
+    streams,
+    tracebacks,
+)
+
+MAX_RESULT = 64 << 10
+MAX_VARIABLES = 1000
+LOWEST_LIMIT = 500  # of recursion, for our own sake
+ONLY_AST = ast.PyCF_ONLY_AST
+AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+CO_COROUTINE = 0x80
+FUTURE_FLAGS = (
+    _features.annotations.compiler_flag
+)  # from __future__ import annotations holds for later runs, as in a REPL
+
+_exit = os._exit
+_settrace, _setprofile = sys.settrace, sys.setprofile
+_getlimit, _setlimit = sys.getrecursionlimit, sys.setrecursionlimit
+main = None  # the __main__ module of user code
+exit_after = None  # the status to end the process with once the END frame is out, or None
+_future = 0
+_last = None  # what we bound to `_`
+
+
+def new_main() -> dict:
+    """A fresh __main__; what the zygote was started as is nobody's business."""
+    global main, _future
+    main = ModuleType("__main__")
+    main.__dict__["__builtins__"] = _user_builtins
+    main.__dict__["__annotations__"] = {}
+    sys.modules["__main__"] = main
+    _future = 0
+    return main.__dict__
+
+
+class Job:
+    """One run: what it was asked, and how it went."""
+
+    def __init__(self, spec: dict) -> None:
+        self.code = spec.get("code") or ""
+        self.name = spec.get("name") or "<run>"
+        self.warm = bool(spec.get("warm"))
+        self.cause, self.exit_code = "ok", 0
+        self.result = self.error = self.hint = None
+        self.variables: list = []
+        self.finished = (
+            False  # user code is through, and nothing of its outcome is still to be computed
+        )
+        self.names = (
+            main.__dict__
+            if not self.warm
+            else {"__name__": "__main__", "__builtins__": _user_builtins}
+        )
+        self.tree = None
+        self.started = False  # user code has run
+
+    # ---- inside the region ----------------------------------------------------------------------
+
+    def region(self) -> None:
+        before = names.snapshot(self.names)
+        try:
+            self.attempt()
+            if channel.is_copy():
+                guard.end_copy(None)
+            display.show_figures()
+        except BaseException as exc:
+            if channel.is_copy():
+                guard.end_copy(exc)
+            self.fail(exc)
+            self.leftovers(exc)
+        self.variables = names.changed(before, self.names, self.tree, self.cause == "ok")[
+            :MAX_VARIABLES
+        ]
+        if self.hint is None:
+            self.hint = commands.pending_hint
+        streams.flush()
+        self.finished = True
+
+    def attempt(self) -> None:
+        try:
+            self.execute()
+        except MemoryError:
+            if self.started or not reserve.free():
+                raise
+            self.execute()  # only the compiler was short of memory: the code may be what frees some
+
+    def execute(self) -> None:
+        cell, code = None, self.code
+        try:
+            self.tree = self.parse(code)
+        except SyntaxError:
+            cell = magics.cell(code)
+            if cell is None:
+                raise
+        if cell is None:
+            return self.evaluate()
+        self.remember(code, frozenset([cell.first_line]))
+        around = cells.around(cell, self.names)
+        if around is None:
+            return cells.run_cell(cell, self.names)
+        self.tree = self.parse("\n" * cell.first_line + cell.body, code)
+        with around:
+            return self.evaluate()
+
+    def parse(self, source: str, shown: str = ""):
+        """The tree of the code. Magics and a common indent are tried only on text that is not
+        Python as it stands.
+        """
+        self.remember(shown or source)
+        try:
+            return compile(source, self.name, "exec", ONLY_AST | AWAIT | _future, True)
+        except SyntaxError as exc:
+            made = magics.transform(source)
+            if made is None:
+                tree = self._dedented(source, exc)
+                if tree is None:
+                    raise
+                return tree
+            self.remember(shown or source, made[1])
+            source = made[0]
+        return compile(source, self.name, "exec", ONLY_AST | AWAIT | _future, True)
+
+    def _dedented(self, source: str, exc: SyntaxError):
+        if not isinstance(exc, IndentationError):
+            return None
+        from textwrap import dedent
+
+        made = dedent(source)
+        if made == source:
+            return None
+        try:
+            return compile(made, self.name, "exec", ONLY_AST | AWAIT | _future, True)
+        except SyntaxError:
+            return None
+
+    def remember(self, source: str, magic_lines=frozenset()) -> None:
+        if not self.warm:
+            tracebacks.remember(self.name, source, magic_lines)
+
+    def evaluate(self) -> None:
+        body = self.tree.body
+        last = body.pop() if body and type(body[-1]) is Expr else None
+        value = None
+        if body:
+            self.step(compile(self.tree, self.name, "exec", AWAIT | _future, True))
+        if last is not None:
+            value = self.step(
+                compile(Expression(last.value), self.name, "eval", AWAIT | _future, True)
+            )
+            body.append(last)
+        if channel.is_copy():
+            return
+        if value is None:
+            self.named_result()
+        elif not self.silenced(last):
+            self.show(value)
+
+    def named_result(self) -> None:
+        """Without a last value, a variable called `result` that this run has bound is the
+        result.
+        """
+        if "result" in self.names and names.binds(self.tree.body, "result"):
+            self.result = channel.clean(channel.cut(repr(self.names["result"]), MAX_RESULT))
+
+    def step(self, code):
+        global _future
+        self.started = True
+        _future |= code.co_flags & FUTURE_FLAGS if not self.warm else 0
+        value = eval(code, self.names)
+        return aio.wait(value) if code.co_flags & CO_COROUTINE else value
+
+    def silenced(self, last) -> bool:
+        """Whether the last expression ends in a semicolon."""
+        lines = self.code.split("\n")
+        try:
+            tail = lines[last.end_lineno - 1].encode("utf-8")[last.end_col_offset :].decode("utf-8")
+        except (IndexError, UnicodeError, TypeError):
+            return False
+        return tail.lstrip().startswith(";")
+
+    def show(self, value) -> None:
+        global _last
+        data, metadata = display.bundle(value)
+        self.result = channel.clean(channel.cut(data["text/plain"], MAX_RESULT))
+        if display.is_rich(data):
+            display.send(data, metadata)
+        if "_" not in self.names or self.names["_"] is _last:  # else it is the user's own
+            self.names["_"] = value
+            _last = value if not self.warm else _last
+
+    def fail(self, exc: BaseException) -> None:
+        """An exception came out of user code."""
+        if isinstance(exc, MemoryError):
+            reserve.free()
+        if isinstance(exc, SystemExit):
+            self.cause = "exit"
+            self.exit_code = guard.exit_status(exc)
+            return
+        self.cause, self.exit_code = "exception", 1
+        self.error = tracebacks.describe(exc, self.name)
+        try:
+            self.hint = hints.hint(exc)
+        except Exception:
+            self.hint = None
+
+    def leftovers(self, exc: BaseException) -> None:
+        """Figures that were open when the run failed. What goes wrong with them is not told too."""
+        try:
+            if not isinstance(exc, (KeyboardInterrupt, MemoryError)):
+                display.show_figures()
+        except Exception:
+            pass
+
+    # ---- outside of it --------------------------------------------------------------------------
+
+    def late(self, exc: BaseException) -> None:
+        """An exception came while we were busy: an interrupt, a handler of the user's, no
+        memory.
+        """
+        if not self.finished:
+            self.cause, self.exit_code = "exception", 1
+            self.error = tracebacks.bare(exc)
+
+    def perform(self) -> None:
+        if not self.warm:
+            guard.shielded(self, self.region)
+            return
+        with streams.scratch():
+            guard.shielded(self, self.region)
+        aio.close()
+
+    def end(self) -> bytes:
+        """The END frame."""
+        dumps = channel.dumps
+        return (
+            '{"cause":"%s","exit_code":%d,"result":%s,"error":%s,"variables":%s,"hint":%s,'
+            '"copy":false}'
+            % (
+                self.cause,
+                self.exit_code,
+                dumps(self.result),
+                dumps(self.error),
+                dumps([] if self.warm else self.variables),
+                dumps(self.hint),
+            )
+        ).encode("utf-8")
+
+
+def run(run_id: int, payload: bytes) -> None:
+    """What _krait calls. Does not raise."""
+    global exit_after
+    exit_after = None
+    try:
+        job = _twice(_begin, run_id, payload)
+        job.perform()
+        answer = _twice(_finish, job)
+    except BaseException as exc:
+        kind = tracebacks.type_name(exc).encode("ascii", "replace")
+        answer = (
+            b'{"cause":"exception","exit_code":1,"result":null,"error":{"type":"%s","message":"",'
+            b'"traceback":"%s","line":null,"errno":0},"variables":[],"hint":null,"copy":false}'
+            % (kind, kind)
+        )
+    try:
+        _send_end(run_id, answer)
+    finally:
+        channel.run = 0
+        if exit_after is not None:
+            _exit(exit_after)
+
+
+def _send_end(run_id: int, answer: bytes) -> None:
+    for _attempt in range(guard.ATTEMPTS):
+        try:
+            channel.send_end(run_id, answer)
+            return
+        except BaseException:
+            continue  # a handler of the user's; a second END is dropped
+
+
+def _twice(step, *args):
+    """A step of ours that was short of memory is done again once the reserve is given back."""
+    try:
+        return step(*args)
+    except MemoryError:
+        if not reserve.free():
+            raise
+        return step(*args)
+
+
+def _begin(run_id: int, payload: bytes):
+    guard.settle()
+    reserve.hold()
+    spec = channel.loads(payload)
+    channel.run = run_id
+    channel.quiet = bool(spec.get("warm"))
+    display.begin(spec.get("figures") or "png", spec.get("figure_px") or 0)
+    commands.pending_hint = None
+    if not channel.quiet:
+        streams.ready(spec.get("stdin"))
+    aio.begin()
+    names.refresh_imports()
+    if "variables" in spec:
+        main.__dict__.update(spec["variables"])
+    if "env" in spec:
+        names.lend_environment(spec["env"])
+    return (make_script if spec.get("script") else Job)(spec)
+
+
+def _finish(job) -> bytes:
+    _settrace(None)
+    _setprofile(None)
+    if _getlimit() < LOWEST_LIMIT:
+        _setlimit(1000)
+    streams.flush_ours()
+    names.take_environment_back()
+    return job.end()
+
+
+make_script = Job  # script.py puts its own here

@@ -1,0 +1,153 @@
+"""The START frame: makes a fresh copy of the zygote into this sandbox's session.
+
+boot.py calls settle() in the zygote: what all sessions have in common is set there, because each
+page a session writes to is a page of its own. _krait calls
+start() in a session for which the START frame has something special to say, before any user code;
+it sets what differs. What fails here is raised, and the session is not used.
+Landlock comes after everything but threads, because a mount attached after it could not be
+reached, and before those, because it binds only the thread that asks for it and the later ones.
+"""
+import math
+import os
+import sys
+import threading
+import time
+
+import _krait
+from krait_kernel import channel, forktricks, streams
+
+STACK = 1 << 20  # of a thread; the default of 8 MB would count against RLIMIT_DATA
+HOME = "/workspace"
+OWN = "KRAIT_"  # variables for ourselves: the C side reads them in a new session, user code never
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+_cpus = 1  # what the zygote was settled for, then what the session has
+_own: list = []  # names with OWN that the zygote still has
+
+
+def base_environment() -> dict:
+    """What every session has before its own variables."""
+    folder = os.path.dirname(sys.executable or "")
+    path = ["/usr/local/bin", "/usr/bin", "/bin"]
+    base = {
+        "HOME": HOME,
+        "USER": "user",
+        "LOGNAME": "user",
+        "SHELL": "/bin/sh",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+        "PATH": ":".join(([folder] if folder and folder not in path else []) + path),
+        "MPLBACKEND": "Agg",  # for children; in this process the backend is ours
+        "MPLCONFIGDIR": "/tmp/.matplotlib",
+        "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ among the user's files,
+        "XDG_CACHE_HOME": "/tmp/.cache",  # nor fontconfig's and pip's
+        "PYTHONIOENCODING": "utf-8:backslashreplace",
+    }
+    base.update((name, str(_cpus)) for name in THREADS)
+    return base
+
+
+def cpu_count():
+    """Return the number of CPUs this session may use."""
+    return _cpus
+
+
+def settle() -> None:
+    """In the zygote, after the last import: what every session finds, unless START says
+    otherwise.
+    """
+    base = base_environment()
+    contained = "KRAIT_SCRATCH" in os.environ  # then start() is called in every session
+    for name in list(os.environ):
+        if contained and name.startswith(OWN):
+            _own.append(name)
+        elif name not in base:
+            del os.environ[name]
+    os.environ.update(base)
+    time.tzset()
+    os.cpu_count = cpu_count
+    if hasattr(os, "process_cpu_count"):
+        os.process_cpu_count = cpu_count
+    os.umask(0o022)
+    threading.stack_size(STACK)
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, "")
+    streams.settle()
+
+
+def start(payload: bytes) -> bytes:
+    spec = channel.loads(payload)
+    cpus = max(1, math.ceil(float(spec.get("cpus") or 1)))
+    channel.folder = _folder(spec)
+    _environment(spec.get("env"), cpus)
+    os.chdir(channel.folder or spec.get("cwd") or HOME)
+    if spec.get("mode") == "script":
+        streams.use_script_stdin()
+    streams.ready()
+    rlimits = {
+        str(name): int(value) for name, value in (spec.get("rlimits") or {}).items() if value
+    }
+    if rlimits:
+        _krait.setrlimits(rlimits)
+    abi = 0
+    if spec.get("landlock"):
+        abi = int(_krait.restrict(_paths(spec)) or 0)
+    forktricks.blas_threads(cpus)
+    return channel.dumps({"landlock_abi": abi}).encode("utf-8")
+
+
+def _folder(spec: dict):
+    """What stands for /workspace at level contained, which has no mounts of its own: the host's
+    folder, or a scratch one. None in a cell.
+    """
+    scratch = _krait.scratch()
+    return None if scratch is None else spec.get("host_workspace") or scratch
+
+
+def _paths(spec: dict) -> list:
+    """What a contained session may reach beside the system's programs; a cell's own paths are
+    fixed.
+    """
+    scratch = _krait.scratch()
+    if scratch is None:
+        return []
+    paths = [
+        (scratch, True),
+        (sys.prefix, False),
+        (sys.base_prefix, False),
+        ("/etc/python%d.%d" % sys.version_info[:2], False),
+    ]
+    if spec.get("host_workspace"):
+        paths.append((spec["host_workspace"], not spec.get("read_only")))
+    return paths
+
+
+def _environment(extra, cpus: int) -> None:
+    """What is not as settle() left it. os.cpu_count() is what the session may use, not what the
+    machine has.
+    """
+    global _cpus
+    environ = os.environ
+    for name in _own:
+        del environ[name]
+    _own.clear()
+    if cpus != _cpus:
+        _cpus = cpus
+        for name in THREADS:
+            environ[name] = str(cpus)
+    if channel.folder:
+        scratch = _krait.scratch()
+        environ["HOME"] = channel.folder
+        environ["TMPDIR"] = scratch
+        environ["MPLCONFIGDIR"] = scratch + "/.matplotlib"
+        environ["XDG_CACHE_HOME"] = scratch + "/.cache"
+    if not extra:
+        return
+    for name, value in extra.items():
+        if value is None:
+            environ.pop(name, None)
+        else:
+            environ[name] = str(value)
+    if "TZ" in extra:
+        time.tzset()

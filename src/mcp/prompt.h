@@ -1,0 +1,30 @@
+/* Prompts: one row each, from which come prompts/list, the check of arguments and their completion. */
+#pragma once
+#include "call.h"
+#include <stddef.h>
+
+struct kr_mcp_prompt_arg {
+    const char *name, *title, *description;
+    bool required;
+    const char *const *choices; /* words it may be, NULL terminated; NULL: any text */
+    const char *def;            /* what an argument that is left out is; NULL: "" */
+};
+#define KR_MCP_PROMPT_ARGS_MAX 8u
+#define KR_MCP_PROMPT_TEXT_MAX 65536u /* bytes of one argument */
+
+struct kr_mcp_prompt {
+    const char *name, *title, *description;
+    unsigned dialects;                    /* KR_IN_* (tool.h): where it is listed; it can be asked for everywhere */
+    bool fixture;                         /* there only with --conformance-fixtures */
+    const struct kr_mcp_prompt_arg *args; /* NULL terminated by name; NULL: none */
+    /* Answers, now or later. values: of the arguments in the order of the rows, checked; valid during the call. */
+    void (*get)(struct kr_mcp_call *c, const char *const *values);
+};
+/* In the order in which they are listed (prompts.c); fixtures are kr_mcp_fixture_prompts (fixture.h). */
+extern const struct kr_mcp_prompt kr_mcp_prompts[];
+extern const size_t kr_mcp_prompts_count;
+/* The i-th of all that this server has, or NULL. */
+const struct kr_mcp_prompt *kr_mcp_prompt_at(const struct kr_mcp *m, size_t i);
+
+/* Answers prompts/get with one text of the user's. */
+void kr_mcp_prompt_text(struct kr_mcp_call *c, const char *description, const char *text);

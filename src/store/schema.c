@@ -1,0 +1,131 @@
+/* The format of the store: a row per version, each the step from the one before.
+ *
+ * Called by migrate.c. Invariant: a row that was released is never changed, only followed by another; and `settings`
+ * keeps its two columns for ever, because an older krait reads there which newer one wrote the file. */
+#include "store_internal.h"
+
+/* clang-format off */
+static const char users_and_keys[] =
+    "CREATE TABLE settings (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE users ("
+    "  id TEXT PRIMARY KEY,"
+    "  name TEXT NOT NULL COLLATE NOCASE UNIQUE,"
+    "  email TEXT COLLATE NOCASE UNIQUE,"
+    "  password TEXT,"
+    "  rights INTEGER NOT NULL,"
+    "  created INTEGER NOT NULL,"
+    "  disabled INTEGER"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX users_age ON users (created, id);"
+    "INSERT INTO users (id, name, rights, created) VALUES ('root', 'root', 7, unixepoch() * 1000000);"
+    "CREATE TABLE keys ("
+    "  id TEXT PRIMARY KEY,"
+    "  owner TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,"
+    "  hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),"
+    "  shown TEXT NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  rights INTEGER NOT NULL,"
+    "  created INTEGER NOT NULL,"
+    "  expires INTEGER,"
+    "  last_used INTEGER,"
+    "  revoked INTEGER"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX keys_owner ON keys (owner, created, id);"
+    "CREATE INDEX keys_age ON keys (created, id);"
+    "CREATE INDEX keys_dead ON keys (ifnull(revoked, expires));"
+    "CREATE TABLE tokens ("
+    "  hash BLOB PRIMARY KEY CHECK (length(hash) = 32),"
+    "  owner TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,"
+    "  created INTEGER NOT NULL,"
+    "  expires INTEGER NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX tokens_owner ON tokens (owner, created);"
+    "CREATE INDEX tokens_expires ON tokens (expires);";
+
+static const char sandboxes[] =
+    "CREATE TABLE sandboxes ("
+    "  n INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  owner TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,"
+    "  name TEXT NOT NULL,"
+    "  folder TEXT NOT NULL UNIQUE,"
+    "  state INTEGER NOT NULL DEFAULT 0,"
+    "  created INTEGER NOT NULL,"
+    "  used INTEGER NOT NULL,"
+    "  settings TEXT NOT NULL,"
+    "  UNIQUE (owner, name)"
+    ") STRICT;"
+    "CREATE INDEX sandboxes_owner ON sandboxes (owner, created, id);"
+    "CREATE TABLE doomed (folder TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX doomed_since ON doomed (since);";
+
+static const char runs[] =
+    "CREATE TABLE totals (what TEXT PRIMARY KEY, count INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE runs ("
+    "  n INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  owner TEXT NOT NULL REFERENCES users (id),"
+    "  sandbox TEXT NOT NULL,"
+    "  session TEXT NOT NULL,"
+    "  code TEXT NOT NULL,"
+    "  holder INTEGER NOT NULL,"
+    "  started INTEGER NOT NULL,"
+    "  ended INTEGER,"
+    "  cause TEXT,"
+    "  exit_code INTEGER,"
+    "  hits INTEGER,"
+    "  message TEXT,"
+    "  wall_us INTEGER,"
+    "  cpu_us INTEGER,"
+    "  peak_memory INTEGER,"
+    "  output_bytes INTEGER,"
+    "  kept_bytes INTEGER,"
+    "  truncated INTEGER,"
+    "  files TEXT,"
+    "  size INTEGER NOT NULL" /* what the row counts for in totals */
+    ") STRICT;"
+    "CREATE INDEX runs_owner ON runs (owner, started, id);"
+    "CREATE INDEX runs_place ON runs (owner, sandbox, session, started, id);"
+    "CREATE INDEX runs_ended ON runs (ended) WHERE ended IS NOT NULL;"
+    "CREATE INDEX runs_open ON runs (holder) WHERE ended IS NULL;"
+    "INSERT INTO totals VALUES ('runs', 0, 0);"
+    "CREATE TRIGGER runs_added AFTER INSERT ON runs BEGIN"
+    "  UPDATE totals SET count = count + 1, bytes = bytes + new.size WHERE what = 'runs'; END;"
+    "CREATE TRIGGER runs_changed AFTER UPDATE OF size ON runs BEGIN"
+    "  UPDATE totals SET bytes = bytes - old.size + new.size WHERE what = 'runs'; END;"
+    "CREATE TRIGGER runs_deleted AFTER DELETE ON runs BEGIN"
+    "  UPDATE totals SET count = count - 1, bytes = bytes - old.size WHERE what = 'runs'; END;";
+
+static const char audit[] =
+    "CREATE TABLE audit ("
+    "  id INTEGER PRIMARY KEY AUTOINCREMENT," /* never used twice, also when every row was deleted */
+    "  at INTEGER NOT NULL,"
+    "  who TEXT NOT NULL,"
+    "  what TEXT NOT NULL,"
+    "  object TEXT NOT NULL,"
+    "  outcome TEXT NOT NULL,"
+    "  address TEXT NOT NULL,"
+    "  request TEXT NOT NULL,"
+    "  detail TEXT NOT NULL,"
+    "  size INTEGER NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX audit_who ON audit (who);"
+    "CREATE INDEX audit_object ON audit (object);"
+    "INSERT INTO totals VALUES ('audit', 0, 0);"
+    "CREATE TRIGGER audit_added AFTER INSERT ON audit BEGIN"
+    "  UPDATE totals SET count = count + 1, bytes = bytes + new.size WHERE what = 'audit'; END;"
+    "CREATE TRIGGER audit_deleted AFTER DELETE ON audit BEGIN"
+    "  UPDATE totals SET count = count - 1, bytes = bytes - old.size WHERE what = 'audit'; END;";
+
+/* A small log of a run is kept with its row; a larger one has a file of its own. */
+static const char run_logs[] = "ALTER TABLE runs ADD COLUMN log BLOB;";
+
+const struct kr_migration kr_migrations[] = {
+    {1, users_and_keys},
+    {2, sandboxes},
+    {3, runs},
+    {4, audit},
+    {5, run_logs},
+};
+/* clang-format on */
+const size_t kr_migrations_count = sizeof kr_migrations / sizeof kr_migrations[0];

@@ -1,0 +1,355 @@
+/* Every statement of the store, in one table; and how one is prepared, bound, stepped and reset.
+ *
+ * Called by the other files of this folder. Invariant: SQL is text of this table only (and of schema.c): what comes
+ * from outside is bound, never pasted; and what belongs to somebody is found by its owner as well as by its id. The
+ * lists are read from an index in their order, without sorting: tests/unit/test-store.c looks at the plan of every
+ * row. */
+#include "store_internal.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define USER_COLUMNS "id, name, email, rights, password IS NOT NULL, created, disabled"
+#define KEY_COLUMNS "id, owner, name, shown, rights, created, expires, last_used, revoked"
+#define SANDBOX_COLUMNS "id, owner, name, folder, state, created, used, settings"
+#define RUN_COLUMNS                                                                                                    \
+    "id, owner, sandbox, session, code, started, ended, cause, exit_code, hits, message, wall_us, cpu_us, "            \
+    "peak_memory, output_bytes, kept_bytes, truncated"
+#define AUDIT_COLUMNS "id, at, who, what, object, outcome, address, request, detail"
+/* What a row takes on disk besides its texts, its entries in the indexes included: measured, rounded up. */
+#define RUN_BYTES "500"
+#define AUDIT_BYTES "200"
+
+/* clang-format off */
+const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
+    [KR_ST_BEGIN] = {"begin a transaction", "BEGIN IMMEDIATE"},
+    [KR_ST_COMMIT] = {"commit", "COMMIT"},
+    [KR_ST_ROLLBACK] = {"undo a transaction", "ROLLBACK"},
+    [KR_ST_SAVE] = {"begin a transaction", "SAVEPOINT kr"},
+    [KR_ST_SAVE_KEEP] = {"commit", "RELEASE kr"},
+    [KR_ST_SAVE_UNDO] = {"undo a transaction", "ROLLBACK TO kr"},
+    [KR_ST_SHRINK] = {"give back free pages", "PRAGMA incremental_vacuum(64)"},
+
+    [KR_ST_SETTING_GET] = {"read a setting", "SELECT value FROM settings WHERE key = ?"},
+    [KR_ST_SETTING_SET] = {"write a setting",
+        "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"},
+    [KR_ST_SETTING_MAKE] = {"write a setting", "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO NOTHING"},
+    [KR_ST_SETTING_DELETE] = {"forget a setting", "DELETE FROM settings WHERE key = ?"},
+    [KR_ST_TOTALS] = {"read its totals",
+        "SELECT r.count, r.bytes, a.count, a.bytes FROM totals r, totals a WHERE r.what = 'runs' AND a.what = 'audit'"},
+
+    [KR_ST_USER_ADD] = {"add a user", "INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, NULL)"},
+    [KR_ST_USER_GET] = {"read a user", "SELECT " USER_COLUMNS " FROM users WHERE id = ?"},
+    [KR_ST_USER_FIND] = {"read a user", "SELECT " USER_COLUMNS ", password FROM users WHERE name = ?"},
+    [KR_ST_USER_LIST] = {"list users",
+        "SELECT " USER_COLUMNS " FROM users WHERE (created, id) < (?, ?) ORDER BY created DESC, id DESC"},
+    [KR_ST_USER_PASSWORD] = {"change a password", "UPDATE users SET password = ?2 WHERE id = ?1"},
+    [KR_ST_USER_EMAIL] = {"change a user", "UPDATE users SET email = ?2 WHERE id = ?1"},
+    [KR_ST_USER_RIGHTS] = {"change a user", "UPDATE users SET rights = ?2 WHERE id = ?1"},
+    [KR_ST_USER_DISABLED] = {"change a user", "UPDATE users SET disabled = ?2 WHERE id = ?1"},
+    [KR_ST_USER_RUNS] = {"read a user's runs", "SELECT id FROM runs WHERE owner = ? LIMIT ?"},
+    [KR_ST_USER_FOLDERS_DOOM] = {"delete a user's sandboxes",
+        "INSERT OR IGNORE INTO doomed SELECT folder, ?2 FROM sandboxes WHERE owner = ?1"},
+    [KR_ST_USER_DELETE] = {"delete a user", "DELETE FROM users WHERE id = ?"},
+
+    [KR_ST_KEY_COUNT] = {"count keys",
+        "SELECT count(*) FROM keys WHERE owner = ? AND revoked IS NULL AND (expires IS NULL OR expires > ?)"},
+    [KR_ST_KEY_ADD] = {"add a key", "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)"},
+    [KR_ST_KEY_TRIM] = {"delete dead keys",
+        "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE owner = ? AND ifnull(revoked, expires) <= ? "
+        "ORDER BY created DESC, id DESC LIMIT -1 OFFSET ?)"},
+    [KR_ST_KEY_GET] = {"read a key", "SELECT " KEY_COLUMNS " FROM keys WHERE id = ? AND owner = ?"},
+    [KR_ST_KEY_REVOKE] = {"revoke a key", "UPDATE keys SET revoked = ifnull(revoked, ?3) WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_KEY_OWNER] = {"read a key", "SELECT owner FROM keys WHERE id = ?"},
+    [KR_ST_KEY_LIST] = {"list keys", "SELECT " KEY_COLUMNS " FROM keys WHERE owner = ? AND (created, id) < (?, ?) "
+        "ORDER BY created DESC, id DESC"},
+    [KR_ST_KEY_LIST_ALL] = {"list keys",
+        "SELECT " KEY_COLUMNS " FROM keys WHERE (created, id) < (?, ?) ORDER BY created DESC, id DESC"},
+    [KR_ST_KEY_GRANT] = {"look up a key",
+        "SELECT k.hash, k.id, k.rights & u.rights, k.expires, k.revoked, k.last_used, u.id, u.name, u.disabled "
+        "FROM keys k CROSS JOIN users u ON u.id = k.owner WHERE k.hash = ?"},
+    [KR_ST_KEY_TOUCH] = {"note the use of a key", "UPDATE keys SET last_used = ?2 WHERE id = ?1"},
+    [KR_ST_KEY_PRUNE] = {"delete dead keys",
+        "DELETE FROM keys WHERE id IN (SELECT id FROM keys WHERE ifnull(revoked, expires) < ? LIMIT ?)"},
+
+    [KR_ST_TOKEN_ADD] = {"add a login token", "INSERT INTO tokens VALUES (?, ?, ?, ?)"},
+    [KR_ST_TOKEN_TRIM] = {"delete old login tokens",
+        "DELETE FROM tokens WHERE hash IN (SELECT hash FROM tokens WHERE owner = ? "
+        "ORDER BY created DESC LIMIT -1 OFFSET ?)"},
+    [KR_ST_TOKEN_REVOKE] = {"end a login token", "DELETE FROM tokens WHERE hash = ?"},
+    [KR_ST_TOKENS_REVOKE] = {"end login tokens", "DELETE FROM tokens WHERE owner = ?"},
+    [KR_ST_TOKEN_GRANT] = {"look up a login token",
+        "SELECT t.hash, NULL, u.rights, t.expires, NULL, NULL, u.id, u.name, u.disabled "
+        "FROM tokens t CROSS JOIN users u ON u.id = t.owner WHERE t.hash = ?"},
+    [KR_ST_TOKEN_PRUNE] = {"delete old login tokens",
+        "DELETE FROM tokens WHERE hash IN (SELECT hash FROM tokens WHERE expires <= ? LIMIT ?)"},
+
+    [KR_ST_SANDBOX_COUNT] = {"count sandboxes", "SELECT count(*) FROM sandboxes WHERE owner = ? AND name <> 'default'"},
+    [KR_ST_SANDBOX_COUNT_ALL] = {"count sandboxes", "SELECT count(*) FROM sandboxes"},
+    [KR_ST_SANDBOX_ADD] = {"add a sandbox",
+        "INSERT INTO sandboxes (id, owner, name, folder, created, used, settings) VALUES (?, ?, ?, ?, ?5, ?5, ?6)"},
+    [KR_ST_SANDBOX_GET] = {"read a sandbox", "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ? AND owner = ?"},
+    [KR_ST_SANDBOX_FIND] = {"read a sandbox", "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE name = ? AND owner = ?"},
+    [KR_ST_SANDBOX_LIST] = {"list sandboxes", "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE owner = ? "
+        "AND (created, id) < (?, ?) ORDER BY created DESC, id DESC"},
+    [KR_ST_SANDBOX_RENAME] = {"rename a sandbox", "UPDATE sandboxes SET name = ?3 WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_SANDBOX_CONFIGURE] = {"change a sandbox", "UPDATE sandboxes SET settings = ?3 WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_SANDBOX_STATE] = {"change a sandbox", "UPDATE sandboxes SET state = ?3 WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_SANDBOX_TOUCH] = {"note the use of a sandbox",
+        "UPDATE sandboxes SET used = ?3 WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_SANDBOX_DOOM] = {"doom a folder",
+        "INSERT INTO doomed SELECT folder, ?3 FROM sandboxes WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_SANDBOX_FOLDER] = {"reset a sandbox", "UPDATE sandboxes SET folder = ?3 WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_SANDBOX_DELETE] = {"delete a sandbox", "DELETE FROM sandboxes WHERE id = ? AND owner = ?"},
+    [KR_ST_JSON_OBJECT] = {"read settings", "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) = 'object' ELSE 0 END"},
+    [KR_ST_FOLDER_KNOWN] = {"look up a folder",
+        "SELECT EXISTS (SELECT 1 FROM sandboxes WHERE folder = ?1) OR EXISTS (SELECT 1 FROM doomed WHERE folder = ?1)"},
+    [KR_ST_DOOMED_LIST] = {"list doomed folders", "SELECT folder FROM doomed ORDER BY since LIMIT ?"},
+    [KR_ST_DOOMED_DONE] = {"forget a folder", "DELETE FROM doomed WHERE folder = ?"},
+
+    [KR_ST_RUN_START] = {"add a run",
+        "INSERT INTO runs (id, owner, sandbox, session, code, holder, started, size) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, " RUN_BYTES " + length(CAST(?5 AS BLOB)))"},
+    [KR_ST_RUN_END] = {"end a run",
+        "UPDATE runs SET ended = ?3, cause = ?4, exit_code = ?5, hits = ?6, message = ?7, wall_us = ?8, cpu_us = ?9, "
+        "peak_memory = ?10, output_bytes = ?11, kept_bytes = ?12, "
+        "truncated = ?13 OR (?14 IS NOT NULL AND NOT json_valid(?14)), "
+        "files = iif(json_valid(?14), ?14, iif(?14 IS NULL, NULL, '[]')), "
+        "log = ?15, "
+        "size = size + ?12 + ifnull(length(CAST(?14 AS BLOB)), 0) + ifnull(length(CAST(?7 AS BLOB)), 0) "
+        "+ ifnull(length(?15), 0) "
+        "WHERE id = ?1 AND owner = ?2 AND ended IS NULL"},
+    [KR_ST_RUN_WHOLE] = {"add a run",
+        "INSERT INTO runs (id, owner, sandbox, session, code, holder, started, ended, cause, exit_code, hits, message, "
+        "wall_us, cpu_us, peak_memory, output_bytes, kept_bytes, truncated, files, log, size) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
+        "?18 OR (?19 IS NOT NULL AND NOT json_valid(?19)), iif(json_valid(?19), ?19, iif(?19 IS NULL, NULL, '[]')), ?20, "
+        RUN_BYTES " + length(CAST(?5 AS BLOB)) + ?17 + ifnull(length(CAST(?19 AS BLOB)), 0) "
+        "+ ifnull(length(CAST(?12 AS BLOB)), 0) + ifnull(length(?20), 0))"},
+    [KR_ST_RUN_LOG] = {"read a run's log", "SELECT log FROM runs WHERE id = ? AND owner = ?"},
+    [KR_ST_RUN_GET] = {"read a run", "SELECT " RUN_COLUMNS ", files FROM runs WHERE id = ? AND owner = ?"},
+    [KR_ST_RUN_LIST] = {"list runs", "SELECT " RUN_COLUMNS " FROM runs WHERE owner = ? AND (started, id) < (?, ?) "
+        "ORDER BY started DESC, id DESC"},
+    [KR_ST_RUN_LIST_PLACE] = {"list runs", "SELECT " RUN_COLUMNS " FROM runs WHERE owner = ?1 AND sandbox = ?4 "
+        "AND session = ?5 AND (started, id) < (?2, ?3) ORDER BY started DESC, id DESC"},
+    [KR_ST_RUN_KNOWN] = {"look up a session",
+        "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND sandbox = ? AND session = ?)"},
+    [KR_ST_RUN_HOLDERS] = {"list runs", "SELECT DISTINCT holder FROM runs WHERE ended IS NULL"},
+    [KR_ST_RUN_HOLDER] = {"look up a run", "SELECT holder, ifnull(ended, 0) FROM runs WHERE id = ?"},
+    [KR_ST_RUN_LOST] = {"end lost runs",
+        "UPDATE runs SET ended = ?2, cause = 'lost', exit_code = 125, hits = 0, truncated = 1 "
+        "WHERE n IN (SELECT n FROM runs WHERE ended IS NULL AND holder = ?1 LIMIT ?3)"},
+    [KR_ST_RUN_OLDEST] = {"read old runs",
+        "SELECT id, ended, size FROM runs WHERE ended IS NOT NULL ORDER BY ended LIMIT ?"},
+    [KR_ST_RUN_DELETE] = {"delete a run", "DELETE FROM runs WHERE id = ?"},
+
+    [KR_ST_AUDIT_ADD] = {"add to the audit log",
+        "INSERT INTO audit (at, who, what, object, outcome, address, request, detail, size) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, iif(json_valid(?8), ?8, '{\"lost\":\"not JSON\"}'), "
+        AUDIT_BYTES " + length(CAST(?4 AS BLOB)) + length(CAST(?8 AS BLOB)))"},
+    [KR_ST_AUDIT_LIST] = {"list the audit log", "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ? ORDER BY id DESC"},
+    [KR_ST_AUDIT_LIST_WHO] = {"list the audit log",
+        "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ? AND who = ? ORDER BY id DESC"},
+    [KR_ST_AUDIT_LIST_OBJECT] = {"list the audit log",
+        "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ? AND object = ? ORDER BY id DESC"},
+    [KR_ST_AUDIT_LAST] = {"list the audit log", "SELECT ifnull(max(id), 0) FROM audit"},
+    [KR_ST_AUDIT_AT] = {"list the audit log", "SELECT at FROM audit WHERE id >= ? ORDER BY id LIMIT 1"},
+    [KR_ST_AUDIT_OLDEST] = {"read the audit log", "SELECT id, at, size FROM audit ORDER BY id LIMIT ?"},
+    [KR_ST_AUDIT_DELETE] = {"shorten the audit log", "DELETE FROM audit WHERE id <= ?"},
+};
+/* clang-format on */
+
+int kr_store_err(struct kr_err *err, enum kr_err_kind kind, int code, const char *fmt, ...)
+{
+    char text[sizeof err->msg];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    kr_err_set(err, kind, 0, "%s", text);
+    if (err)
+        err->code = code;
+    return -code;
+}
+
+/* What the system said at an I/O error: each file of SQLite's keeps its own, and the log is the one that is written. */
+static int last_errno(sqlite3 *db)
+{
+    sqlite3_file *wal = NULL;
+    int code = 0;
+
+    if (!db)
+        return 0;
+    sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
+    if (wal && wal->pMethods && wal->pMethods->xFileControl) /* a journal in memory has none */
+        wal->pMethods->xFileControl(wal, SQLITE_FCNTL_LAST_ERRNO, &code);
+    return code > 0 ? code : sqlite3_system_errno(db);
+}
+
+int kr_st_fail(sqlite3 *db, int rc, const char *what, struct kr_err *err)
+{
+    int code = last_errno(db);
+
+    if ((rc & 0xff) == SQLITE_FULL || ((rc & 0xff) == SQLITE_IOERR && (code == ENOSPC || code == EDQUOT)))
+        return kr_err_set(err, KR_ERR_NO_SPACE, ENOSPC, "the server's disk is full: the store cannot %s", what);
+    switch (rc & 0xff) { /* extended codes have the plain one in the low byte */
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return kr_store_err(err, KR_ERR_TIMEOUT, EBUSY, "the store cannot %s: another process holds it", what);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
+                            "the store cannot %s: " KR_STORE_DB " is damaged, restore it from a copy", what);
+    case SQLITE_READONLY:
+        return kr_err_set(err, KR_ERR_SYSTEM, EROFS, "the store cannot %s", what);
+    case SQLITE_NOMEM:
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the store cannot %s", what);
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+        return kr_err_set(err, KR_ERR_SYSTEM, code > 0 ? code : EACCES, "the store cannot %s", what);
+    case SQLITE_IOERR:
+        return kr_err_set(err, KR_ERR_SYSTEM, code > 0 ? code : EIO, "the store cannot %s", what);
+    case SQLITE_TOOBIG:
+        return kr_store_err(err, KR_ERR_INVALID, E2BIG, "the store cannot %s: a text is too long", what);
+    default:
+        return kr_store_err(err, KR_ERR_INTERNAL, EIO, "the store cannot %s: SQLite says %d, %.100s", what, rc,
+                            db ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
+    }
+}
+
+void kr_st_cleanup_(sqlite3_stmt **st)
+{
+    if (!*st)
+        return;
+    sqlite3_reset(*st);
+    sqlite3_clear_bindings(*st); /* they point at the caller's memory */
+    *st = NULL;
+}
+
+static int bind_one(sqlite3_stmt *st, int i, char type, va_list *ap)
+{
+    const char *text;
+    const void *blob;
+    int64_t number;
+
+    switch (type) {
+    case 't':
+        text = va_arg(*ap, const char *);
+        return text ? sqlite3_bind_text(st, i, text, -1, SQLITE_STATIC) : sqlite3_bind_null(st, i);
+    case 'b':
+        blob = va_arg(*ap, const void *);
+        return sqlite3_bind_blob64(st, i, blob, va_arg(*ap, size_t), SQLITE_STATIC);
+    case 'n':
+        number = va_arg(*ap, int64_t);
+        return number ? sqlite3_bind_int64(st, i, number) : sqlite3_bind_null(st, i);
+    default:
+        return sqlite3_bind_int64(st, i, va_arg(*ap, int64_t));
+    }
+}
+
+/* Also when it is undone: the next who asks looks again. */
+static bool changes_sandboxes(enum kr_st which)
+{
+    return which == KR_ST_SANDBOX_ADD || which == KR_ST_SANDBOX_RENAME || which == KR_ST_SANDBOX_CONFIGURE ||
+           which == KR_ST_SANDBOX_STATE || which == KR_ST_SANDBOX_FOLDER || which == KR_ST_SANDBOX_DELETE ||
+           which == KR_ST_USER_DELETE || which == KR_ST_ROLLBACK || which == KR_ST_SAVE_UNDO;
+}
+
+static int open_va(struct kr_store *s, enum kr_st which, sqlite3_stmt **ret_st, struct kr_err *err, const char *types,
+                   va_list *ap)
+{
+    sqlite3_stmt **slot = &s->statements[which];
+    int rc = SQLITE_OK;
+
+    s->sandboxes_version += changes_sandboxes(which);
+    if (!*slot)
+        rc = sqlite3_prepare_v3(s->db, kr_st_rows[which].sql, -1, SQLITE_PREPARE_PERSISTENT, slot, NULL);
+    else if (sqlite3_stmt_busy(*slot))
+        return kr_store_err(err, KR_ERR_INTERNAL, EDEADLK, "the store cannot %s from its own callback",
+                            kr_st_rows[which].what);
+    /* A full disk may have made SQLite undo an open batch: what follows is not to be committed without the rest. */
+    if (rc == SQLITE_OK && s->batch && sqlite3_get_autocommit(s->db) &&
+        (!sqlite3_stmt_readonly(*slot) || which == KR_ST_SAVE))
+        return kr_store_err(err, KR_ERR_SYSTEM, EIO, "the store lost a batch to an earlier error");
+    for (int i = 0; types[i] && rc == SQLITE_OK; i++)
+        rc = bind_one(*slot, i + 1, types[i], ap);
+    if (rc != SQLITE_OK)
+        return kr_st_fail(s->db, rc, kr_st_rows[which].what, err);
+    *ret_st = *slot;
+    return 0;
+}
+
+int kr_st_open(struct kr_store *s, enum kr_st which, sqlite3_stmt **ret_st, struct kr_err *err, const char *types, ...)
+{
+    va_list ap;
+    int r;
+
+    va_start(ap, types);
+    r = open_va(s, which, ret_st, err, types, &ap);
+    va_end(ap);
+    return r;
+}
+
+static const char *what_of(const struct kr_store *s, const sqlite3_stmt *st)
+{
+    for (size_t i = 0; i < KR_ST_MAX_; i++) {
+        if (s->statements[i] == st)
+            return kr_st_rows[i].what;
+    }
+    return "be used";
+}
+
+int kr_st_step(struct kr_store *s, sqlite3_stmt *st, struct kr_err *err)
+{
+    int rc = sqlite3_step(st);
+
+    if (rc == SQLITE_ROW)
+        return 1;
+    if (rc == SQLITE_DONE)
+        return 0;
+    /* Refusals by the schema: the words are the caller's. */
+    if (rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY)
+        return kr_store_err(err, KR_ERR_INVALID, EEXIST, "it exists already");
+    if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
+        return kr_store_err(err, KR_ERR_NOT_FOUND, ENOENT, "what it belongs to does not exist");
+    if ((rc & 0xff) == SQLITE_CONSTRAINT)
+        return kr_store_err(err, KR_ERR_INVALID, EINVAL, "it is refused");
+    return kr_st_fail(s->db, rc, what_of(s, st), err);
+}
+
+int kr_st_exec(struct kr_store *s, enum kr_st which, struct kr_err *err, const char *types, ...)
+{
+    cleanup_st sqlite3_stmt *st = NULL;
+    va_list ap;
+    int r;
+
+    va_start(ap, types);
+    r = open_va(s, which, &st, err, types, &ap);
+    va_end(ap);
+    while (r >= 0 && (r = kr_st_step(s, st, err)) > 0)
+        ;
+    return r < 0 ? r : sqlite3_changes(s->db);
+}
+
+int64_t kr_st_int(struct kr_store *s, enum kr_st which, struct kr_err *err, const char *types, ...)
+{
+    cleanup_st sqlite3_stmt *st = NULL;
+    va_list ap;
+    int r;
+
+    va_start(ap, types);
+    r = open_va(s, which, &st, err, types, &ap);
+    va_end(ap);
+    if (r < 0 || (r = kr_st_step(s, st, err)) < 0)
+        return r;
+    return r > 0 ? sqlite3_column_int64(st, 0) : 0;
+}
+
+void kr_st_text(sqlite3_stmt *st, int column, char *out, size_t size)
+{
+    const char *text = (const char *)sqlite3_column_text(st, column);
+
+    snprintf(out, size, "%s", text ? text : "");
+}

@@ -1,0 +1,88 @@
+/* Sandboxes, in the store. Every lookup takes the owner: another owner's id is as unknown as one that never was.
+ *
+ * A sandbox's files lie in a folder of the data directory whose name is its `folder` key, which changes when the
+ * sandbox is reset. A folder that is no longer wanted is `doomed` in the very transaction that lets go of it, and
+ * stays so until somebody has removed it and says so: a crash in between loses neither files nor space. */
+#pragma once
+#include "store_user.h"
+
+#define KR_STORE_SETTINGS_MAX (64u << 10) /* bytes of a sandbox's settings */
+#define KR_STORE_DEFAULT "default"        /* the sandbox every user has; does not count against `max` */
+
+enum kr_store_sandbox_state {
+    KR_STORE_SANDBOX_ACTIVE,
+    KR_STORE_SANDBOX_FROZEN, /* files can be read and deleted; no run starts */
+    KR_STORE_SANDBOX_STATE_MAX_,
+};
+extern const char *const kr_store_sandbox_state_names[KR_STORE_SANDBOX_STATE_MAX_];
+
+struct kr_store_sandbox {
+    char id[KR_STORE_ID_ROOM];
+    char owner[KR_STORE_ID_ROOM];
+    char name[KR_STORE_NAME_ROOM];
+    char folder[KR_STORE_ID_ROOM];
+    enum kr_store_sandbox_state state;
+    int64_t created;
+    int64_t used;         /* to ten seconds */
+    const char *settings; /* a JSON object: limits, env, mounts, network, preload, policy; the caller's shape */
+    size_t settings_len;
+};
+
+/* Lets go of what a call that filled it from `get`, `find` or `ensure` allocated. */
+void kr_store_sandbox_done(struct kr_store_sandbox *sandbox);
+#define cleanup_sandbox __attribute__((cleanup(kr_store_sandbox_done)))
+
+struct kr_store_sandbox_new {
+    const char *owner;
+    const char *name;     /* unique among the owner's */
+    const char *settings; /* NULL: {} */
+    unsigned max;         /* sandboxes the owner may have, KR_STORE_DEFAULT apart; 0: no bound */
+    int64_t now;
+};
+
+/* 0, -EINVAL, -EEXIST ("name: …", kind invalid), -ENOENT (no such user), -EDQUOT (kind limit, names max). fsync. */
+int kr_store_sandbox_add(struct kr_store *s, const struct kr_store_sandbox_new *sandbox,
+                         struct kr_store_sandbox *ret_sandbox, struct kr_err *err);
+/* Of all users. */
+int kr_store_sandbox_count(struct kr_store *s, uint64_t *ret_count, struct kr_err *err);
+/* 0 or -ENOENT. */
+int kr_store_sandbox_get(struct kr_store *s, const char *owner, const char *id, struct kr_store_sandbox *ret_sandbox,
+                         struct kr_err *err);
+/* By name. 0 or -ENOENT. */
+int kr_store_sandbox_find(struct kr_store *s, const char *owner, const char *name, struct kr_store_sandbox *ret_sandbox,
+                          struct kr_err *err);
+/* The one of that name, made if it is missing: 0, 1 when it was made, or as kr_store_sandbox_add(). */
+int kr_store_sandbox_ensure(struct kr_store *s, const struct kr_store_sandbox_new *sandbox,
+                            struct kr_store_sandbox *ret_sandbox, struct kr_err *err);
+/* 0, -ENOENT, -EINVAL, -EEXIST; -EPERM for the one called KR_STORE_DEFAULT. */
+int kr_store_sandbox_rename(struct kr_store *s, const char *owner, const char *id, const char *name,
+                            struct kr_err *err);
+/* 0, -ENOENT, -EINVAL (no JSON object, or too large). */
+int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char *id, const char *settings,
+                               struct kr_err *err);
+int kr_store_sandbox_set_state(struct kr_store *s, const char *owner, const char *id, enum kr_store_sandbox_state state,
+                               struct kr_err *err);
+/* It was used now. Writes only when the last time is 10 s ago. 0 or -ENOENT. */
+int kr_store_sandbox_touch(struct kr_store *s, const char *owner, const char *id, int64_t now, struct kr_err *err);
+/* A new, empty folder; the old one is doomed. 0 or -ENOENT. fsync. */
+int kr_store_sandbox_reset(struct kr_store *s, const char *owner, const char *id, char ret_folder[KR_STORE_ID_ROOM],
+                           int64_t now, struct kr_err *err);
+/* Gone, its folder doomed; its runs stay in the list of runs. 0 or -ENOENT. fsync. */
+int kr_store_sandbox_delete(struct kr_store *s, const char *owner, const char *id, int64_t now, struct kr_err *err);
+/* How many the owner has, KR_STORE_DEFAULT apart; or -errno. */
+int kr_store_sandboxes_count(struct kr_store *s, const char *owner, struct kr_err *err);
+/* The owner's. Rows, or -errno. */
+int kr_store_sandboxes_list(struct kr_store *s, const char *owner, struct kr_store_page *page,
+                            void (*on_sandbox)(void *data, const struct kr_store_sandbox *sandbox), void *data,
+                            struct kr_err *err);
+
+/* Another number after every call of this process that may have changed a sandbox, a note of its use apart. */
+uint64_t kr_store_sandboxes_version(const struct kr_store *s);
+
+/* Does a sandbox have that folder, or is it doomed? For a sweep of folders nobody knows. 1, 0 or -errno. */
+int kr_store_folder_known(struct kr_store *s, const char *folder, struct kr_err *err);
+/* Folders to remove, longest doomed first, at most limit. Rows, or -errno. */
+int kr_store_doomed_list(struct kr_store *s, unsigned limit, void (*on_folder)(void *data, const char *folder),
+                         void *data, struct kr_err *err);
+/* That one is removed. 0 also when it was not doomed. */
+int kr_store_doomed_done(struct kr_store *s, const char *folder, struct kr_err *err);

@@ -1,0 +1,242 @@
+/* PID 1 of a zygote's user, pid, mount, ipc, uts and network namespaces.
+ *
+ * Theory: a zygote may only enter cells whose user namespace is a child of its own and whose pid namespace lies beneath its own (setns(2)), so
+ * cells are cloned here, by a small process that lives in the same namespaces, and not by the warden. Being PID 1, its end is the end of the
+ * zygote and of every cell, however deep. It has one thread, runs only this code, and waits on nothing without a deadline but its work. */
+#include "builder.h"
+#include "caps.h"
+#include "clock.h"
+#include "fd.h"
+#include "frame.h"
+#include "init.h"
+#include "level.h"
+#include "log.h"
+#include "netns.h"
+#include "tree.h"
+#include "zygote-exec.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* SYS_ADMIN to make and enter namespaces, SETUID and SETGID to write the cells' maps, NET_ADMIN to raise lo, SYS_CHROOT for pivoted mounts,
+ * SETPCAP to shrink the zygote's set, SETFCAP because a map that names our own root asks for it (user_namespaces(7), Linux 5.12). All of them only over what the zygote's user namespace owns. */
+#define BUILDER_CAPS                                                                                                   \
+    (KR_CAP(CAP_SYS_ADMIN) | KR_CAP(CAP_SETUID) | KR_CAP(CAP_SETGID) | KR_CAP(CAP_NET_ADMIN) |                         \
+     KR_CAP(CAP_SYS_CHROOT) | KR_CAP(CAP_SETPCAP) | KR_CAP(CAP_SETFCAP))
+/* What the zygote keeps: setns() into a cell's pid and network namespaces asks for CAP_SYS_ADMIN in ours. Over its cells it has every right anyway,
+ * as the owner of their user namespaces. */
+#define ZYGOTE_CAPS KR_CAP(CAP_SYS_ADMIN)
+#define GO_WAIT_MS 10000
+
+struct builder {
+    const struct kr_builder_args *a;
+    struct kr_netns_stock nets;
+    int signals;
+    pid_t zygote;
+};
+
+static _Noreturn void die(const struct builder *b, const struct kr_err *err)
+{
+    (void)kr_frame_send(b->a->control, KR_B_FAILED, 0, err, sizeof *err, NULL, 0);
+    _exit(1);
+}
+
+static void start_zygote(struct builder *b)
+{
+    struct kr_err err;
+    b->zygote = fork();
+    if (b->zygote == 0)
+        kr_zygote_exec(b->a, "/krait", NULL, ZYGOTE_CAPS);
+    if (b->zygote < 0) {
+        kr_err_set(&err, KR_ERR_SYSTEM, errno, "fork the zygote");
+        die(b, &err);
+    }
+}
+
+static pid_t clone_init(int *ret_pidfd)
+{
+    int pidfd = -1;
+    struct clone_args args = {
+        .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (pid > 0)
+        *ret_pidfd = pidfd;
+    return pid < 0 ? -errno : pid;
+}
+
+static _Noreturn void be_init(const struct builder *b, const struct kr_b_cell *req, const int *fds, unsigned nfds)
+{
+    struct kr_init_args a = {.channel = 0, .lifeline = 1, .shared_id = req->shared_id != 0, .mounts = b->a->mounts};
+    sigset_t none;
+    int high[KR_FRAME_FDS_MAX];
+    for (unsigned i = 0; i < nfds; i++) /* out of the way, so that placing one overwrites none */
+        if ((high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100)) < 0)
+            _exit(70);
+    for (unsigned i = 0; i < nfds; i++)
+        if (dup3(high[i], (int)i, O_CLOEXEC) < 0)
+            _exit(70);
+    if (close_range(nfds, ~0U, 0) < 0)
+        _exit(70);
+    sigemptyset(&none);
+    if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+        _exit(70);
+    kr_init_main(&a);
+}
+
+static int make_cell(struct builder *b, const struct kr_b_cell *req, const int *fds, unsigned nfds,
+                     struct kr_b_made *made, int *ret_pidfd, struct kr_err *err)
+{
+    char map[64];
+    int r = kr_netns_enter(&b->nets, req->network, err);
+    if (r < 0)
+        return r;
+    /* Changing ids made us undumpable, and an undumpable child's uid_map belongs to the host's root; the flag is copied by clone. */
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
+        r = kr_err_set(err, KR_ERR_SYSTEM, errno, "dumpable");
+        kr_netns_unused(&b->nets);
+        return r;
+    }
+    pid_t pid = clone_init(ret_pidfd);
+    if (pid == 0)
+        be_init(b, req, fds, nfds);
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        _exit(1); /* readable for good is not what the cells were promised: they all go, and a new builder comes */
+    if (pid < 0) {
+        kr_netns_unused(&b->nets);
+        return kr_err_set(err, KR_ERR_SYSTEM, (int)-pid, "clone an init");
+    }
+    kr_netns_used_by(&b->nets, pid, req->network);
+    if (req->shared_id)
+        snprintf(map, sizeof map, "1000 0 1\n");
+    else
+        snprintf(map, sizeof map, "0 %u 1\n1000 %u 1\n", req->init_id, req->session_id);
+    r = kr_maps_write(pid, map, map, 0, err);
+    if (r < 0) {
+        kill(pid, SIGKILL);
+        return r;
+    }
+    *made = (struct kr_b_made){.cell = req->cell, .pid = pid};
+    return 0;
+}
+
+static void on_request(struct builder *b)
+{
+    struct kr_frame f;
+    struct kr_b_cell req;
+    struct kr_b_made made;
+    struct kr_err err = {0};
+    int fds[KR_FRAME_FDS_MAX];
+    cleanup_fd int pidfd = -1;
+    if (kr_frame_recv(b->a->control, &f, &req, sizeof req, fds, 0, &err) < 0 || f.type != KR_B_CELL)
+        _exit(0); /* the warden is gone, or not one we know */
+    int r = make_cell(b, &req, fds, f.nfds, &made, &pidfd, &err);
+    for (unsigned i = 0; i < f.nfds; i++)
+        close(fds[i]);
+    r = r < 0 ? kr_frame_send(b->a->control, KR_B_FAILED, f.id, &err, sizeof err, NULL, 0)
+              : kr_frame_send(b->a->control, KR_B_MADE, f.id, &made, sizeof made, &pidfd, 1);
+    if (r < 0)
+        _exit(0);
+}
+
+static void on_children(struct builder *b)
+{
+    struct signalfd_siginfo info;
+    int status;
+    (void)!read(b->signals, &info, sizeof info);
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        struct kr_b_gone gone = {.pid = pid, .status = status, .zygote = pid == b->zygote};
+        kr_netns_recycle(&b->nets, pid);
+        if (!gone.zygote)
+            continue;
+        (void)kr_frame_send(b->a->control, KR_B_GONE, 0, &gone, sizeof gone, NULL, 0);
+        _exit(0); /* a zygote's cells do not outlive it */
+    }
+}
+
+/* The inits of cells are copies of us, and we are one of the warden: its arguments and environment, with whatever secrets they hold, end here.
+ * Their place is known to the kernel alone (proc(5), stat fields 48 to 51). */
+static void wipe_arguments(void)
+{
+    char text[2048];
+    unsigned long start[2], end[2];
+    ssize_t n = kr_fd_read_file_at(AT_FDCWD, "/proc/self/stat", text, sizeof text);
+    const char *at = n > 0 ? strrchr(text, ')') : NULL;
+    for (int field = 2; at != NULL && field < 48; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL || sscanf(at, " %lu %lu %lu %lu", &start[0], &end[0], &start[1], &end[1]) != 4)
+        _exit(1);
+    environ = NULL;
+    for (int i = 0; i < 2; i++)
+        if (start[i] != 0 && end[i] > start[i])
+            memset((void *)start[i], 0, end[i] - start[i]);
+}
+
+static void prepare(struct builder *b, uint32_t *layers)
+{
+    struct kr_err err = {0};
+    struct kr_frame f;
+    struct kr_i_go go;
+    int fds[KR_FRAME_FDS_MAX];
+    sigset_t set;
+    wipe_arguments();
+    if (kr_frame_recv(b->a->control, &f, &go, sizeof go, fds, kr_clock_after_ms(GO_WAIT_MS), &err) < 0)
+        _exit(0);
+    /* Before: a process of the caller's uid with every capability in a namespace just made. After: uid 0 of that namespace, the named
+     * capabilities, no way to gain another. Failing means no zygote. */
+    if (kr_become(0, 0, &err) < 0 || kr_tree_build(b->a, layers, &err) < 0 || kr_caps_keep(BUILDER_CAPS, &err) < 0 ||
+        kr_no_new_privs(&err) < 0)
+        die(b, &err);
+    /* After the change of ids, which clears it; the lifeline covers the gap. Off the terminal: its Ctrl-C is the engine's. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || setsid() < 0)
+        _exit(1);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    b->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (b->signals < 0) {
+        kr_err_set(&err, KR_ERR_SYSTEM, errno, "signalfd");
+        die(b, &err);
+    }
+}
+
+_Noreturn void kr_builder_main(const struct kr_builder_args *a)
+{
+    struct builder b = {.a = a, .signals = -1};
+    struct kr_b_ready ready = {0};
+    kr_log_set_who("builder");
+    prepare(&b, &ready.layers);
+    kr_netns_init(&b.nets);
+    start_zygote(&b);
+    close(a->zygote_control);
+    ready.zygote_pid = b.zygote;
+    cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, b.zygote, 0);
+    if (pidfd < 0 || kr_frame_send(a->control, KR_B_READY, 0, &ready, sizeof ready, &pidfd, 1) < 0)
+        _exit(1);
+    pidfd = kr_fd_close(pidfd);
+    for (;;) {
+        struct pollfd p[] = {{a->control, POLLIN, 0}, {a->lifeline, POLLIN, 0}, {b.signals, POLLIN, 0}};
+        if (poll(p, 3, -1) < 0 && errno != EINTR)
+            _exit(1);
+        if (p[1].revents != 0)
+            _exit(0);
+        if (p[2].revents != 0)
+            on_children(&b);
+        if (p[0].revents != 0)
+            on_request(&b);
+    }
+}

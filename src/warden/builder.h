@@ -1,0 +1,20 @@
+/* The builder: PID 1 of a zygote's namespaces. Makes the tree, starts the zygote, clones inits of cells. Ends, and everything with it, when the
+ * warden or the zygote does. */
+#pragma once
+#include "proto.h"
+#include "warden.h"
+
+struct kr_builder_args {
+    int control;        /* to the warden */
+    int zygote_control; /* the zygote's end of its own socket to the warden */
+    int lifeline;
+    enum kr_preload preload;
+    const char *python;
+    const char *prefix;                   /* interpreter's folder outside /usr, or NULL */
+    int prefix_tree;                      /* detached mount of it, or -1 */
+    const struct kr_mount_config *mounts; /* KR_MOUNTS_MAX of them, name NULL behind the last */
+};
+
+/* Runs the builder; never returns. Called in the child of a clone() into the zygote's namespaces, before its id maps are written: the first
+ * frame on `control` (KR_I_GO) says they are. */
+_Noreturn void kr_builder_main(const struct kr_builder_args *a);

@@ -1,0 +1,93 @@
+/* Capabilities and ids of the calling thread. Raw system calls: glibc's setresuid() signals other threads, and libcap has nothing shorter. */
+#include "caps.h"
+#include "fd.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int caps_get(struct __user_cap_data_struct data[2])
+{
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    return syscall(SYS_capget, &head, data) < 0 ? -errno : 0;
+}
+
+uint64_t kr_caps_effective(void)
+{
+    struct __user_cap_data_struct data[2];
+    if (caps_get(data) < 0)
+        return 0;
+    return (uint64_t)data[1].effective << 32 | data[0].effective;
+}
+
+/* The bounding set can only shrink while CAP_SETPCAP is still held, so it goes first. Without it the set stays as it is, which is harmless
+ * under no_new_privs: no exec can draw from it. */
+int kr_caps_bound(uint64_t keep, struct kr_err *err)
+{
+    for (int cap = 0; cap < 64; cap++) {
+        if ((keep & KR_CAP(cap)) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+            continue;
+        if (errno == EINVAL) /* past the kernel's last capability */
+            return 0;
+        if (errno == EPERM && !(kr_caps_effective() & KR_CAP(CAP_SETPCAP)))
+            return 0;
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "drop capability %d from the bounding set", cap);
+    }
+    return 0;
+}
+
+int kr_caps_hold(uint64_t keep, struct kr_err *err)
+{
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "clear ambient capabilities");
+    int r = caps_get(data);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "capget");
+    for (int i = 0; i < 2; i++) {
+        data[i].permitted &= (uint32_t)(keep >> (32 * i));
+        data[i].effective = data[i].permitted;
+        data[i].inheritable = 0;
+    }
+    if (syscall(SYS_capset, &head, data) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "capset");
+    return 0;
+}
+
+int kr_caps_keep(uint64_t keep, struct kr_err *err)
+{
+    int r = kr_caps_bound(keep, err);
+    return r < 0 ? r : kr_caps_hold(keep, err);
+}
+
+int kr_no_new_privs(struct kr_err *err)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "no_new_privs");
+    return 0;
+}
+
+/* A namespace whose maker could give no group away says "deny", and setgroups() is EPERM in it (user_namespaces(7)). */
+static int groups_are_denied(void)
+{
+    char text[16];
+    return kr_fd_read_file_at(AT_FDCWD, "/proc/self/setgroups", text, sizeof text) > 0 && strncmp(text, "deny", 4) == 0;
+}
+
+int kr_become(uint32_t uid, uint32_t gid, struct kr_err *err)
+{
+    if (syscall(SYS_setgroups, 0, NULL) < 0) {
+        int code = errno;
+        if (code != EPERM || (syscall(SYS_getgroups, 0, NULL) != 0 && !groups_are_denied()))
+            return kr_err_set(err, KR_ERR_SYSTEM, code, "setgroups");
+    }
+    if (syscall(SYS_setresgid, gid, gid, gid) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "setresgid %u", gid);
+    if (syscall(SYS_setresuid, uid, uid, uid) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "setresuid %u", uid);
+    return 0;
+}

@@ -1,0 +1,281 @@
+/* A cell as the warden keeps it: its state, who owes it an answer, and its end. How it comes to be is birth.c's business.
+ * Invariants: a cell's ids, cgroup and index are given to another only after its init is reaped, and an init is reaped only after every process
+ * of its pid namespace is (pid_namespaces(7)); a cell that a builder or a zygote still owes an answer is kept until the answer or their end comes;
+ * whoever asked for it is answered once, however it ends. Nothing is freed but by kr_cell_finish(), which only the loop calls. */
+#include "clock.h"
+#include "fd.h"
+#include "internal.h"
+#include "log.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ANSWER_MS 5000
+#define RETRY_MS 2 /* of a busy cgroup */
+#define GIVE_UP_MS 1000
+#define STOCK_RETRY_MS 1000
+#ifndef PIDFD_SIGNAL_PROCESS_GROUP
+#define PIDFD_SIGNAL_PROCESS_GROUP (1UL << 2) /* Linux 6.9 */
+#endif
+
+struct kr_cell *kr_cell_find(struct kr_warden *w, uint64_t id)
+{
+    unsigned index = (unsigned)(id & 0xffff);
+    struct kr_cell *c = index < w->cell_max ? w->cells[index] : NULL;
+    return c != NULL && c->id == id ? c : NULL;
+}
+
+struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err *err)
+{
+    struct kr_warden *w = f->w;
+    unsigned index = 0;
+    while (index < w->cell_max && w->cells[index] != NULL)
+        index++;
+    struct kr_cell *c = index < w->cell_max ? calloc(1, sizeof *c) : NULL;
+    if (c == NULL) {
+        kr_err_set(err, KR_ERR_LIMIT, EAGAIN, "%u cells are live, as many as may be", w->cell_count);
+        return NULL;
+    }
+    *c = (struct kr_cell){.id = ++w->serial << 16 | index,
+                          .index = index,
+                          .state = KR_CELL_BUILDING,
+                          .use = KR_USE_SPARE,
+                          .family = f,
+                          .network = network,
+                          .init_pidfd = -1,
+                          .init_channel = -1,
+                          .session_pidfd = -1,
+                          .ends = {-1, -1, -1, -1},
+                          .gate = -1,
+                          .init = -1,
+                          .session = -1};
+    w->cells[index] = c;
+    w->cell_count++;
+    f->cells++;
+    f->uses[c->use]++;
+    return c;
+}
+
+void kr_cell_set_state(struct kr_cell *c, enum kr_cell_state state)
+{
+    c->state = state;
+}
+
+void kr_cell_set_use(struct kr_cell *c, enum kr_use use)
+{
+    c->family->uses[c->use]--;
+    c->family->uses[use]++;
+    c->use = use;
+}
+
+void kr_cell_owe(struct kr_cell *c, enum kr_debtor debtor)
+{
+    struct kr_warden *w = c->family->w;
+    w->debts -= c->debtor != KR_OWES_NOBODY;
+    w->debts += debtor != KR_OWES_NOBODY;
+    c->debtor = debtor;
+    c->deadline = kr_clock_after_ms(ANSWER_MS);
+}
+
+/* Taken out of the epoll first: a copy that a child has for a moment would keep it there (epoll(7)). */
+void kr_cell_close_channel(struct kr_cell *c)
+{
+    if (c->init_channel >= 0)
+        (void)epoll_ctl(c->family->w->epoll, EPOLL_CTL_DEL, c->init_channel, NULL);
+    c->init_channel = kr_fd_close(c->init_channel);
+}
+
+static void cell_free(struct kr_cell *c)
+{
+    struct kr_warden *w = c->family->w;
+    kr_cell_owe(c, KR_OWES_NOBODY);
+    kr_cell_close_channel(c);
+    kr_fd_close(c->init_pidfd);
+    kr_fd_close(c->session_pidfd);
+    kr_fd_close(c->gate);
+    for (int i = 0; i < 4; i++)
+        kr_fd_close(c->ends[i]);
+    while (c->task_count > 0)
+        kr_fd_close(c->tasks[--c->task_count]);
+    w->cells[c->index] = NULL;
+    w->cell_count--;
+    w->gone_count--;
+    c->family->uses[c->use]--;
+    c->family->cells--;
+    free(c);
+}
+
+int kr_cell_signal(struct kr_cell *c, int signo)
+{
+    if (c->session_pidfd < 0 || c->state == KR_CELL_ENDING)
+        return -ESRCH;
+    if (syscall(SYS_pidfd_send_signal, c->session_pidfd, signo, NULL, PIDFD_SIGNAL_PROCESS_GROUP) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return -errno;
+    /* Before Linux 6.9 a pidfd cannot name its group. The pid is still the session's if the pidfd says that it lives: it leads its own group,
+     * and its zygote reports the end before another process can have the number. */
+    if (syscall(SYS_pidfd_send_signal, c->session_pidfd, 0, NULL, 0) < 0)
+        return -errno;
+    return kill(-c->session, signo) < 0 ? -errno : 0;
+}
+
+void kr_cell_fail(struct kr_cell *c, const struct kr_err *err)
+{
+    struct kr_warden *w = c->family->w;
+    if (c->asked != 0) {
+        kr_warden_refuse(w, c->asked, err);
+        c->asked = 0;
+    } else if (c->use == KR_USE_SPARE) {
+        kr_log(KR_LOG_WARN, "no cell for the stock", "error=\"%s\"", err->msg);
+    }
+    kr_cell_kill(c);
+}
+
+void kr_cell_kill(struct kr_cell *c)
+{
+    struct kr_warden *w = c->family->w;
+    int contained = w->standing.level == KR_LEVEL_CONTAINED;
+    if (c->use == KR_USE_SPARE && !c->family->lost) /* another would end as this one does */
+        w->calm_at = kr_clock_after_ms(STOCK_RETRY_MS);
+    kr_cell_set_state(c, KR_CELL_ENDING);
+    kr_cell_set_use(c, KR_USE_GIVEN);
+    kr_cell_close_channel(c);
+    if (c->debtor == KR_OWES_INIT)
+        kr_cell_owe(c, KR_OWES_NOBODY);
+    if (!contained && c->init_pidfd >= 0)
+        (void)syscall(SYS_pidfd_send_signal, c->init_pidfd, SIGKILL, NULL, 0);
+    /* Without a pid namespace the zygote kills the rest of the group when it reaps the leader. */
+    if (contained && c->session_pidfd >= 0)
+        (void)syscall(SYS_pidfd_send_signal, c->session_pidfd, SIGKILL, NULL, 0);
+    /* Nothing of it lives, unless the answer that is owed brings it. */
+    if (c->debtor == KR_OWES_NOBODY && (contained ? c->session_pidfd : c->init_pidfd) < 0)
+        kr_cell_gone(c);
+    if (c->unwatched)
+        kr_cell_gone(c);
+}
+
+void kr_cell_gone(struct kr_cell *c)
+{
+    if (c->init_gone)
+        return;
+    c->init_gone = 1;
+    c->family->w->gone_count++;
+    if (c->state != KR_CELL_ENDING)
+        kr_cell_kill(c);
+}
+
+void kr_cell_on_exit(struct kr_family *f, const struct kr_z_exit *e)
+{
+    struct kr_warden *w = f->w;
+    struct kr_cell *c = kr_cell_find(w, e->cell);
+    if (c == NULL || c->family != f || c->status_known)
+        return;
+    c->status = e->status;
+    c->cpu_ns = e->cpu_ns;
+    c->status_known = 1;
+    if (c->state != KR_CELL_ENDING)
+        kr_cell_kill(c);
+    if (w->standing.level == KR_LEVEL_CONTAINED)
+        kr_cell_gone(c);
+}
+
+void kr_cell_on_init_end(struct kr_cell *c)
+{
+    (void)epoll_ctl(c->family->w->epoll, EPOLL_CTL_DEL, c->init_pidfd, NULL);
+    kr_cell_gone(c);
+}
+
+void kr_cell_usage(struct kr_cell *c, struct kr_usage *ret)
+{
+    kr_cgroup_usage(&c->family->w->cgroups, &c->group, ret);
+    if (c->status_known && !(ret->have & KR_LAYER_CGROUP_CPU))
+        ret->cpu_ns = c->cpu_ns;
+}
+
+/* Is something still to come? The zygote reaped the session before the init could end, so its report is under way. */
+static int is_awaited(struct kr_cell *c, uint64_t now)
+{
+    if (c->family->builder < 0)
+        return 0;
+    if (c->debtor != KR_OWES_NOBODY) /* a deadline of its own */
+        return 1;
+    if (c->unwatched && kr_fd_wait(c->init_pidfd, POLLIN, 0) == 0)
+        return 1;
+    return c->session_pidfd >= 0 && !c->status_known && now < c->give_up_at;
+}
+
+/* Once: the engine learns of the end, whoever still waits is refused. */
+static void say_ended(struct kr_cell *c)
+{
+    struct kr_warden *w = c->family->w;
+    struct kr_w_ended ended = {.cell = c->id, .status = c->status, .known = c->status_known != 0};
+    struct kr_err err;
+    if (c->announced) {
+        kr_cell_usage(c, &ended.usage);
+        (void)kr_warden_tell(w, KR_W_ENDED, 0, &ended, sizeof ended, NULL, 0);
+        c->announced = 0;
+    }
+    if (c->asked == 0)
+        return;
+    if (c->family->lost)
+        kr_err_set(&err, KR_ERR_UNAVAILABLE, EAGAIN, "the zygote does not answer; it is being replaced");
+    else
+        kr_err_set(&err, KR_ERR_SYSTEM, 0, "the cell's init ended before its session had started");
+    kr_warden_refuse(w, c->asked, &err);
+    c->asked = 0;
+}
+
+int kr_cell_finish(struct kr_cell *c)
+{
+    struct kr_warden *w = c->family->w;
+    uint64_t now = kr_clock_ns();
+    if (c->give_up_at == 0)
+        c->give_up_at = now + GIVE_UP_MS * 1000000u;
+    if (is_awaited(c, now))
+        return 0;
+    say_ended(c);
+    if (now < c->retry_at)
+        return 0;
+    if (c->retry_at == 0) /* the first try: what was awaited may have taken long */
+        c->give_up_at = now + GIVE_UP_MS * 1000000u;
+    /* Whoever keeps a stock of cells keeps folders for them. */
+    int r = !w->stopping && w->config->stock > 0 ? kr_cgroup_keep(&w->cgroups, &c->group) : 0;
+    if (r == 0 || (r < 0 && now >= c->give_up_at))
+        r = kr_cgroup_remove(&w->cgroups, &c->group);
+    c->retry_at = now + RETRY_MS * 1000000u;
+    if (r == -EBUSY && now < c->give_up_at)
+        return 0; /* the last task leaves its cgroup a moment after it is reaped */
+    if (r < 0)
+        kr_log(KR_LOG_WARN, "a cell's cgroup stays until the next start, ignoring", "errno=%d", -r);
+    if (w->standing.level == KR_LEVEL_CONTAINED) {
+        char name[64];
+        snprintf(name, sizeof name, "scratch-%u/c%016llx", w->instance.slot, (unsigned long long)c->id);
+        kr_instance_remove(&w->instance, name);
+    }
+    cell_free(c);
+    return 1;
+}
+
+void kr_cells_look(struct kr_warden *w)
+{
+    uint64_t now = kr_clock_ns();
+    struct kr_err err;
+    for (unsigned i = 0; w->debts > 0 && i < w->cell_max; i++) {
+        struct kr_cell *c = w->cells[i];
+        if (c == NULL || c->debtor == KR_OWES_NOBODY || now < c->deadline)
+            continue;
+        if (c->debtor == KR_OWES_INIT) {
+            kr_err_set(&err, KR_ERR_TIMEOUT, ETIMEDOUT, "the cell's init did not answer within %d s", ANSWER_MS / 1000);
+            kr_cell_fail(c, &err);
+        } else if (!c->family->lost) {
+            kr_log(KR_LOG_ERROR, "a family does not answer and is killed", "index=%u", c->family->index);
+            kr_family_kill(c->family);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+/* cgroups of the cells: v2, v1, hybrid and none behind one small interface. Only the warden calls it.
+ * Invariant: nothing outside the folder "krait-…" that this instance made is ever changed. */
+#pragma once
+#include "err.h"
+#include "proto.h"
+#include <stdint.h>
+#include <sys/types.h>
+
+enum kr_cgroup_kind { KR_CGROUP_NONE, KR_CGROUP_V1, KR_CGROUP_V2, KR_CGROUP_HYBRID, KR_CGROUP_MAX_ };
+extern const char *const kr_cgroup_kind_names[KR_CGROUP_MAX_];
+
+#define KR_CGROUP_HIERARCHIES 4
+
+struct kr_cgroup_hier {
+    int dir;            /* our folder in this hierarchy */
+    uint32_t layers;    /* enum kr_layer bits it carries, 0: only accounting */
+    int v2, accounting; /* accounting: has CPU usage */
+    char path[512];
+};
+
+/* A cell's folder in each hierarchy. */
+struct kr_group {
+    uint64_t name; /* of the cell it was made for */
+    int limited;
+    struct kr_limits limits;      /* what it is set to, if it is */
+    struct kr_group_files *files; /* kept open since it was used before; NULL: each is opened when it is needed */
+};
+#define KR_GROUPS_FREE_MAX 16
+#define KR_GROUPS_OPEN_MAX 32 /* folders with open files, some eleven each, in use or free */
+
+struct kr_cgroups {
+    enum kr_cgroup_kind kind;
+    unsigned count;
+    uint32_t layers; /* all of them together */
+    struct kr_cgroup_hier hier[KR_CGROUP_HIERARCHIES];
+    struct kr_group free[KR_GROUPS_FREE_MAX]; /* as good as new, for the next cells */
+    unsigned free_count, open_count;
+    char why[192]; /* what is missing and how to get it */
+    /* Told of each folder before it is made, so that one we are killed over is found again. */
+    int (*note)(void *arg, const char *path);
+    void *note_arg;
+};
+
+/* Finds the hierarchies and makes our folder in each, of a name nobody else has; `note` and `note_arg` are the caller's. Never fails for lack of cgroups: that is kind NONE with `why` filled. */
+int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err);
+/* Removes our folders; -errno if one is still there, for the next start to remove. */
+int kr_cgroups_done(struct kr_cgroups *g);
+
+/* Makes a cell's folder, or takes a free one. Until the cell's limits are set at hand-off it runs only our own code. */
+int kr_cgroup_take(struct kr_cgroups *g, uint64_t cell, struct kr_group *ret, struct kr_err *err);
+/* Sets the limits; what is the same already is not written again. */
+int kr_cgroup_limit(const struct kr_cgroups *g, struct kr_group *group, const struct kr_limits *l, struct kr_err *err);
+/* v2: moves a session in. On v1 it moves itself, through kr_cgroup_tasks(), because only a thread that moves itself is spared the lock whose first use
+ * after an idle spell costs 10 ms. */
+int kr_cgroup_attach(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err);
+/* The v1 hierarchies' tasks files, opened for the process that shall write "0" to each. Their count, or -errno. */
+int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, int ret_fds[KR_CGROUP_HIERARCHIES],
+                    struct kr_err *err);
+/* Is the process in the cell's folder of every hierarchy? 0, or -errno with err. */
+int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err);
+void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, struct kr_usage *ret);
+/* Keeps a folder whose cell has ended for the next one, if it can be made as good as new. 1 kept, 0 not: it is to be removed, -EBUSY when a process
+ * of it is not yet reaped. */
+int kr_cgroup_keep(struct kr_cgroups *g, struct kr_group *group);
+/* 0 when every folder is gone, -EBUSY when one is still occupied. */
+int kr_cgroup_remove(struct kr_cgroups *g, struct kr_group *group);
+/* Removes a folder an instance that is no more left behind, with its cells. 0, or -errno of what stayed. */
+int kr_cgroup_remove_stale(const char *path);

@@ -1,0 +1,404 @@
+/* A family: one builder, its zygote, their cells. Started by the warden, replaced when it has forked enough or has died, and it says so.
+ * Invariant: nobody here waits for a family. What it owes has a deadline, and one that does not answer is killed as a whole. */
+#include "builder.h"
+#include "clock.h"
+#include "contained.h"
+#include "fd.h"
+#include "frame.h"
+#include "internal.h"
+#include "log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define START_MS 90000 /* a data zygote imports for seconds, minutes under emulation */
+#define RESTART_MS 200 /* after the first crash; doubles, and gives up after CRASHES_MAX in a row */
+#define CRASHES_MAX 5
+
+static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
+{
+    struct kr_w_zygote z = {
+        .zygote = f->index, .state = state, .generation = f->generation, .status = status, .err = f->err};
+    f->state = state;
+    kr_log(KR_LOG_INFO, "zygote", "index=%u generation=%u state=%d status=%d", f->index, f->generation, (int)state,
+           status);
+    (void)kr_warden_tell(f->w, KR_W_ZYGOTE, 0, &z, sizeof z, NULL, 0);
+}
+
+/* In the child of the clone: only the builder's descriptors stay, at known places, and nothing of ours. */
+static _Noreturn void be_builder(struct kr_family *f, const int keep[4], int contained)
+{
+    const struct kr_warden *w = f->w;
+    struct kr_builder_args a = {
+        .control = 3,
+        .zygote_control = 4,
+        .lifeline = 5,
+        .prefix_tree = keep[3] >= 0 ? 6 : -1,
+        .preload = w->config->zygotes[f->index].preload,
+        .python = w->pythons[f->index],
+        .prefix = w->prefixes[f->index][0] != '\0' ? w->prefixes[f->index] : NULL,
+        .mounts = w->config->mounts,
+    };
+    int high[4];
+    for (int i = 0; i < 4; i++) /* out of the way first, so that no dup2 overwrites one still needed */
+        high[i] = keep[i] < 0 ? -1 : fcntl(keep[i], F_DUPFD_CLOEXEC, 100);
+    for (int i = 0; i < 4; i++)
+        if (high[i] >= 0 && dup3(high[i], 3 + i, O_CLOEXEC) < 0)
+            _exit(70);
+    if (close_range(keep[3] >= 0 ? 7 : 6, ~0U, 0) < 0)
+        _exit(70);
+    if (contained)
+        kr_contained_main(&a, w->instance.dir, w->instance.slot);
+    kr_builder_main(&a);
+}
+
+static int clone_builder(struct kr_family *f, const int keep[4], struct kr_err *err)
+{
+    int contained = f->w->standing.level == KR_LEVEL_CONTAINED;
+    struct clone_args args = {
+        .flags =
+            CLONE_PIDFD |
+            (contained ? 0 : CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET),
+        .pidfd = (uint64_t)(uintptr_t)&f->builder_pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    long pid = syscall(SYS_clone3, &args, sizeof args);
+    if (pid < 0 && errno == ENOSYS && contained) /* a container's filter knows no clone3 */
+        pid = fork();
+    if (pid == 0)
+        be_builder(f, keep, contained);
+    if (pid < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "clone a builder");
+    f->builder = (pid_t)pid;
+    if (f->builder_pidfd < 0)
+        f->builder_pidfd = (int)syscall(SYS_pidfd_open, f->builder, 0);
+    return 0;
+}
+
+static int write_builder_maps(struct kr_family *f, struct kr_err *err)
+{
+    const struct kr_standing *s = &f->w->standing;
+    char map_uid[48], map_gid[48];
+    if (s->level == KR_LEVEL_CONTAINED)
+        return 0;
+    snprintf(map_uid, sizeof map_uid, "0 %u %u\n", s->unique ? s->first_id : s->uid, s->unique ? s->id_count : 1);
+    snprintf(map_gid, sizeof map_gid, "0 %u %u\n", s->unique ? s->first_id : s->gid, s->unique ? s->id_count : 1);
+    return kr_maps_write(f->builder, map_uid, map_gid, !s->unique, err);
+}
+
+/* An interpreter outside /usr brings its folder along; as root its owner's folders may be closed to the builder's id, so the mount is cloned here. */
+static int open_prefix(const struct kr_family *f)
+{
+    const char *prefix = f->w->prefixes[f->index];
+    if (prefix[0] == '\0' || f->w->standing.level == KR_LEVEL_CONTAINED)
+        return -1;
+    return (int)syscall(SYS_open_tree, AT_FDCWD, prefix, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+}
+
+static void family_free(struct kr_family *f)
+{
+    kr_fd_close(f->builder_pidfd);
+    kr_fd_close(f->zygote_pidfd);
+    kr_fd_close(f->control);
+    kr_fd_close(f->zygote_control);
+    free(f);
+}
+
+static int launch(struct kr_family *f, struct kr_err *err)
+{
+    int b[2], z[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
+    f->control = b[0];
+    cleanup_fd int builder_end = b[1];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, z) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
+    f->zygote_control = z[0];
+    cleanup_fd int zygote_end = z[1];
+    cleanup_fd int tree = open_prefix(f);
+    if (fcntl(b[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(z[0], F_SETFL, O_NONBLOCK) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "a family's sockets");
+    const int keep[4] = {builder_end, zygote_end, f->w->lifeline_r, tree};
+    const struct kr_i_go go = {0};
+    int r = clone_builder(f, keep, err);
+    if (r < 0 || (r = write_builder_maps(f, err)) < 0)
+        return r;
+    r = kr_frame_send(f->control, KR_I_GO, 0, &go, sizeof go, NULL, 0);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "tell the builder to go");
+    if ((r = kr_warden_watch(f->w, f->control, &f->from_builder, KR_SRC_BUILDER, f)) < 0 ||
+        (r = kr_warden_watch(f->w, f->zygote_control, &f->from_zygote, KR_SRC_ZYGOTE, f)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "watch a family");
+    return 0;
+}
+
+int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err)
+{
+    struct kr_family *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a zygote's family");
+    *f = (struct kr_family){.w = w,
+                            .index = index,
+                            .generation = ++w->generation,
+                            .builder = -1,
+                            .zygote = -1,
+                            .builder_pidfd = -1,
+                            .zygote_pidfd = -1,
+                            .control = -1,
+                            .zygote_control = -1,
+                            .start_deadline = kr_clock_after_ms(START_MS)};
+    int r = launch(f, err);
+    if (r < 0) {
+        kr_family_kill(f);
+        if (f->builder > 0)
+            (void)waitpid(f->builder, NULL, 0);
+        family_free(f);
+        return r;
+    }
+    f->next = w->families;
+    w->families = f;
+    set_state(f, KR_ZYG_STARTING, 0);
+    return 0;
+}
+
+void kr_family_kill(struct kr_family *f)
+{
+    f->lost = 1;
+    if (f->builder > 0 && f->builder_pidfd >= 0)
+        (void)syscall(SYS_pidfd_send_signal, f->builder_pidfd, SIGKILL, NULL, 0);
+}
+
+struct kr_family *kr_family_current(struct kr_warden *w, unsigned index)
+{
+    for (struct kr_family *f = w->families; f != NULL; f = f->next)
+        if (f->index == index && f->state == KR_ZYG_READY && !f->lost)
+            return f;
+    return NULL;
+}
+
+/* The newest READY one serves; older ones of the same index live on until their last session has ended. */
+static void retire_older(struct kr_family *newest)
+{
+    for (struct kr_family *f = newest->w->families; f != NULL; f = f->next)
+        if (f != newest && f->index == newest->index && f->state == KR_ZYG_READY)
+            set_state(f, KR_ZYG_RETIRED, 0);
+}
+
+/* What each of the two may say, and when: a zygote that speaks for its builder, or greets twice, is no zygote of ours. `c` is the cell that it
+ * owes the answer to. */
+static int in_place(const struct kr_family *f, int from_zygote, const struct kr_frame *head, const void *payload,
+                    const struct kr_cell *c)
+{
+    switch (head->type) {
+    case KR_B_READY:
+        return !from_zygote && f->state == KR_ZYG_STARTING && f->zygote_pidfd < 0;
+    case KR_B_MADE:
+        return !from_zygote && c != NULL && ((const struct kr_b_made *)payload)->cell == c->id;
+    case KR_B_FAILED:
+        return !from_zygote && (head->id == 0 || c != NULL);
+    case KR_B_GONE:
+        return !from_zygote;
+    case KR_Z_HELLO:
+        return from_zygote && f->state == KR_ZYG_STARTING;
+    case KR_Z_FORKED:
+        return from_zygote && c != NULL && ((const struct kr_z_forked *)payload)->cell == c->id;
+    case KR_Z_FAILED:
+        return from_zygote && (head->id == 0 || c != NULL);
+    case KR_Z_EXIT:
+        return from_zygote;
+    default:
+        return 0;
+    }
+}
+
+/* It could not do what it was asked to, or, with no cell, not even start. */
+static void on_failed(struct kr_family *f, struct kr_cell *c, const struct kr_err *payload)
+{
+    struct kr_err err = *payload;
+    err.msg[sizeof err.msg - 1] = '\0';
+    if (c == NULL) {
+        f->err = err;
+        return;
+    }
+    kr_cell_owe(c, KR_OWES_NOBODY);
+    kr_cell_fail(c, &err);
+}
+
+static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame *head, const void *payload, int fd)
+{
+    struct kr_cell *c = kr_cell_owed(f, from_zygote, head->id);
+    if (!in_place(f, from_zygote, head, payload, c)) {
+        kr_fd_close(fd);
+        kr_log(KR_LOG_ERROR, "frame out of place from a family", "type=%u", head->type);
+        kr_family_kill(f);
+        return;
+    }
+    switch (head->type) {
+    case KR_B_READY:
+        f->layers = ((const struct kr_b_ready *)payload)->layers;
+        f->zygote_pidfd = fd;
+        f->zygote = kr_pid_of(fd);
+        return;
+    case KR_Z_HELLO:
+        f->landlock_abi = ((const struct kr_z_hello *)payload)->landlock_abi;
+        f->w->crashes[f->index] = 0;
+        f->w->greeted[f->index] = 1;
+        f->rotate_at = kr_clock_after_ms(f->w->config->rotate_rest_ms);
+        set_state(f, KR_ZYG_READY, 0);
+        retire_older(f);
+        return;
+    case KR_B_MADE:
+        kr_cell_on_made(c, fd);
+        return;
+    case KR_Z_FORKED:
+        kr_cell_on_forked(c, fd);
+        return;
+    case KR_Z_EXIT:
+        kr_cell_on_exit(f, payload);
+        return;
+    case KR_B_FAILED:
+    case KR_Z_FAILED:
+        on_failed(f, c, payload);
+        return;
+    case KR_B_GONE:
+        kr_log(KR_LOG_WARN, "zygote ended", "index=%u status=%d", f->index,
+               ((const struct kr_b_gone *)payload)->status);
+        if (f->err.kind == KR_ERR_NONE)
+            kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote ended with wait status %d",
+                       ((const struct kr_b_gone *)payload)->status);
+        return;
+    default:
+        return;
+    }
+}
+
+static void on_readable(struct kr_family *f, int sock)
+{
+    struct kr_frame head;
+    struct kr_err err;
+    _Alignas(8) char buf[KR_FRAME_CONTROL_MAX];
+    int fds[KR_FRAME_FDS_MAX];
+    int r = kr_frame_recv(sock, &head, buf, sizeof buf, fds, 0, &err);
+    if (r >= 0) /* none of the types that are in place brings more than one */
+        on_frame(f, sock == f->zygote_control, &head, buf, head.nfds > 0 ? fds[0] : -1);
+    else if (r != -ETIMEDOUT) {
+        (void)epoll_ctl(f->w->epoll, EPOLL_CTL_DEL, sock, NULL);
+        kr_family_kill(f); /* half a family is none */
+    }
+}
+
+void kr_family_on_builder(struct kr_family *f)
+{
+    on_readable(f, f->control);
+}
+
+void kr_family_on_zygote(struct kr_family *f)
+{
+    on_readable(f, f->zygote_control);
+}
+
+/* The builder is reaped: the cells' inits are dead or dying with it, each reported by its own pidfd. */
+static void on_gone(struct kr_family *f, int status)
+{
+    struct kr_warden *w = f->w;
+    enum kr_zygote_state before = f->state;
+    f->lost = 1;
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, f->control, NULL);
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, f->zygote_control, NULL);
+    for (unsigned i = 0; i < w->cell_max; i++) /* where there are inits, each reports its own end */
+        if (w->cells[i] != NULL && w->cells[i]->family == f && w->cells[i]->init_pidfd < 0)
+            kr_cell_gone(w->cells[i]);
+    if (w->stopping || before == KR_ZYG_RETIRED) {
+        set_state(f, KR_ZYG_ENDED, status);
+        return;
+    }
+    if (f->err.kind == KR_ERR_NONE)
+        kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote's builder ended with wait status %d", status);
+    unsigned crashes = ++w->crashes[f->index];
+    int hopeless = before == KR_ZYG_STARTING && (crashes > CRASHES_MAX || !w->greeted[f->index]);
+    if (!hopeless)
+        w->restart_at[f->index] = kr_clock_after_ms((uint64_t)RESTART_MS << (crashes - 1));
+    set_state(f, hopeless ? KR_ZYG_FAILED : KR_ZYG_ENDED, status);
+}
+
+static int family_due(struct kr_family *f)
+{
+    const struct kr_warden_config *c = f->w->config;
+    return f->state == KR_ZYG_READY && c->rotate_after > 0 && f->forks >= c->rotate_after &&
+           f->w->restart_at[f->index] == 0 && kr_clock_ns() >= f->rotate_at;
+}
+
+/* A rotation is under way when a younger one of the same index is starting. */
+static int being_replaced(const struct kr_family *f)
+{
+    for (const struct kr_family *o = f->w->families; o != NULL; o = o->next)
+        if (o->index == f->index && o->state == KR_ZYG_STARTING)
+            return 1;
+    return 0;
+}
+
+static void reap(struct kr_family *f)
+{
+    int status = 0;
+    pid_t pid = f->builder > 0 ? waitpid(f->builder, &status, WNOHANG) : 0;
+    f->w->children_ended |= pid < 0; /* asked again */
+    if (pid != f->builder)
+        return;
+    f->builder = -1;         /* the number may be another's from now on */
+    kr_family_on_builder(f); /* its last words, if any are queued */
+    on_gone(f, status);
+}
+
+static void tend_one(struct kr_family *f)
+{
+    struct kr_err err;
+    if (f->state == KR_ZYG_STARTING && kr_clock_ns() > f->start_deadline && f->err.kind == KR_ERR_NONE) {
+        kr_err_set(&f->err, KR_ERR_TIMEOUT, ETIMEDOUT, "the zygote was not ready after %d s", START_MS / 1000);
+        kr_family_kill(f);
+    }
+    if (f->state == KR_ZYG_RETIRED && f->cells == f->uses[KR_USE_SPARE] && !f->lost)
+        kr_family_kill(f); /* its stock goes along */
+    if (family_due(f) && !being_replaced(f) && kr_family_start(f->w, f->index, &err) < 0) {
+        kr_log(KR_LOG_ERROR, "rotation failed", "error=\"%s\"", err.msg);
+        f->forks = 0; /* try again after as many forks */
+    }
+}
+
+void kr_family_tend(struct kr_warden *w)
+{
+    struct kr_err err;
+    int ended = w->children_ended;
+    w->children_ended = 0;
+    for (struct kr_family *f = w->families; f != NULL; f = f->next) {
+        if (ended)
+            reap(f);
+        tend_one(f);
+    }
+    for (struct kr_family **at = &w->families; *at != NULL;) {
+        struct kr_family *f = *at;
+        if (f->builder < 0 && f->cells == 0) {
+            *at = f->next;
+            family_free(f);
+        } else {
+            at = &f->next;
+        }
+    }
+    for (unsigned i = 0; i < w->config->zygote_count; i++) {
+        if (w->stopping || w->restart_at[i] == 0 || kr_clock_ns() < w->restart_at[i])
+            continue;
+        w->restart_at[i] = 0;
+        if (kr_family_start(w, i, &err) < 0)
+            kr_log(KR_LOG_ERROR, "zygote not restarted", "error=\"%s\"", err.msg);
+    }
+}

@@ -1,0 +1,190 @@
+/* PID 1 of a cell: mounts what is the cell's own, attaches the workspace at hand-off, then gives up its last right and only waits to die.
+ *
+ * Privilege: it starts with every capability, but only over the namespaces of its own cell, and it runs no code but this. Once the cell stands
+ * it keeps CAP_SYS_ADMIN, for the mount of the workspace; at hand-off, before the first byte of user code, that goes too. When it ends, for whatever reason, the kernel kills everything in the cell. */
+#include "init.h"
+#include "caps.h"
+#include "clock.h"
+#include "fd.h"
+#include "frame.h"
+#include "proto.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <linux/mount.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FDS_MAX (2 + KR_MOUNTS_MAX)
+#define WAIT_MS 10000 /* for the warden's first word; after that the lifeline decides */
+
+static _Noreturn void fail(const struct kr_init_args *a, const struct kr_err *err)
+{
+    (void)kr_frame_send(a->channel, KR_I_FAILED, 0, err, sizeof *err, NULL, 0);
+    _exit(1);
+}
+
+static int mount_tmpfs(const char *at, uint64_t bytes, uint64_t inodes, unsigned long flags, struct kr_err *err)
+{
+    char options[96];
+    snprintf(options, sizeof options, "mode=1777,size=%" PRIu64 ",nr_inodes=%" PRIu64, bytes, inodes);
+    if (mount("tmpfs", at, "tmpfs", MS_NOSUID | MS_NODEV | flags, options) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount %s", at);
+    return 0;
+}
+
+/* A fresh /proc that shows only this cell's processes. Where none can be mounted (a container masks parts of its own) an empty folder takes its
+ * place, never the zygote's, and the layer is reported as lost. */
+static int mount_proc(uint32_t *layers, struct kr_err *err)
+{
+    /* ptraceable, not invisible: where there is only one id, "invisible" would show us to the session. */
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid,hidepid=ptraceable") == 0) {
+        *layers |= KR_LAYER_PROC;
+        return 0;
+    }
+    if (errno != EPERM)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount /proc");
+    return mount_tmpfs("/proc", 4096, 2, MS_RDONLY, err);
+}
+
+static int build(const struct kr_i_go *go, uint32_t *layers, struct kr_err *err)
+{
+    int r;
+    if ((r = mount_proc(layers, err)) < 0 || (r = mount_tmpfs("/tmp", go->tmp_bytes, go->tmp_inodes, 0, err)) < 0 ||
+        (r = mount_tmpfs("/dev/shm", go->tmp_bytes, go->tmp_inodes, MS_NOEXEC, err)) < 0 ||
+        (r = mount_tmpfs("/workspace", go->tmp_bytes, go->tmp_inodes, 0, err)) < 0)
+        return r;
+    if (sethostname("krait", 5) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "sethostname");
+    return 0;
+}
+
+static int resize(const char *at, unsigned long flags, const struct kr_i_attach *how, struct kr_err *err)
+{
+    char options[96];
+    snprintf(options, sizeof options, "size=%" PRIu64 ",nr_inodes=%" PRIu64, how->tmp_bytes, how->tmp_inodes);
+    if (mount(NULL, at, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV | flags, options) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "resize %s", at);
+    return 0;
+}
+
+static int put_mount(int tree, const char *at, struct kr_err *err)
+{
+    if (syscall(SYS_move_mount, tree, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "attach %s", at);
+    return 0;
+}
+
+/* `trees`: the workspace if there is one, then the data sets in the order of their bits; -1 behind the last. */
+static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, const int *trees, struct kr_err *err)
+{
+    char at[64];
+    int r;
+    if (how->resize != 0 &&
+        ((r = resize("/tmp", 0, how, err)) < 0 || (r = resize("/dev/shm", MS_NOEXEC, how, err)) < 0 ||
+         (how->workspace == 0 && (r = resize("/workspace", 0, how, err)) < 0)))
+        return r;
+    if (how->workspace != 0 && (r = put_mount(*trees++, "/workspace", err)) < 0)
+        return r;
+    for (unsigned i = 0; i < KR_MOUNTS_MAX; i++) {
+        if (!(how->mounts & (1u << i)))
+            continue;
+        snprintf(at, sizeof at, "/data/%.40s", a->mounts[i].name);
+        if ((r = put_mount(*trees++, at, err)) < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* The last rights go. Undumpable, so that a session that shares our uid (where there is only one) cannot open our memory. */
+static int give_up(struct kr_err *err)
+{
+    int r = kr_caps_hold(0, err);
+    if (r < 0)
+        return r;
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "undumpable");
+    return 0;
+}
+
+static void expect(const struct kr_init_args *a, uint16_t type, void *payload, size_t size, int ret_fds[FDS_MAX],
+                   uint64_t deadline)
+{
+    struct kr_frame f;
+    struct kr_err err;
+    int fds[KR_FRAME_FDS_MAX];
+    if (kr_frame_recv(a->channel, &f, payload, size, fds, deadline, &err) < 0 || f.type != type)
+        _exit(2); /* the warden is gone or mad: nothing to report to */
+    for (unsigned i = 0; i < FDS_MAX; i++)
+        ret_fds[i] = i < f.nfds ? fds[i] : -1;
+}
+
+/* Sleeps until the hand-off comes, or the warden's end. */
+static void wait_for_channel(const struct kr_init_args *a)
+{
+    for (;;) {
+        struct pollfd p[] = {{a->channel, POLLIN, 0}, {a->lifeline, POLLIN, 0}};
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            _exit(3);
+        if (p[1].revents != 0)
+            _exit(0);
+        if (p[0].revents != 0)
+            return;
+    }
+}
+
+static _Noreturn void idle(const struct kr_init_args *a)
+{
+    for (;;) {
+        struct pollfd p = {a->lifeline, POLLIN, 0};
+        if (poll(&p, 1, -1) > 0)
+            _exit(0);
+    }
+}
+
+_Noreturn void kr_init_main(const struct kr_init_args *a)
+{
+    struct kr_err err = {0};
+    struct kr_i_go go;
+    struct kr_i_attach how;
+    struct kr_i_ready ready = {0};
+    int fds[FDS_MAX];                        /* of ATTACH: the gate, and what is to be attached */
+    if (signal(SIGCHLD, SIG_IGN) == SIG_ERR) /* orphans of the cell end without a trace */
+        _exit(4);
+    expect(a, KR_I_GO, &go, sizeof go, fds, kr_clock_after_ms(WAIT_MS));
+    if (!a->shared_id && kr_become(0, 0, &err) < 0)
+        fail(a, &err);
+    /* setns(pidfd) asks ptrace_may_access(), which an undumpable process fails; changing ids made us one. Taken back in give_up(). */
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
+        kr_err_set(&err, KR_ERR_SYSTEM, errno, "dumpable");
+        fail(a, &err);
+    }
+    /* The bounding set stays as it is: it bounds what an exec can bring, which is nothing under no_new_privs, and we never exec. Emptying it is
+     * forty calls and as many copies of our credentials. */
+    if (build(&go, &ready.layers, &err) < 0 || kr_no_new_privs(&err) < 0 ||
+        kr_caps_hold(KR_CAP(CAP_SYS_ADMIN), &err) < 0)
+        fail(a, &err);
+    if (kr_frame_send(a->channel, KR_I_READY, 0, &ready, sizeof ready, NULL, 0) < 0)
+        _exit(5);
+    wait_for_channel(a);
+    expect(a, KR_I_ATTACH, &how, sizeof how, fds, 0);
+    if (attach(a, &how, fds + 1, &err) < 0 || give_up(&err) < 0)
+        fail(a, &err);
+    for (unsigned i = 1; i < FDS_MAX; i++)
+        kr_fd_close(fds[i]);
+    if (write(fds[0], "1", 1) < 0) { /* from here on the session may run user code */
+        kr_err_set(&err, KR_ERR_SYSTEM, errno, "open the gate");
+        fail(a, &err);
+    }
+    close(fds[0]);
+    if (kr_frame_send(a->channel, KR_I_DONE, 0, NULL, 0, NULL, 0) < 0)
+        _exit(6);
+    idle(a);
+}

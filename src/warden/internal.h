@@ -1,0 +1,189 @@
+/* What the warden's own files share: its state, its zygote families and its cells. Nobody else includes this. */
+#pragma once
+#include "cgroup.h"
+#include "instance.h"
+#include "level.h"
+#include "proto.h"
+#include "warden.h"
+#include "workspace.h"
+#include <sys/queue.h>
+#include <sys/types.h>
+
+/* What every cell has, except at level contained, because clone() would have failed otherwise. */
+#define KR_LAYERS_NAMESPACES                                                                                           \
+    (KR_LAYER_USERNS | KR_LAYER_PIDNS | KR_LAYER_MOUNTNS | KR_LAYER_NETNS | KR_LAYER_IPCNS | KR_LAYER_UTSNS |          \
+     KR_LAYER_CGROUPNS)
+
+struct kr_warden;
+struct kr_family;
+struct kr_cell;
+
+/* What an epoll event is about. */
+enum kr_source_kind { KR_SRC_ENGINE, KR_SRC_SIGNAL, KR_SRC_BUILDER, KR_SRC_ZYGOTE, KR_SRC_INIT, KR_SRC_INIT_END };
+struct kr_source {
+    enum kr_source_kind kind;
+    void *owner;
+};
+
+/* What a cell is there for: nobody yet, an OPEN that is under way, or a session the engine knows (or nothing any more). */
+enum kr_use { KR_USE_SPARE, KR_USE_WANTED, KR_USE_GIVEN, KR_USE_MAX_ };
+
+/* A builder, its zygote and their cells. */
+struct kr_family {
+    struct kr_family *next;
+    struct kr_warden *w;
+    unsigned index; /* in config.zygotes */
+    uint32_t generation;
+    enum kr_zygote_state state;
+    pid_t builder, zygote; /* as we see them */
+    int builder_pidfd, zygote_pidfd, control, zygote_control;
+    uint32_t layers, landlock_abi, forks, cells;
+    uint32_t uses[KR_USE_MAX_];         /* how many of the cells are what */
+    int lost;                           /* killed, or its end is near: what it owes will not come */
+    uint64_t start_deadline, rotate_at; /* rotate: not before */
+    struct kr_source from_builder, from_zygote;
+    struct kr_err err;
+};
+
+/* BUILDING until its init is ready, FORKING until its session is attached, PARKED until START, STARTING until the init has attached the workspace. */
+enum kr_cell_state {
+    KR_CELL_BUILDING,
+    KR_CELL_STOCK,
+    KR_CELL_FORKING,
+    KR_CELL_PARKED,
+    KR_CELL_STARTING,
+    KR_CELL_STARTED,
+    KR_CELL_ENDING,
+    KR_CELL_STATE_MAX_
+};
+/* Who owes the cell an answer. */
+enum kr_debtor { KR_OWES_NOBODY, KR_OWES_BUILDER, KR_OWES_INIT, KR_OWES_ZYGOTE };
+
+struct kr_cell {
+    uint64_t id;    /* serial << 16 | index */
+    unsigned index; /* decides its ids */
+    enum kr_cell_state state;
+    enum kr_use use;
+    enum kr_debtor debtor;
+    uint64_t deadline; /* of what is owed */
+    struct kr_family *family;
+    uint32_t network, layers;
+    uint32_t asked; /* the engine's OPEN or START that is to be answered; 0: none */
+    uint32_t flags; /* of the OPEN */
+    int init_pidfd, init_channel, session_pidfd;
+    int tasks[KR_CGROUP_HIERARCHIES], task_count; /* of its v1 cgroups, until its session is forked */
+    int ends[4];                                  /* the engine's: channel, stdout, stderr, stdin, until it has them */
+    int gate;                                     /* what a parked session waits at; a byte lets it start */
+    pid_t init, session;                          /* as we see them */
+    int announced;                                /* the engine knows it and will be told its end */
+    int status, status_known, init_gone, unwatched;
+    uint64_t cpu_ns; /* as the zygote's wait4() counted it; the cgroup's count, where there is one, is better */
+    uint64_t retry_at, give_up_at; /* its cgroup is still busy */
+    struct kr_group group;
+    struct kr_limits limits;        /* asked for */
+    int placed;                     /* its session was seen in its cgroup, which it has no means to leave */
+    uint64_t tmp_bytes, tmp_inodes; /* what its tmpfs have */
+    struct kr_source from_init, from_init_end;
+};
+
+/* An OPEN that waits until its zygote has time for it. */
+struct kr_open {
+    STAILQ_ENTRY(kr_open) link;
+    uint32_t id;
+    struct kr_w_open req;
+};
+STAILQ_HEAD(kr_opens, kr_open);
+
+struct kr_warden {
+    const struct kr_warden_config *config;
+    struct kr_standing standing;
+    struct kr_cgroups cgroups;
+    struct kr_instance instance;
+    struct kr_workspace workspaces[KR_WORKSPACES_MAX], mounts[KR_MOUNTS_MAX], shelf; /* dir -1: none */
+    int *idmaps; /* by index of cell: what the shelf's folders are mapped with, made once; -1: not yet */
+    char pythons[KR_ZYGOTES_MAX][256], prefixes[KR_ZYGOTES_MAX][256];
+    struct kr_family *families;
+    struct kr_cell **cells;                    /* by index */
+    unsigned cell_max, cell_count, gone_count; /* gone: their init is reaped, their cgroup is not yet removed */
+    unsigned debts;                            /* cells somebody owes an answer */
+    struct kr_opens opens[KR_ZYGOTES_MAX];
+    unsigned open_count;
+    uint64_t serial, calm_at; /* calm: until then a hand-over is under way, and stocking would be in its way */
+    uint64_t look_at;         /* for answers that have not come */
+    uint32_t generation;
+    unsigned crashes[KR_ZYGOTES_MAX];
+    uint8_t greeted[KR_ZYGOTES_MAX];     /* has been ready once: its end is a crash, and not a start that cannot be */
+    uint64_t restart_at[KR_ZYGOTES_MAX]; /* 0: nothing to restart */
+    int landlock_abi;                    /* asked once: what was required at the start is what sessions are told */
+    int epoll, engine, lifeline_r, lifeline_w, signals;
+    pid_t engine_pid;
+    int stopping, children_ended;
+    int asleep;                    /* lazy, and nobody has asked for a zygote yet */
+    uint8_t woken[KR_ZYGOTES_MAX]; /* lazy: zygotes that were asked for */
+    struct kr_err why_not;         /* lazy: why no zygote can be started here; kind NONE: they can */
+    struct kr_source from_engine, from_signals;
+};
+
+/* warden.c */
+int kr_warden_tell(struct kr_warden *w, uint16_t type, uint32_t id, const void *payload, size_t len, const int *fds,
+                   unsigned nfds);
+void kr_warden_refuse(struct kr_warden *w, uint32_t id, const struct kr_err *err);
+int kr_warden_watch(struct kr_warden *w, int fd, struct kr_source *source, enum kr_source_kind kind, void *owner);
+
+/* family.c */
+int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err);
+void kr_family_on_builder(struct kr_family *f);
+void kr_family_on_zygote(struct kr_family *f);
+/* SIGKILL to its PID 1: the zygote and every cell go with it. */
+void kr_family_kill(struct kr_family *f);
+/* The family that forks sessions for a zygote of the config, or NULL. */
+struct kr_family *kr_family_current(struct kr_warden *w, unsigned index);
+/* Retires it when it has forked enough, frees it when it is dead and empty. */
+void kr_family_tend(struct kr_warden *w);
+
+/* cell.c: a cell's state, its end */
+struct kr_cell *kr_cell_find(struct kr_warden *w, uint64_t id);
+struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err *err);
+void kr_cell_set_state(struct kr_cell *c, enum kr_cell_state state);
+void kr_cell_set_use(struct kr_cell *c, enum kr_use use);
+void kr_cell_owe(struct kr_cell *c, enum kr_debtor debtor);
+void kr_cell_close_channel(struct kr_cell *c);
+int kr_cell_signal(struct kr_cell *c, int signo);
+/* It will not become what was asked for: whoever asked is told, and it goes. */
+void kr_cell_fail(struct kr_cell *c, const struct kr_err *err);
+void kr_cell_kill(struct kr_cell *c);
+/* A zygote reports the end of one of its own sessions. */
+void kr_cell_on_exit(struct kr_family *f, const struct kr_z_exit *e);
+void kr_cell_on_init_end(struct kr_cell *c);
+/* No process of it is left: it can be finished. */
+void kr_cell_gone(struct kr_cell *c);
+void kr_cell_usage(struct kr_cell *c, struct kr_usage *ret);
+/* Tells the engine, removes the cgroup of an ended cell; 1 when the cell is freed, 0 when it must be tried again. */
+int kr_cell_finish(struct kr_cell *c);
+/* Answers that have not come in time: an init's costs its cell, a builder's or a zygote's their family. */
+void kr_cells_look(struct kr_warden *w);
+
+/* birth.c: a cell's way from nothing to a started session */
+/* The cell that the builder or the zygote of this family owes its answer number `id` to, or NULL: then it is no answer. */
+struct kr_cell *kr_cell_owed(struct kr_family *f, int by_zygote, uint32_t id);
+int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, struct kr_err *err);
+/* The init's and the session's pidfd, which is the cell's from here on. */
+void kr_cell_on_made(struct kr_cell *c, int pidfd);
+void kr_cell_on_forked(struct kr_cell *c, int pidfd);
+void kr_cell_on_init(struct kr_cell *c);
+/* Takes an OPEN on, with a cell that stands, one that is being built, or a new one. It answers by itself. */
+void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req);
+/* Is the session in its cgroup? Looked up until it is. */
+int kr_cell_check_place(struct kr_cell *c, struct kr_err *err);
+/* The answer to START, whose id is in c->asked, comes when the init has done its part. */
+int kr_cell_start(struct kr_cell *c, const struct kr_w_start *req, struct kr_err *err);
+/* The session's uid as we see it; 0 where all cells share ours. */
+uint32_t kr_cell_session_id(const struct kr_cell *c);
+
+/* attach.c: tells the init what to attach. The gate is the init's afterwards. */
+int kr_cell_attach(struct kr_cell *c, const struct kr_w_start *req, struct kr_err *err);
+
+/* child.c */
+/* The pid behind a pidfd as this process sees it, if it is a live child of `parent`; else -errno. A family's word for who its child is is not taken. */
+pid_t kr_child_of(int pidfd, pid_t parent, const char *who, struct kr_err *err);
+pid_t kr_pid_of(int pidfd);

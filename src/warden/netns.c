@@ -1,0 +1,91 @@
+/* Network namespaces for cells. Called only by the builder, which owns them through the zygote's user namespace. */
+#include "netns.h"
+#include "fd.h"
+#include "proto.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void kr_netns_init(struct kr_netns_stock *s)
+{
+    memset(s, 0, sizeof *s);
+    s->current = -1;
+}
+
+static int raise_loopback(struct kr_err *err)
+{
+    struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &req) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "raise lo");
+    return 0;
+}
+
+static int enter_new(struct kr_netns_stock *s, struct kr_err *err)
+{
+    if (unshare(CLONE_NEWNET) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "make a network namespace");
+    s->current = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    /* Where there is no /proc it cannot be named again, so it is simply not recycled. */
+    return 0;
+}
+
+int kr_netns_enter(struct kr_netns_stock *s, uint32_t network, struct kr_err *err)
+{
+    if (network == KR_NET_NONE && s->free_count > 0) {
+        s->current = s->free[--s->free_count];
+        if (setns(s->current, CLONE_NEWNET) < 0) {
+            int r = kr_err_set(err, KR_ERR_SYSTEM, errno, "enter a network namespace");
+            s->current = kr_fd_close(s->current);
+            return r;
+        }
+        return 0;
+    }
+    int r = enter_new(s, err);
+    if (r >= 0 && network == KR_NET_LOOPBACK && (r = raise_loopback(err)) < 0)
+        s->current = kr_fd_close(s->current);
+    return r;
+}
+
+void kr_netns_unused(struct kr_netns_stock *s)
+{
+    s->current = kr_fd_close(s->current);
+}
+
+void kr_netns_used_by(struct kr_netns_stock *s, pid_t init, uint32_t network)
+{
+    if (network == KR_NET_NONE && s->current >= 0 && s->used_count == s->used_cap) {
+        unsigned cap = s->used_cap == 0 ? 64 : 2 * s->used_cap;
+        struct kr_netns_use *used = realloc(s->used, cap * sizeof *used);
+        if (used != NULL) {
+            s->used = used;
+            s->used_cap = cap;
+        }
+    }
+    if (network != KR_NET_NONE || s->current < 0 || s->used_count == s->used_cap) {
+        kr_netns_unused(s);
+        return;
+    }
+    s->used[s->used_count++] = (struct kr_netns_use){init, s->current};
+    s->current = -1;
+}
+
+void kr_netns_recycle(struct kr_netns_stock *s, pid_t init)
+{
+    for (unsigned i = 0; i < s->used_count; i++) {
+        if (s->used[i].init != init)
+            continue;
+        if (s->free_count < KR_NETNS_FREE_MAX)
+            s->free[s->free_count++] = s->used[i].fd;
+        else
+            close(s->used[i].fd);
+        s->used[i] = s->used[--s->used_count];
+        return;
+    }
+}

@@ -1,0 +1,269 @@
+/* The root tree as one table: each row is a folder, a link, a file or a mount. The builder walks it in order. */
+#include "tree.h"
+#include "embed.h"
+#include "fd.h"
+#include "proto.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Where the new root is put together before we pivot into it; any folder that exists everywhere will do. */
+#define STAGE "/tmp"
+
+enum row_kind {
+    DIRECTORY,
+    LINK,      /* to `what` */
+    TEXT,      /* file with this content */
+    COPY,      /* of the host's file, if there is one */
+    BIND,      /* read-only mount of the host's folder of the same name, if there is one */
+    DEVICE,    /* the host's device node */
+    LIKE_HOST, /* /bin, /lib…: a link where the host has a link, else a read-only mount */
+};
+struct row {
+    enum row_kind kind;
+    const char *path, *what;
+};
+/* clang-format off */
+static const struct row rows[] = {
+    {DIRECTORY, "/etc", NULL}, {DIRECTORY, "/dev", NULL}, {DIRECTORY, "/dev/shm", NULL}, {DIRECTORY, "/proc", NULL},
+    {DIRECTORY, "/tmp", NULL}, {DIRECTORY, "/workspace", NULL}, {DIRECTORY, "/venv", NULL}, {DIRECTORY, "/run", NULL},
+    {DIRECTORY, "/home", NULL}, {DIRECTORY, "/root", NULL}, {DIRECTORY, "/var", NULL}, {DIRECTORY, "/app", NULL},
+    {DIRECTORY, "/krait", NULL}, {DIRECTORY, "/etc/ssl", NULL}, {DIRECTORY, "/data", NULL},
+    {BIND, "/usr", NULL},
+    {LIKE_HOST, "/bin", NULL}, {LIKE_HOST, "/sbin", NULL}, {LIKE_HOST, "/lib", NULL}, {LIKE_HOST, "/lib32", NULL},
+    {LIKE_HOST, "/lib64", NULL}, {LIKE_HOST, "/libx32", NULL},
+    {LINK, "/var/tmp", "/tmp"}, {LINK, "/app/results", "/workspace"},
+    {LINK, "/dev/fd", "/proc/self/fd"}, {LINK, "/dev/stdin", "/proc/self/fd/0"},
+    {LINK, "/dev/stdout", "/proc/self/fd/1"}, {LINK, "/dev/stderr", "/proc/self/fd/2"},
+    {DEVICE, "/dev/null", NULL}, {DEVICE, "/dev/zero", NULL}, {DEVICE, "/dev/full", NULL},
+    {DEVICE, "/dev/random", NULL}, {DEVICE, "/dev/urandom", NULL},
+    {COPY, "/etc/ld.so.cache", NULL}, {COPY, "/etc/localtime", NULL}, {COPY, "/etc/timezone", NULL},
+    {COPY, "/etc/mime.types", NULL}, {COPY, "/etc/matplotlibrc", NULL}, {COPY, "/etc/ssl/openssl.cnf", NULL},
+    {COPY, "/etc/protocols", NULL}, {COPY, "/etc/services", NULL},
+    {BIND, "/etc/alternatives", NULL}, {BIND, "/etc/fonts", NULL}, {BIND, "/etc/ssl/certs", NULL},
+    {TEXT, "/etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/workspace:/bin/bash\n"
+                          "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+    {TEXT, "/etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"},
+    {TEXT, "/etc/hosts", "127.0.0.1 localhost krait\n::1 localhost\n"},
+    {TEXT, "/etc/hostname", "krait\n"},
+    {TEXT, "/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"},
+    {TEXT, "/etc/resolv.conf", ""},
+};
+/* clang-format on */
+
+static const char *staged(const char *path, char *buf, size_t size)
+{
+    snprintf(buf, size, STAGE "%s", path);
+    return buf;
+}
+
+static int put_file(const char *path, const void *data, size_t len)
+{
+    cleanup_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return -errno;
+    return kr_fd_write_all(fd, data, len);
+}
+
+/* Copies a file of the host, following its links: /etc/localtime points into /usr on one machine and at a file on another. */
+static int copy_file(const char *from, const char *to)
+{
+    char buf[65536];
+    cleanup_fd int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0)
+        return errno == ENOENT || errno == EACCES ? 0 : -errno;
+    cleanup_fd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (out < 0)
+        return -errno;
+    for (ssize_t n; (n = read(in, buf, sizeof buf)) != 0;) {
+        if (n < 0)
+            return -errno;
+        int r = kr_fd_write_all(out, buf, (size_t)n);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int make_dirs(const char *path)
+{
+    char part[512];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *at = part + 1; (at = strchr(at, '/')) != NULL; *at++ = '/') {
+        *at = '\0';
+        if (mkdir(part, 0755) < 0 && errno != EEXIST)
+            return -errno;
+    }
+    return mkdir(part, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* Private too: a tree that was cloned from a shared mount would otherwise go on receiving what the host mounts in it. */
+static int make_read_only(const char *path)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                              .propagation = MS_PRIVATE};
+    return syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attr, sizeof attr) < 0 ? -errno : 0;
+}
+
+static int bind_read_only(const char *from, const char *to)
+{
+    struct stat st;
+    if (stat(from, &st) < 0 || !S_ISDIR(st.st_mode))
+        return 0;
+    int r = make_dirs(to);
+    if (r < 0)
+        return r;
+    if (mount(from, to, NULL, MS_BIND | MS_REC, NULL) < 0)
+        return -errno;
+    return make_read_only(to);
+}
+
+static int like_host(const char *from, const char *to)
+{
+    char target[256];
+    ssize_t n = readlink(from, target, sizeof target - 1);
+    if (n < 0)
+        return bind_read_only(from, to);
+    target[n] = '\0';
+    return symlink(target, to) < 0 ? -errno : 0;
+}
+
+/* A device node cannot be made in a user namespace, but the host's can be mounted over a file. Read-only: the device is written to all the same,
+ * while its mode and times are the host's, and a session with the host's own id (krait as root of a container) could change them. */
+static int bind_device(const char *from, const char *to)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+                              .propagation = MS_PRIVATE};
+    int r = put_file(to, "", 0);
+    if (r < 0)
+        return r;
+    if (mount(from, to, NULL, MS_BIND, NULL) < 0)
+        return -errno;
+    return syscall(SYS_mount_setattr, AT_FDCWD, to, 0, &attr, sizeof attr) < 0 ? -errno : 0;
+}
+
+static int apply(const struct row *row)
+{
+    char to[512];
+    staged(row->path, to, sizeof to);
+    switch (row->kind) {
+    case DIRECTORY:
+        return mkdir(to, 0755) < 0 ? -errno : 0;
+    case LINK:
+        return symlink(row->what, to) < 0 ? -errno : 0;
+    case TEXT:
+        return put_file(to, row->what, strlen(row->what));
+    case COPY:
+        return copy_file(row->path, to);
+    case BIND:
+        return bind_read_only(row->path, to);
+    case DEVICE:
+        return bind_device(row->path, to);
+    case LIKE_HOST:
+        return like_host(row->path, to);
+    }
+    return -EINVAL;
+}
+
+/* Debian's interpreters read /etc/pythonX.Y/sitecustomize.py through a link in /usr/lib. */
+static int bind_python_etc(void)
+{
+    DIR *dir = opendir("/etc");
+    int r = 0;
+    if (dir == NULL)
+        return -errno;
+    for (struct dirent *e; r >= 0 && (e = readdir(dir)) != NULL;) {
+        char from[300], to[320];
+        if (strncmp(e->d_name, "python3", 7) != 0)
+            continue;
+        snprintf(from, sizeof from, "/etc/%s", e->d_name);
+        r = bind_read_only(from, staged(from, to, sizeof to));
+    }
+    closedir(dir);
+    return r;
+}
+
+static int put_kernel(void)
+{
+    for (size_t i = 0; i < kr_embed_files_count; i++) {
+        char to[512];
+        snprintf(to, sizeof to, STAGE "/krait/%s", kr_embed_files[i].name);
+        int r = put_file(to, kr_embed_files[i].data, kr_embed_files[i].len);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int attach_prefix(const char *prefix, int tree)
+{
+    char to[512];
+    staged(prefix, to, sizeof to);
+    int r = make_dirs(to);
+    if (r < 0)
+        return r;
+    if (tree < 0)
+        return bind_read_only(prefix, to);
+    if (syscall(SYS_move_mount, tree, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return make_read_only(to);
+}
+
+/* Places for data sets: a cell's init mounts there what its sandbox may have. */
+static int make_data_places(const struct kr_mount_config *mounts)
+{
+    for (size_t i = 0; i < KR_MOUNTS_MAX && mounts[i].name != NULL; i++) {
+        char to[128];
+        snprintf(to, sizeof to, STAGE "/data/%.40s", mounts[i].name);
+        if (mkdir(to, 0755) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int pivot(void)
+{
+    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
+    if (chdir(STAGE) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return -errno;
+    /* Not recursive: /tmp above it must stay writable for the zygote's imports. */
+    return syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &ro, sizeof ro) < 0 ? -errno : 0;
+}
+
+int kr_tree_build(const struct kr_builder_args *a, uint32_t *ret_layers, struct kr_err *err)
+{
+    int r;
+    umask(022);
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "make mounts private");
+    if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=16m") < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount the root tmpfs");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if ((r = apply(&rows[i])) < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", rows[i].path);
+    if ((r = bind_python_etc()) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /etc/python3*");
+    if ((r = put_kernel()) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /krait");
+    if (a->prefix != NULL && (r = attach_prefix(a->prefix, a->prefix_tree)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", a->prefix);
+    if ((r = make_data_places(a->mounts)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /data");
+    /* Whole, not subset=pid: the kernel lets a nested user namespace mount its own /proc only where it sees a whole one. */
+    if (mount("proc", STAGE "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0)
+        *ret_layers |= KR_LAYER_PROC;
+    else if (errno != EPERM)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount /proc");
+    if (mount("tmpfs", STAGE "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=64m") < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount /tmp");
+    if ((r = pivot()) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "pivot into the root tree");
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* The table of frame types: name, payload bounds, descriptors.
+ *
+ * Read by the codec on both ends of every socket. Invariant: a frame that the codec lets through has exactly the bytes
+ * its struct has (JSON frames: at most as many as its row says) and only the descriptors its row declares. */
+#include "proto.h"
+#include "frame.h"
+#include <assert.h>
+
+#define FIXED(type_) sizeof(struct type_), sizeof(struct type_)
+#define EMPTY 0, 0
+#define JSON 0, KR_FRAME_CHANNEL_MAX
+#define JSON_SMALL 0, (64u << 10) /* what a session has no reason to make larger is refused by its header */
+#define JSON_END 0, (4u << 20)
+
+/* clang-format off */
+const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
+    [KR_F_NONE]    = { "none",      EMPTY,               0, 0 },
+    [KR_W_HELLO]   = { "w_hello",   FIXED(kr_w_hello),   0, 0 },
+    [KR_W_ZYGOTE]  = { "w_zygote",  FIXED(kr_w_zygote),  0, 0 },
+    [KR_W_OPEN]    = { "w_open",    FIXED(kr_w_open),    0, 0 },
+    [KR_W_OPENED]  = { "w_opened",  FIXED(kr_w_opened),  3, 4 },
+    [KR_W_START]   = { "w_start",   FIXED(kr_w_start),   0, 0 },
+    [KR_W_STARTED] = { "w_started", FIXED(kr_w_cell),    0, 0 },
+    [KR_W_SIGNAL]  = { "w_signal",  FIXED(kr_w_signal),  0, 0 },
+    [KR_W_KILL]    = { "w_kill",    FIXED(kr_w_cell),    0, 0 },
+    [KR_W_STAT]    = { "w_stat",    FIXED(kr_w_cell),    0, 0 },
+    [KR_W_STATS]   = { "w_stats",   FIXED(kr_w_stats),   0, 0 },
+    [KR_W_ENDED]   = { "w_ended",   FIXED(kr_w_ended),   0, 0 },
+    [KR_W_FAILED]  = { "w_failed",  FIXED(kr_err),       0, 0 },
+    [KR_B_READY]   = { "b_ready",   FIXED(kr_b_ready),   1, 1 },
+    [KR_B_CELL]    = { "b_cell",    FIXED(kr_b_cell),    2, 2 },
+    [KR_B_MADE]    = { "b_made",    FIXED(kr_b_made),    1, 1 },
+    [KR_B_GONE]    = { "b_gone",    FIXED(kr_b_gone),    0, 0 },
+    [KR_B_FAILED]  = { "b_failed",  FIXED(kr_err),       0, 0 },
+    [KR_I_GO]      = { "i_go",      FIXED(kr_i_go),      0, 0 },
+    [KR_I_READY]   = { "i_ready",   FIXED(kr_i_ready),   0, 0 },
+    [KR_I_ATTACH]  = { "i_attach",  FIXED(kr_i_attach),  1, 2 + KR_MOUNTS_MAX },
+    [KR_I_DONE]    = { "i_done",    EMPTY,               0, 0 },
+    [KR_I_FAILED]  = { "i_failed",  FIXED(kr_err),       0, 0 },
+    [KR_Z_HELLO]   = { "z_hello",   FIXED(kr_z_hello),   0, 0 },
+    [KR_Z_FORK]    = { "z_fork",    FIXED(kr_z_fork),    4, 10 },
+    [KR_Z_FORKED]  = { "z_forked",  FIXED(kr_z_forked),  1, 1 },
+    [KR_Z_EXIT]    = { "z_exit",    FIXED(kr_z_exit),    0, 0 },
+    [KR_Z_FAILED]  = { "z_failed",  FIXED(kr_err),       0, 0 },
+    [KR_S_GO]      = { "s_go",      EMPTY,               0, 0 },
+    [KR_S_READY]   = { "s_ready",   JSON_SMALL,          0, 0 },
+    [KR_S_FAILED]  = { "s_failed",  FIXED(kr_err),       0, 0 },
+    [KR_S_START]   = { "s_start",   sizeof(struct kr_s_start), KR_FRAME_CHANNEL_MAX, 0, 0 },
+    [KR_S_STARTED] = { "s_started", JSON_SMALL,          0, 0 },
+    [KR_S_RUN]     = { "s_run",     JSON,                0, 0 },
+    [KR_S_DISPLAY] = { "s_display", JSON,                0, 0 },
+    [KR_S_INPUT]   = { "s_input",   JSON_SMALL,          0, 0 },
+    [KR_S_REPLY]   = { "s_reply",   JSON,                0, 0 },
+    [KR_S_END]     = { "s_end",     JSON_END,            0, 0 },
+    [KR_W_WAKE]    = { "w_wake",    FIXED(kr_w_wake),    0, 0 },
+};
+/* clang-format on */
+
+/* Structs cross address spaces as they lie in memory: an implicit hole would carry a stranger's bytes. The fields are
+ * laid out so that there is none; these are the ones where a slip would be easiest. */
+static_assert(sizeof(struct kr_limits) == 11 * 8, "no holes");
+static_assert(sizeof(struct kr_w_hello) == 6 * 4 + 256, "no holes");
+static_assert(sizeof(struct kr_w_zygote) == 4 * 4 + sizeof(struct kr_err), "no holes");
+static_assert(sizeof(struct kr_w_open) == 4 * 4 + sizeof(struct kr_limits), "no holes");
+static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + sizeof(struct kr_limits), "no holes");
+static_assert(sizeof(struct kr_i_attach) == 16 + 4 * 4, "no holes");
+static_assert(sizeof(struct kr_usage) == 4 * 8 + 2 * 4, "no holes");
+static_assert(sizeof(struct kr_w_ended) == 16 + sizeof(struct kr_usage), "no holes");
+static_assert(sizeof(struct kr_b_cell) == 8 + 4 * 4, "no holes");
+static_assert(sizeof(struct kr_z_hello) == 16 + 64, "no holes");
+static_assert(sizeof(struct kr_s_start) == KR_RLIMIT_MAX_ * 8 + 8, "no holes");
+static_assert(sizeof(struct kr_z_fork) == 8 + 4 * 4, "no holes");

@@ -1,0 +1,213 @@
+/* What the frames say. Every type is one row of kr_frame_types[] (proto.c): name, who sends it, payload size bounds,
+ * how many descriptors it declares. docs/design/wire.md tells the order in which they pass. */
+#pragma once
+#include "err.h"
+#include "limit.h"
+#include <stdint.h>
+
+#define KR_PROTO_VERSION 1u
+/* Status of a session whose channel is gone or makes no sense: nobody can say how its run would have ended. */
+#define KR_EXIT_NO_CHANNEL 117
+
+/* clang-format off */
+enum kr_frame_type {
+    KR_F_NONE = 0,
+    /* engine <-> warden */
+    KR_W_HELLO,   /* warden: struct kr_w_hello */
+    KR_W_ZYGOTE,  /* warden: struct kr_w_zygote; a zygote changed state */
+    KR_W_OPEN,    /* engine: struct kr_w_open */
+    KR_W_OPENED,  /* warden: struct kr_w_opened + channel, stdout, stderr[, stdin] */
+    KR_W_START,   /* engine: struct kr_w_start; a parked session is handed over */
+    KR_W_STARTED, /* warden: struct kr_w_cell */
+    KR_W_SIGNAL,  /* engine: struct kr_w_signal; no answer */
+    KR_W_KILL,    /* engine: struct kr_w_cell; no answer but ENDED */
+    KR_W_STAT,    /* engine: struct kr_w_cell */
+    KR_W_STATS,   /* warden: struct kr_w_stats */
+    KR_W_ENDED,   /* warden: struct kr_w_ended; the session's process is reaped and its cell is being taken down */
+    KR_W_FAILED,  /* warden: struct kr_err; the answer to a request that failed */
+    /* warden <-> builder (PID 1 of a zygote's namespaces) */
+    KR_B_READY,   /* builder: the tree stands, the zygote is started: struct kr_b_ready + pidfd of the zygote */
+    KR_B_CELL,    /* warden: struct kr_b_cell + init channel, lifeline */
+    KR_B_MADE,    /* builder: struct kr_b_made + pidfd of the init */
+    KR_B_GONE,    /* builder: a child was reaped: struct kr_b_gone */
+    KR_B_FAILED,  /* builder: struct kr_err */
+    /* warden <-> init */
+    KR_I_GO,      /* warden: struct kr_i_go; attached to its cgroup, maps written: build the cell */
+    KR_I_READY,   /* init: struct kr_i_ready */
+    KR_I_ATTACH,  /* warden: struct kr_i_attach + gate [, detached mounts: the workspace, then /data/NAME each] */
+    KR_I_DONE,    /* init: attached, rights given up */
+    KR_I_FAILED,  /* init: struct kr_err */
+    /* warden <-> zygote */
+    KR_Z_HELLO,   /* zygote: struct kr_z_hello; imported, frozen, single-threaded */
+    KR_Z_FORK,    /* warden: struct kr_z_fork + channel, stdout, stderr, stdin, gate[, init pidfd: not when contained][, v1 tasks files] */
+    KR_Z_FORKED,  /* zygote: struct kr_z_forked + pidfd of the session */
+    KR_Z_EXIT,    /* zygote: struct kr_z_exit */
+    KR_Z_FAILED,  /* zygote: struct kr_err */
+    /* the session's channel (stream, no descriptors) */
+    KR_S_GO,      /* warden: empty; attached to the cgroup: enter the cell */
+    KR_S_READY,   /* session: JSON, the layers it holds */
+    KR_S_FAILED,  /* session: struct kr_err; it could not enter its cell */
+    KR_S_START,   /* engine: struct kr_s_start [+ JSON]; limits, directory, environment: take the last restrictions, once the gate is open */
+    KR_S_STARTED, /* session: JSON; Landlock holds, user code may come */
+    KR_S_RUN,     /* engine: JSON, id = run */
+    KR_S_DISPLAY, /* session: JSON, id = run */
+    KR_S_INPUT,   /* session: JSON, id = run; asks for a line */
+    KR_S_REPLY,   /* engine: JSON, id = run; the line, or end of input */
+    KR_S_END,     /* session: JSON, id = run */
+    /* engine <-> warden, again */
+    KR_W_WAKE,    /* engine: struct kr_w_wake; of a warden that starts nothing unasked: start this zygote. No answer but ZYGOTE */
+    KR_F_MAX_,
+};
+
+enum kr_level { KR_LEVEL_ROOT, KR_LEVEL_USER, KR_LEVEL_CONTAINED, KR_LEVEL_MAX_ };
+enum kr_network { KR_NET_NONE, KR_NET_LOOPBACK, KR_NET_MAX_ };
+enum kr_preload { KR_PRELOAD_BASIC, KR_PRELOAD_DATA, KR_PRELOAD_MAX_ };
+enum kr_zygote_state { KR_ZYG_STARTING, KR_ZYG_READY, KR_ZYG_RETIRED, KR_ZYG_FAILED, KR_ZYG_ENDED, KR_ZYG_STATE_MAX_ };
+
+/* Layers of a cell, as bits: what the warden could give. docs and doctor name them from one table. */
+enum kr_layer {
+    KR_LAYER_USERNS = 1 << 0,
+    KR_LAYER_PIDNS = 1 << 1,
+    KR_LAYER_MOUNTNS = 1 << 2,
+    KR_LAYER_NETNS = 1 << 3,
+    KR_LAYER_IPCNS = 1 << 4,
+    KR_LAYER_UTSNS = 1 << 5,
+    KR_LAYER_CGROUPNS = 1 << 6,
+    KR_LAYER_CGROUP_MEMORY = 1 << 7,
+    KR_LAYER_CGROUP_PIDS = 1 << 8,
+    KR_LAYER_CGROUP_CPU = 1 << 9,
+    KR_LAYER_UIDS = 1 << 10,     /* host ids no other live cell has */
+    KR_LAYER_PROC = 1 << 11,     /* a fresh /proc */
+    KR_LAYER_LANDLOCK = 1 << 12,
+    KR_LAYER_SECCOMP = 1 << 13,
+};
+
+/* Set by the session itself, for good, before user code. */
+enum kr_rlimit { KR_RLIMIT_DATA, KR_RLIMIT_FSIZE, KR_RLIMIT_NOFILE, KR_RLIMIT_NPROC, KR_RLIMIT_CPU, KR_RLIMIT_MAX_ };
+
+struct kr_w_hello {
+    uint32_t version;
+    uint32_t level;         /* enum kr_level */
+    uint32_t layers;        /* bits this machine can give */
+    uint32_t landlock_abi;
+    uint32_t cgroup_kind;   /* 0 none, 1 v1, 2 v2, 3 hybrid */
+    uint32_t id_count;      /* host ids for cells; 1 = all share ours */
+    char detail[256];       /* what is missing and why, one line each, newline separated */
+};
+struct kr_w_zygote {
+    uint32_t zygote;        /* index in the table given at start */
+    uint32_t state;         /* enum kr_zygote_state */
+    uint32_t generation;
+    int32_t status;         /* wait status when ENDED */
+    struct kr_err err;      /* when FAILED */
+};
+#define KR_OPEN_STDIN 1u    /* give a stdin pipe */
+#define KR_OPEN_PARK 2u     /* do not attach the workspace yet: a START follows later */
+struct kr_w_open {
+    uint32_t zygote, network, flags;
+    int32_t workspace;      /* index in the table given at start; -1: a sized tmpfs */
+    struct kr_limits limits;
+};
+struct kr_w_wake {
+    uint32_t zygote, pad;   /* index in the table given at start */
+};
+struct kr_w_opened {
+    uint64_t cell;
+    uint32_t layers, pad;
+};
+struct kr_w_cell {
+    uint64_t cell;
+};
+#define KR_WORKSPACE_NONE (-1)  /* a sized tmpfs */
+#define KR_WORKSPACE_SHELF (-2) /* the folder named, of those that the engine keeps on the shelf given at start */
+#define KR_FOLDER_ROOM 32
+#define KR_MOUNTS_MAX 16
+struct kr_w_start {
+    uint64_t cell;
+    int32_t workspace;           /* index in the table given at start, or one of the above */
+    uint32_t mounts;             /* bit i: the read-only folder i of those given at start, at /data/NAME */
+    char folder[KR_FOLDER_ROOM]; /* lower-case letters and digits, NUL terminated; "" unless KR_WORKSPACE_SHELF */
+    struct kr_limits limits;
+};
+struct kr_w_signal {
+    uint64_t cell;
+    uint32_t signo, pad;    /* SIGINT only */
+};
+struct kr_usage {
+    uint64_t memory_peak, cpu_ns;
+    uint64_t oom_kills, pids_hits; /* the limits' own counters */
+    uint32_t have;                 /* enum kr_layer bits of the counters that are real */
+    uint32_t pad;
+};
+struct kr_w_stats {
+    uint64_t cell;
+    struct kr_usage usage;
+};
+struct kr_w_ended {
+    uint64_t cell;
+    int32_t status;         /* as waitpid gives it */
+    uint32_t known;         /* 0: nobody could read the status */
+    struct kr_usage usage;
+};
+
+struct kr_b_ready {
+    uint32_t layers, pad;
+    int32_t zygote_pid, pad2; /* in the builder's namespace */
+};
+struct kr_b_cell {
+    uint64_t cell;
+    uint32_t network;
+    uint32_t init_id, session_id; /* ids in the zygote's namespace */
+    uint32_t shared_id;           /* 1: there is one id, and both are it */
+};
+struct kr_b_made {
+    uint64_t cell;
+    int32_t pid, pad;
+};
+struct kr_b_gone {
+    int32_t pid, status;
+    uint32_t zygote, pad;   /* 1: it was the zygote */
+};
+struct kr_i_go {
+    uint64_t tmp_bytes, tmp_inodes;
+};
+struct kr_i_ready {
+    uint32_t layers, pad;
+};
+struct kr_i_attach {
+    uint64_t tmp_bytes, tmp_inodes; /* for /tmp, and for /workspace unless a mount came along */
+    uint32_t workspace, resize;     /* a mount came along for it; resize 0: the sizes are what they were at GO */
+    uint32_t mounts, pad;           /* bits, of the names given at start: one mount came along for each */
+};
+struct kr_z_hello {
+    uint32_t version, landlock_abi;
+    uint64_t data_bytes;    /* VmData of the zygote: what RLIMIT_DATA starts from */
+    char python[64];
+};
+struct kr_z_fork {
+    uint64_t cell;
+    uint32_t network, level, contained, pad;
+};
+struct kr_z_forked {
+    uint64_t cell;
+    int32_t pid, pad;       /* in the zygote's namespace */
+};
+struct kr_z_exit {
+    uint64_t cell;
+    uint64_t cpu_ns; /* of the session and the children it waited for */
+    int32_t status, pad;
+};
+/* What most sessions start with. JSON follows where there is more to say (environment, script, several CPUs, level contained); it says all of
+ * this again, and is obeyed instead. */
+struct kr_s_start {
+    uint64_t rlimits[KR_RLIMIT_MAX_]; /* 0: as it is; of data: beyond what the zygote has */
+    uint32_t landlock, pad;           /* 1: must hold */
+};
+/* clang-format on */
+
+struct kr_frame_type_row {
+    const char *name;
+    uint32_t min_len, max_len; /* payload bounds */
+    uint8_t min_fds, max_fds;
+};
+extern const struct kr_frame_type_row kr_frame_types[KR_F_MAX_];

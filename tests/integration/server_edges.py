@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+"""What a server says at its edges: paths nobody serves, a full disk, names that no path could hold, figures of what is
+there now, and a store whose log is moved while it runs."""
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
+from check import Skip, check, contains, equal  # noqa: E402
+from krait_server import Server  # noqa: E402
+from serving import Stream, eventually, kept, main  # noqa: E402
+
+RUNS, SANDBOXES, SESSIONS = "/api/v1/runs", "/api/v1/sandboxes", "/api/v1/sessions"
+WAL_PAGES, PAGE = 1000, 4096
+CLONE_NEWNS = 0x20000
+
+
+def metric(s: Server, line: str) -> float:
+    found = [one for one in s.get("/metrics").text.splitlines() if one.startswith(line + " ")]
+    assert len(found) == 1, (line, found)
+    return float(found[0].rsplit(" ", 1)[1])
+
+
+@check
+def what_the_engine_refuses_has_the_id_of_its_request():
+    s = kept()
+    for method, path, status in (("GET", "/api/v1/nowhere", 404), ("DELETE", RUNS, 405)):
+        reply = s.request(method, path, headers={"X-Request-ID": "mine-1"})
+        equal((reply.status, reply.header("x-request-id")), (status, "mine-1"))
+        equal(reply.json()["error"]["request_id"], "mine-1")
+        reply = s.request(method, path)
+        assert reply.header("x-request-id"), reply.headers
+        equal(reply.json()["error"]["request_id"], reply.header("x-request-id"))
+
+
+@check
+def lines_say_their_charset():
+    with Stream(kept(), "POST", RUNS, {"code": "1"}) as stream:
+        equal(stream.headers["content-type"], "application/x-ndjson; charset=utf-8")
+        equal(stream.rest()[-1]["type"], "end")
+
+
+@check
+def a_session_name_that_no_path_can_hold_is_refused():
+    s = kept()
+    for name in ("a/b", "/", ".", ".."):
+        for path, body in ((SESSIONS, {}), (RUNS, {"code": "1", "stream": False})):
+            reply = s.post(path, {"session_id": name, **body})
+            assert reply.status in (400, 422), (name, path, reply.status, reply.text)  # a document's route says 422
+            contains(reply.text, "session_id")
+            contains(reply.text, "slash")
+    for name in ("a.b", "...", "a b", "\u00e4"):  # and what can be addressed is taken
+        equal(s.run("1", session_id=name)["session_id"], name)
+
+
+@check
+def figures_of_sandboxes_and_sessions():
+    with Server() as s:
+        equal(s.run("1")["cause"], "ok")
+        before = metric(s, "krait_sandboxes")
+        assert before >= 1, before
+        made = s.post(SANDBOXES, {"name": "counted"})
+        equal(made.status, 201, made.text)
+        equal(metric(s, "krait_sandboxes"), before + 1)
+        equal(s.delete(SANDBOXES + "/" + made.json()["id"]).status, 204)
+        equal(metric(s, "krait_sandboxes"), before)
+        equal(metric(s, 'krait_sessions{state="idle"}'), 1)
+        equal(metric(s, 'krait_sessions{state="opening"}'), 0)
+        equal(metric(s, "krait_http_cut_total"), 0)
+
+
+def have_mounts_of_our_own() -> None:
+    """So that a small disk is nobody else's business: other suites compare the mounts of the machine."""
+    if os.geteuid() != 0 or ctypes.CDLL(None).unshare(CLONE_NEWNS) != 0:
+        raise Skip("needs root, to mount a small disk")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+
+
+@check
+def a_full_disk_is_507_and_says_so():
+    have_mounts_of_our_own()
+    with tempfile.TemporaryDirectory(prefix="krait-full-") as folder:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0755", "tmpfs", folder], check=True)
+        try:
+            with Server(data=folder, args=["--max-sandboxes-per-user", "0"]) as s:
+                equal(s.post(SANDBOXES, {"name": "first"}).status, 201)
+                filler = os.path.join(folder, "filler")
+                with open(filler, "wb", buffering=0) as f:
+                    try:
+                        while True:
+                            f.write(b"x" * 4096)
+                    except OSError:
+                        pass
+                statuses = []
+                while 507 not in statuses and len(statuses) < 200:  # the store's last pages may still have room
+                    reply = s.post(SANDBOXES, {"name": "more-%d" % len(statuses)})
+                    statuses.append(reply.status)
+                    assert reply.status in (201, 507), (reply.status, reply.text)
+                equal(statuses[-1], 507)
+                equal(reply.json()["error"]["kind"], "no_space")
+                contains(reply.json()["error"]["message"], "the server's disk is full")
+                os.unlink(filler)
+                equal(s.post(SANDBOXES, {"name": "last"}).status, 201)
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+@check
+def a_run_that_fills_the_servers_disk_is_told_so():
+    have_mounts_of_our_own()
+    with tempfile.TemporaryDirectory(prefix="krait-full-") as folder:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m,mode=0755", "tmpfs", folder], check=True)
+        try:
+            with Server(data=folder) as s:
+                write = "open('/%s/big', 'wb').write(b'x' * (64 << 20))"
+                told = s.run(write % "workspace", session_id="a")
+                equal(told["cause"], "disk_limit", told)
+                contains(told["message"], "the server's disk is full")
+                s.run("import os; os.unlink('/workspace/big')", session_id="a")
+                limited = s.post(SANDBOXES, {"name": "small", "limits": {"disk": "4M"}}).json()["id"]
+                told = s.run(write % "tmp", sandbox_id=limited)  # and its own limit is its own
+                equal(told["cause"], "disk_limit", told)
+                contains(told["message"], "disk limit of 4 MiB reached")
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+@check
+def the_stores_log_is_moved_while_it_runs():
+    with Server() as s:
+        database = os.path.join(s.data, "data", "krait.db")
+        before = os.path.getsize(database)
+        text = "x" * 30000  # a row of settings of several pages
+        made = s.post(SANDBOXES, {"name": "large", "env": {"TEXT": text}}).json()["id"]
+        for n in range(8 * WAL_PAGES):
+            wal = os.path.getsize(database + "-wal")
+            if os.path.getsize(database) > before or wal > 2 * WAL_PAGES * PAGE:
+                break
+            equal(s.patch(SANDBOXES + "/" + made, {"env": {"TEXT": text[n % 100:]}}).status, 200)
+        assert WAL_PAGES * PAGE <= wal < 4 * WAL_PAGES * PAGE, wal  # far from where a commit would do it
+        eventually(lambda: os.path.getsize(database) > before, 20, "the database grew, with %d bytes of log" % wal)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,309 @@
+#!/usr/bin/python3
+"""Sessions through `krait engine`: variables, timeouts, interrupts, input, output between runs."""
+import os
+import sys
+import time
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
+from check import check, contains, equal, main
+from drive import Engine
+
+engine = None
+
+
+def session(**fields) -> int:
+    return engine.open(**fields)
+
+
+@check
+def variables_are_kept():
+    s = session()
+    equal(engine.run(s, "x = 41").end["variables"], ["x"])
+    result = engine.run(s, "def f(): return x + 1\nprint(f())\nf()")
+    equal((result.stdout, result.end["result"], result.end["session_alive"]), ("42\n", "42", True))
+    engine.run(s, "raise ValueError")
+    equal(engine.run(s, "x").end["result"], "41")
+    engine.close(s)
+
+
+@check
+def sessions_share_nothing():
+    a, b = session(), session()
+    engine.run(a, "secret = 1; open('/tmp/f', 'w').write('a'); open('/workspace/f', 'w').write('a')")
+    equal(engine.run(b, "secret").end["error"]["type"], "NameError")
+    equal(engine.run(b, "import os; print(os.path.exists('/tmp/f'), os.path.exists('/workspace/f'))").stdout, "False False\n")
+    engine.close(a)
+    equal(engine.run(b, "1").end["result"], "1")
+    engine.close(b)
+
+
+@check
+def a_timeout_keeps_variables():
+    s = session()
+    engine.run(s, "x = 7")
+    result = engine.run(s, "y = 1\nwhile True: pass", timeout="500ms")
+    equal((result.cause, result.end["session_alive"]), ("timeout", True))
+    contains(result.end["message"], "variables kept")
+    equal(engine.run(s, "x, y").end["result"], "(7, 1)")
+    result = engine.run(s, "import time; time.sleep(60)", timeout=0.3)
+    equal((result.cause, result.end["session_alive"]), ("timeout", True))
+    equal(engine.run(s, "x").end["result"], "7")
+    engine.close(s)
+
+
+@check
+def a_deaf_run_is_killed():
+    s = session(limits={"grace": "500ms"})
+    engine.run(s, "x = 7")
+    result = engine.run(s, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", timeout="500ms")
+    equal((result.cause, result.end["session_alive"]), ("timeout", False))
+    contains(result.end["message"], "variables gone")
+    engine.wait(lambda e: e["event"] == "session_ended" and e["session"] == s)
+    answer = engine.ask("run", session=s, code="x")
+    equal((answer["event"], answer["kind"]), ("error", "not_found"))
+
+
+@check
+def a_late_interrupt_never_reaches_the_next_run():
+    s = session()
+    for i in range(30):
+        number = engine.start(s, "import time; time.sleep(0.02)")
+        time.sleep(0.015 + i * 0.0004)
+        engine.ask("interrupt", session=s)
+        assert engine.result(number).cause in ("ok", "interrupted")
+        equal(engine.run(s, "print('next')").stdout, "next\n")
+    engine.close(s)
+
+
+@check
+def interrupt():
+    s = session()
+    number = engine.start(s, "x = 3\nimport time\ntime.sleep(60)")
+    time.sleep(0.3)
+    equal(engine.ask("interrupt", session=s)["event"], "done")
+    result = engine.result(number)
+    equal((result.cause, result.end["exit_code"], result.end["session_alive"]), ("interrupted", 130, True))
+    equal(engine.run(s, "x").end["result"], "3")
+    equal(engine.ask("interrupt", session=s)["event"], "done")  # nothing runs: nothing happens
+    engine.close(s)
+
+
+@check
+def exits_told_apart():
+    s = session()
+    result = engine.run(s, "import sys; sys.exit(3)")
+    equal((result.cause, result.end["exit_code"], result.end["session_alive"]), ("exit", 3, True))
+    result = engine.run(s, "import os; os._exit(4)")
+    equal((result.cause, result.end["exit_code"], result.end["session_alive"]), ("exit", 4, False))
+    s = session()
+    result = engine.run(s, "import os; os.abort()")
+    equal((result.cause, result.end["exit_code"], result.end["session_alive"]), ("signal", 134, False))
+
+
+@check
+def runs_queue_in_order():
+    s = session()
+    numbers = [engine.start(s, "import time; time.sleep(0.1); print(%d)" % i) for i in range(5)]
+    equal([engine.result(n).stdout for n in numbers], ["%d\n" % i for i in range(5)])
+    engine.close(s)
+
+
+@check
+def close_cancels_what_runs_and_waits():
+    s = session()
+    first, second = engine.start(s, "while True: pass"), engine.start(s, "print(1)")
+    time.sleep(0.3)
+    engine.close(s)
+    equal([engine.result(n).cause for n in (first, second)], ["cancelled", "cancelled"])
+
+
+@check
+def stdin_text():
+    s = session()
+    result = engine.run(s, "a = input('? '); b = input(); import sys; print(a, b, repr(sys.stdin.read()))", stdin="one\ntwo\nrest\n")
+    contains(result.stdout, "one two 'rest\\n'")
+    result = engine.run(s, "input()", stdin="")
+    equal(result.end["error"]["type"], "EOFError")
+    engine.close(s)
+
+
+@check
+def input_is_asked_for():
+    s = session()
+    prompts = []
+
+    def answer(event):
+        if event["event"] == "input":
+            prompts.append(event["prompt"])
+            equal(engine.ask("reply", session=s, text="Ada")["event"], "done")
+
+    result = engine.result(engine.start(s, "print('before'); name = input('name? '); print('hello', name)", input=True), on_event=answer)
+    equal((prompts, result.cause), (["name? "], "ok"))
+    contains(result.stdout, "hello Ada\n")
+    assert result.stdout.startswith("before\n"), result.stdout
+    equal(engine.run(s, "input()").end["error"]["type"], "EOFError")  # nobody answers: the end of input
+    number = engine.start(s, "input()", input=True)
+    equal(engine.next(number)["event"], "input")
+    equal(engine.ask("reply", session=s, eof=True)["event"], "done")
+    equal(engine.result(number).end["error"]["type"], "EOFError")
+    equal(engine.ask("reply", session=s, text="x")["event"], "error")
+    engine.close(s)
+
+
+@check
+def input_can_be_interrupted():
+    s = session()
+    number = engine.start(s, "x = 1\ninput()", input=True)
+    equal(engine.next(number)["event"], "input")
+    equal(engine.ask("interrupt", session=s)["event"], "done")
+    result = engine.result(number)
+    equal((result.cause, result.end["session_alive"]), ("interrupted", True))
+    equal(engine.run(s, "x").end["result"], "1")
+    engine.close(s)
+
+
+@check
+def waiting_for_input_does_not_count():
+    """The clock of a run stands still while input() waits, and goes on with the answer."""
+    s = session()
+    number = engine.start(s, "print(input())\nwhile True: pass", input=True, timeout="1s")
+    equal(engine.next(number)["event"], "input")
+    time.sleep(1.5)
+    equal(engine.ask("reply", session=s, text="late")["event"], "done")
+    result = engine.result(number)
+    equal((result.cause, result.stdout), ("timeout", "late\n"))
+    engine.close(s)
+
+
+@check
+def output_between_runs():
+    s = session()
+    equal(engine.run(s, "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.4), print('late'))).start()").stdout, "")
+    event = engine.wait(lambda e: e["event"] == "between_runs" and e["session"] == s)
+    equal((event["stream"], event["text"]), ("stdout", "late\n"))
+    equal(engine.run(s, "print('next')").stdout, "next\n")
+    engine.close(s)
+
+
+@check
+def endless_output_between_runs_is_bounded():
+    s = session(limits={"output": "10K"})
+    code = "import threading, os\ndef f():\n    while True: os.write(1, b'x' * 4096)\nthreading.Thread(target=f, daemon=True).start()"
+    equal(engine.run(s, code).cause, "ok")
+    time.sleep(1)
+    text = "".join(e["text"] for e in list(engine.unasked) if e["event"] == "between_runs" and e["session"] == s)
+    assert 10240 <= len(text) < 11000, len(text)
+    contains(text, "[output cut: ")
+    equal(engine.run(s, "1 + 1").end["result"], "2")
+    engine.close(s)
+
+
+@check
+def cpu_between_runs_is_not_the_runs():
+    s = session(limits={"cpu": "1"})
+    engine.run(s, "import threading, time\nstop = time.time() + 0.6\ndef f():\n    while time.time() < stop: pass\nthreading.Thread(target=f).start()")
+    time.sleep(1)
+    result = engine.run(s, "1")
+    if result.end["cpu_s"] is not None:
+        assert result.end["cpu_s"] < 0.3, result.end["cpu_s"]
+    engine.close(s)
+
+
+@check
+def order_of_streams_and_displays():
+    s = session()
+    code = ("import sys\nclass D:\n    def _repr_html_(self): return '<b>'\n    def __repr__(self): return 'D'\n"
+            "for i in range(20):\n    print('o%d' % i)\n    print('e%d' % i, file=sys.stderr)\n    display(D())\n")
+    result = engine.run(s, code)
+    equal((result.cause, len(result.displays)), ("ok", 20), str(result.end["error"]))
+    joined = "".join("|" if kind == "display" else text.replace("\n", " ") for kind, text in result.order)
+    equal(joined, "".join("o%d e%d |" % (i, i) for i in range(20)))
+    engine.close(s)
+
+
+@check
+def what_the_engine_would_not_take_is_told_in_fewer_words():
+    s = session()
+    shows = "class D:\n    def __init__(self, v): self.v = v\n    def _repr_json_(self): return self.v\n    def __repr__(self): return 'D'\n"
+    for value, why in (("[0] * 60000", "too many values"), ("{str(i): i for i in range(30000)}", "too many values"),
+                       ("__import__('functools').reduce(lambda x, _: [x], range(70), 0)", "nested too deep")):
+        result = engine.run(s, shows + "display(D(%s))" % value)
+        equal((result.cause, result.end["session_alive"], len(result.displays)), ("ok", True, 1))
+        equal(sorted(result.displays[0]["data"]), ["text/plain"])
+        contains(result.displays[0]["data"]["text/plain"], why)
+    result = engine.run(s, shows + "display(D([[0] * 100] * 480))")
+    equal((result.cause, len(result.displays[0]["data"]["application/json"])), ("ok", 480))
+    result = engine.run(s, "raise type('X' * 5_000_000, (Exception,), {})('y' * 5_000_000)")
+    equal((result.cause, result.end["session_alive"], len(result.end["error"]["type"])), ("exception", True, 200))
+    result = engine.run(s, "globals()['x' * 5_000_000] = 1; ok = 2")
+    equal((result.cause, result.end["variables"]), ("ok", ["ok"]))
+    result = engine.run(s, "try: input('\\x01' * 1_000_000)\nexcept EOFError: print('eof')")
+    equal((result.cause, result.end["session_alive"]), ("ok", True), str(result.end["error"]))
+    engine.close(s)
+
+
+@check
+def displays_past_the_output_limit_are_dropped():
+    s = session(limits={"output": "100K"})
+    result = engine.run(s, "for i in range(5): display({'text/html': 'x' * 30_000}, raw=True)")
+    equal((result.cause, len(result.displays), result.end["truncated"], result.end["limits_hit"]), ("ok", 3, True, ["output"]))
+    result = engine.run(s, "display({'text/html': 'x' * 30_000}, raw=True)")
+    equal((len(result.displays), result.end["truncated"]), (1, False))
+    engine.close(s)
+
+
+@check
+def a_bomb_in_the_channel_harms_its_sender_alone():
+    neighbour = session()
+    frame = ("import os, socket, struct, _krait\nbody = b'{\"data\":{\"x\":[' + b'%s' * %d + b'1]}}'\n"
+             "socket.socket(fileno=os.dup(3)).sendall(struct.pack('=IHHII', len(body), _krait.DISPLAY, 0, 1, 0) + body)\n"
+             "import time; time.sleep(20)")
+    for unit in ("[],", "{},", "0,"):
+        s = session(limits={"output": "32M"})
+        number = engine.start(s, frame % (unit, (15 << 20) // len(unit)))
+        equal(engine.run(neighbour, "1 + 1").end["result"], "2")
+        result = engine.result(number)
+        equal((result.cause, result.end["session_alive"]), ("lost", False))
+        contains(result.end["message"], "too many values")
+    equal(engine.run(neighbour, "1 + 1").end["result"], "2")
+    engine.close(neighbour)
+
+
+@check
+def unicode_of_every_kind():
+    s = session()
+    result = engine.run(s, "print('é€🐍'); '\\ud800\\0', 'ä'")
+    equal(result.stdout, "é€🐍\n")
+    assert result.cause == "ok" and "ä" in result.end["result"]
+    result = engine.run(s, "raise ValueError('\\ud800 \\0 é')")
+    equal(result.end["error"]["type"], "ValueError")
+    equal(engine.run(s, "1").end["result"], "1")
+    engine.close(s)
+
+
+@check
+def memory_limit_and_the_next_session():
+    s = session(limits={"memory": "128M"})
+    result = engine.run(s, "x = []\nwhile True: x.append(bytearray(1 << 20))")
+    equal(result.cause, "memory_limit")
+    t = session(limits={"memory": "128M"})
+    equal(engine.run(t, "len(bytearray(1 << 20))").end["result"], "1048576")
+
+
+@check
+def limits_of_one_run_are_not_the_next_ones():
+    """A child that the out-of-memory killer took is told once, by the run in which it happened."""
+    s = session(limits={"memory": "128M"})
+    result = engine.run(s, "1")
+    if not result.end["layers"]["cgroup_memory"]:
+        return
+    code = "import os, mmap\nif os.fork() == 0:\n    m = mmap.mmap(-1, 1 << 29)\n    for _ in range(500): m.write(b'x' * (1 << 20))\n    os._exit(0)\nos.wait()[1] & 127"
+    equal(engine.run(s, code).end["limits_hit"], ["memory"])
+    equal(engine.run(s, "1").end["limits_hit"], [])
+    engine.close(s)
+
+
+if __name__ == "__main__":
+    with Engine() as engine:
+        main()

@@ -1,0 +1,100 @@
+"""A krait's processes as /proc shows them, and what it leaves on the host. For tests that kill it."""
+import ctypes
+import glob
+import os
+import re
+import time
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """From now on whoever loses his parent becomes our child: an orphan is found below us."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def stat_of(pid: str) -> tuple:
+    """State and parent."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return fields[0], int(fields[1])
+    except (OSError, IndexError):
+        return "X", 0
+
+
+def below(root: int) -> dict:
+    """Every descendant of a process and its state."""
+    seen = {int(pid): stat_of(pid) for pid in os.listdir("/proc") if pid.isdigit()}
+    found, edge = {}, [root]
+    while edge:
+        parent = edge.pop()
+        for pid, (state, its_parent) in seen.items():
+            if its_parent == parent and pid not in found:
+                found[pid] = state
+                edge.append(pid)
+    return found
+
+
+def children(root: int) -> list:
+    return [pid for pid in below(root) if stat_of(str(pid))[1] == root]
+
+
+def is_alive(pid: int) -> bool:
+    return stat_of(str(pid))[0] not in "ZX"
+
+
+def name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def roles(warden: int) -> dict:
+    """server and zygotes, as the tree shows them."""
+    parents = {pid: stat_of(str(pid))[1] for pid in below(warden)}
+    found = {"warden": [warden], "server": [], "zygote": []}
+    for pid, parent in parents.items():
+        if parent != warden:
+            continue
+        children = [one for one, its in parents.items() if its == pid]
+        pythons = [one for one in children if name_of(one).startswith("python")]
+        if pythons:
+            found["zygote"] += pythons
+        elif not children:
+            found["server"].append(pid)
+    return found
+
+
+def cgroups_of(pids) -> set:
+    found = set()
+    for pid in pids:
+        try:
+            found |= set(re.findall(r"/(krait-\d+-\d+-[0-9a-f]+)\b", Path(f"/proc/{pid}/cgroup").read_text()))
+        except OSError:
+            pass
+    return found
+
+
+def leftovers(names: set) -> list:
+    return [one for one in glob.glob("/sys/fs/cgroup/**/krait-*", recursive=True) if os.path.basename(one) in names]
+
+
+def wait_for_none(seconds: float) -> list:
+    """Until nothing lives below this process; what still does after so long, with its name."""
+    end = time.monotonic() + seconds
+    while True:
+        alive = []
+        for pid, state in below(os.getpid()).items():
+            if state == "Z":
+                try:
+                    os.waitpid(pid, os.WNOHANG)  # ours by inheritance
+                except ChildProcessError:
+                    pass
+            elif state != "X":
+                alive.append(pid)
+        if not alive or time.monotonic() > end:
+            return [(pid, name_of(pid)) for pid in alive]
+        time.sleep(0.01)

@@ -1,0 +1,159 @@
+#!/usr/bin/python3
+"""The one line after a failure that can be helped, and that there is none after others."""
+import subprocess
+
+from fake_krait import PYTHON, Zygote
+from check import check, contains, equal, main, skip
+
+zygote = Zygote()
+
+
+def hint(code):
+    with zygote.session() as session:
+        return session.run(code, timeout=120)["hint"]
+
+
+def need(module):
+    if (
+        subprocess.run(
+            [PYTHON, "-c", "import " + module], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ).returncode
+        != 0
+    ):
+        skip("%s is not installed for %s" % (module, PYTHON))
+
+
+# What a cell without a network does to names.
+OFFLINE = "import socket\ndef no(*a, **k): raise socket.gaierror(-3, 'Temporary failure in name resolution')\n"
+
+
+@check
+def no_network():
+    for code in (
+        "import urllib.request as u\nsocket.getaddrinfo = no\nu.urlopen('http://example.org/')",
+        "socket.getaddrinfo = no\nsocket.create_connection(('example.org', 80))",
+        "raise OSError(101, 'Network is unreachable')",
+        "import http.client\nsocket.getaddrinfo = no\nhttp.client.HTTPConnection('example.org').request('GET', '/')",
+        "import asyncio\nsocket.getaddrinfo = no\nawait asyncio.open_connection('example.org', 80)",
+    ):
+        contains(hint(OFFLINE + code) or "", "no network", code)
+
+
+@check
+def refused_socket():
+    code = (
+        "import types, socket, sys\ncode = compile('def make():\\n    raise PermissionError(1, \"Operation not permitted\")', '/usr/lib/python3/socket.py', 'exec')\n"
+        "names = {}\nexec(code, names)\nnames['make']()"
+    )
+    contains(hint(code) or "", "no network")
+
+
+@check
+def no_network_in_libraries():
+    for module, call in (
+        ("requests", "requests.get('http://example.org')"),
+        ("httpx", "httpx.get('http://example.org')"),
+        ("urllib3", "urllib3.PoolManager(retries=False).request('GET', 'http://example.org')"),
+    ):
+        need(module)
+        contains(
+            hint(OFFLINE + "import %s\nsocket.getaddrinfo = no\n%s" % (module, call)) or "",
+            "no network",
+            module,
+        )
+
+
+@check
+def errors_of_a_reachable_server_are_none():
+    equal(hint("raise ConnectionRefusedError(111, 'Connection refused')"), None)
+    equal(
+        hint("import urllib.error\nraise urllib.error.HTTPError('http://x', 404, 'no', {}, None)"),
+        None,
+    )
+    equal(
+        hint(
+            "import urllib.error\nraise urllib.error.URLError(ConnectionRefusedError(111, 'Connection refused'))"
+        ),
+        None,
+    )
+
+
+@check
+def missing_modules():
+    equal(
+        hint("import surely_not_there"),
+        "module surely_not_there is not installed here, and packages cannot be installed yet; use what is installed",
+    )
+    contains(
+        hint("raise ModuleNotFoundError(\"No module named 'cv2'\", name='cv2')"),
+        "module cv2 (package opencv-python)",
+    )
+    contains(hint("raise ModuleNotFoundError('x', name='sklearn.svm')"), "(package scikit-learn)")
+    equal(hint("import beautifulsoup4"), "the package beautifulsoup4 is imported as bs4")
+    equal(hint("import pillow"), "the package Pillow is imported as PIL")
+    contains(hint("raise ModuleNotFoundError('x', name='IPython')"), "display(object)")
+    equal(hint("import os.nothing"), None)
+    equal(hint("from math import nothing"), None)
+    contains(
+        hint(
+            "try:\n    import surely_not_there\nexcept ImportError as e:\n    raise RuntimeError('install it') from e"
+        ),
+        "surely_not_there",
+    )
+
+
+@check
+def read_only_paths():
+    for number in (30, 13):
+        equal(
+            hint("raise OSError(%d, 'x', '/usr/share/new.txt')" % number),
+            "/usr/share/new.txt cannot be written: files go below /workspace (kept) or /tmp",
+        )
+    contains(
+        hint("import os\nos.chdir('/usr')\nraise PermissionError(13, 'x', 'relative.txt')"),
+        "/usr/relative.txt",
+    )
+    equal(hint("raise PermissionError(13, 'x', '/workspace/locked')"), None)
+    equal(hint("raise PermissionError(13, 'x', '/tmp/locked')"), None)
+    equal(hint("raise FileNotFoundError(2, 'x', '/usr/nothing')"), None)
+
+
+@check
+def root_commands():
+    for code in (
+        "import subprocess\nsubprocess.run(['apt-get', 'install', 'x'], check=True, env={'PATH': '/nowhere'})",
+        "import subprocess\nraise subprocess.CalledProcessError(100, 'sudo apt install x')",
+        "import subprocess\nraise subprocess.CalledProcessError(100, ['/usr/bin/apt', 'install'])",
+    ):
+        contains(hint(code) or "", "no root", code)
+    equal(hint("import subprocess\nsubprocess.run(['surely-not-there'])"), None)
+    equal(hint("import subprocess\nsubprocess.run('exit 2', shell=True, check=True)"), None)
+
+
+@check
+def files_of_another_machine():
+    for path in ("/home/me/data.csv", "/Users/me/data.csv", "C:\\\\data.csv", "/mnt/surely-not/data.csv"):
+        contains(hint("open('%s')" % path) or "", "does not see files of the machine", path)
+    equal(hint("open('data.csv')"), None)
+    equal(hint("open('/workspace/data.csv')"), None)
+    equal(hint("open('/tmp/data.csv')"), None)
+
+
+@check
+def none_otherwise():
+    for code in (
+        "1/0",
+        "x = =",
+        "exit(1)",
+        "raise KeyError('a')",
+        "5",
+        "raise MemoryError",
+        "raise KeyboardInterrupt",
+        "class E(Exception):\n    args = 5\nraise E",
+        "class E(OSError):\n    errno = property(lambda s: 1/0)\nraise E",
+        "raise OSError(28, 'No space left', '/usr/x')",
+    ):
+        equal(hint(code), None, code)
+
+
+main()

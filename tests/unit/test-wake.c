@@ -1,0 +1,229 @@
+/* A warden that sleeps until it is asked (KR_W_WAKE), and an engine that means it ill. The engine is this program's own function: it speaks raw
+ * frames and answers with its exit status, the line of what went wrong. Needs root and an interpreter; each case is a warden of its own, with a
+ * lock folder of its own. */
+#include "check.h"
+#include "clock.h"
+#include "frame.h"
+#include "log.h"
+#include "proto.h"
+#include "warden.h"
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PYTHON "/usr/bin/python3"
+#define WAIT_MS 60000
+#define QUIET_MS 300
+
+static char folder[] = "/tmp/krait-test-wake-XXXXXX";
+static char workspace[64], other[64], locks[64];
+
+union payload {
+    struct kr_w_zygote zygote;
+    struct kr_w_opened opened;
+    struct kr_w_ended ended;
+    struct kr_err err;
+    char room[KR_FRAME_CONTROL_MAX];
+};
+
+/* In the engine: a wrong answer is its end. */
+#define MUST(cond)                                                                                                     \
+    do {                                                                                                               \
+        if (!(cond)) {                                                                                                 \
+            fprintf(stderr, "engine: %s:%d: %s\n", __FILE__, __LINE__, #cond);                                         \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+
+static void tell(int control, uint16_t type, uint32_t id, const void *payload, size_t len)
+{
+    MUST(kr_frame_send(control, type, id, payload, len, NULL, 0) == 0);
+}
+
+static int hear(int control, union payload *p, struct kr_frame *f, unsigned ms)
+{
+    int fds[KR_FRAME_FDS_MAX];
+    struct kr_err err;
+    int r = kr_frame_recv(control, f, p, sizeof *p, fds, kr_clock_after_ms(ms), &err);
+
+    for (unsigned i = 0; r >= 0 && i < f->nfds; i++)
+        close(fds[i]);
+    return r;
+}
+
+static void expect(int control, uint16_t type, union payload *p)
+{
+    struct kr_frame f;
+
+    MUST(hear(control, p, &f, WAIT_MS) == 0);
+    MUST(f.type == type);
+}
+
+static void expect_quiet(int control)
+{
+    union payload p;
+    struct kr_frame f;
+
+    MUST(hear(control, &p, &f, QUIET_MS) == -ETIMEDOUT);
+}
+
+static void expect_zygote(int control, enum kr_zygote_state state, union payload *p)
+{
+    expect(control, KR_W_ZYGOTE, p);
+    MUST(p->zygote.state == (uint32_t)state);
+}
+
+static void wake(int control, uint32_t zygote)
+{
+    struct kr_w_wake w = {.zygote = zygote};
+
+    tell(control, KR_W_WAKE, 0, &w, sizeof w);
+}
+
+static void ask_open(int control)
+{
+    struct kr_w_open o = {.workspace = KR_WORKSPACE_NONE, .network = KR_NET_NONE, .flags = KR_OPEN_PARK};
+
+    kr_limits_default(&o.limits);
+    tell(control, KR_W_OPEN, 7, &o, sizeof o);
+}
+
+/* Everything that names a cell, where there can be none. */
+static void expect_no_cell(int control, union payload *p)
+{
+    struct kr_w_cell c = {.cell = 0x10000};
+    struct kr_w_signal s = {.cell = c.cell, .signo = 2};
+    struct kr_w_start start = {.cell = c.cell, .workspace = KR_WORKSPACE_NONE};
+
+    kr_limits_default(&start.limits);
+    tell(control, KR_W_KILL, 0, &c, sizeof c);
+    tell(control, KR_W_SIGNAL, 0, &s, sizeof s);
+    tell(control, KR_W_STAT, 5, &c, sizeof c);
+    expect(control, KR_W_FAILED, p);
+    tell(control, KR_W_START, 6, &start, sizeof start);
+    expect(control, KR_W_FAILED, p);
+}
+
+static int asks_too_early(int control, void *arg)
+{
+    union payload p;
+
+    (void)arg;
+    expect_no_cell(control, &p);
+    ask_open(control);
+    expect(control, KR_W_FAILED, &p);
+    MUST(strstr(p.err.msg, "not asked for yet") != NULL);
+    wake(control, 1); /* not given at start */
+    wake(control, UINT32_MAX);
+    expect_quiet(control);
+    MUST(rmdir(locks) == 0); /* there is no lock in it: nothing was looked at, nothing made */
+    return 0;
+}
+
+/* The control: the same engine, asking properly, gets its cell; asking twice starts nothing twice. */
+static int asks_properly(int control, void *arg)
+{
+    union payload p;
+    struct kr_w_cell cell;
+
+    (void)arg;
+    wake(control, 0);
+    wake(control, 0);
+    expect(control, KR_W_HELLO, &p);
+    expect_zygote(control, KR_ZYG_STARTING, &p);
+    expect_zygote(control, KR_ZYG_READY, &p);
+    MUST(p.zygote.generation == 1);
+    wake(control, 0);
+    expect_no_cell(control, &p);
+    ask_open(control);
+    expect(control, KR_W_OPENED, &p);
+    cell.cell = p.opened.cell;
+    tell(control, KR_W_KILL, 0, &cell, sizeof cell);
+    expect(control, KR_W_ENDED, &p);
+    MUST(p.ended.cell == cell.cell);
+    expect_quiet(control);
+    return 0;
+}
+
+/* The workspace was given as a path. What it leads to when the warden wakes is the engine's doing. */
+static int puts_another_folder_there(int control, void *arg)
+{
+    union payload p;
+    char aside[80];
+
+    (void)arg;
+    snprintf(aside, sizeof aside, "%s.aside", workspace);
+    MUST(rename(workspace, aside) == 0 && symlink(other, workspace) == 0);
+    wake(control, 0);
+    expect_zygote(control, KR_ZYG_FAILED, &p);
+    MUST(strstr(p.zygote.err.msg, "not the folder it was") != NULL);
+    wake(control, 0);
+    expect_quiet(control);
+    expect_no_cell(control, &p);
+    ask_open(control);
+    expect(control, KR_W_FAILED, &p);
+    MUST(strstr(p.err.msg, "not the folder it was") != NULL);
+    MUST(unlink(workspace) == 0 && rename(aside, workspace) == 0);
+    return 0;
+}
+
+static int launch(kr_engine_main *engine, struct kr_err *err)
+{
+    struct kr_warden_config c;
+
+    kr_warden_config_default(&c);
+    c.lazy = 1;
+    c.zygotes[0] = (struct kr_zygote_config){.preload = KR_PRELOAD_BASIC, .python = PYTHON};
+    c.zygote_count = 1;
+    c.workspaces[0] = (struct kr_workspace_config){.path = workspace};
+    c.workspace_count = 1;
+    c.runtime_dir = locks;
+    return kr_warden_launch(&c, engine, NULL, err);
+}
+
+static void check_engine(const char *name, kr_engine_main *engine)
+{
+    struct kr_err err = {0};
+    int r;
+
+    (void)mkdir(locks, 0700);
+    r = launch(engine, &err);
+    if (r != 0) {
+        printf("FAIL %s: status %d %s\n", name, r, err.msg);
+        check_failed_ = 1;
+    }
+}
+
+#define CASE(engine)                                                                                                   \
+    static void engine##_test(void)                                                                                    \
+    {                                                                                                                  \
+        check_engine(#engine, engine);                                                                                 \
+    }
+CASE(asks_too_early)
+CASE(asks_properly)
+CASE(puts_another_folder_there)
+
+int main(void)
+{
+    char command[96];
+
+    if (geteuid() != 0 || access(PYTHON, X_OK) < 0) {
+        printf("SKIP wake: needs root and %s\n", PYTHON);
+        return 0;
+    }
+    if (mkdtemp(folder) == NULL || chmod(folder, 0755) < 0)
+        return 1;
+    snprintf(workspace, sizeof workspace, "%s/workspace", folder);
+    snprintf(other, sizeof other, "%s/other", folder);
+    snprintf(locks, sizeof locks, "%s/locks", folder);
+    if (mkdir(workspace, 0755) < 0 || mkdir(other, 0755) < 0)
+        return 1;
+    kr_log_set_level(KR_LOG_ERROR);
+    RUN(asks_too_early_test);
+    RUN(asks_properly_test);
+    RUN(puts_another_folder_there_test);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command) != 0)
+        return 1;
+    CHECK_DONE();
+}

@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""The rules of the tree that no other tool checks, for tools/lint: one PASS or FAIL line each.
+
+    check-tree.py            checks
+    check-tree.py --fix      writes the file lists of src/*/meson.build anew from what is there
+"""
+import ast
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+SKIP = {".git", "node_modules", "dist", ".state", "build", "build-asan", "build-clang", "__pycache__", "corpus"}
+MAX_LINES = 800
+# Spelled in two halves, so that this file obeys the rule.
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
+
+
+def files() -> Iterator[Path]:
+    for folder, names, found in os.walk(ROOT):
+        names[:] = sorted(n for n in names if n not in SKIP)
+        for name in sorted(found):
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def is_python(path: Path, text: str) -> bool:
+    return path.suffix == ".py" or text.startswith("#!/usr/bin/python3")
+
+
+def rule_every_source_is_built(path: Path, text: str) -> str | None:
+    """A C file beneath src or tests is named by a meson.build, or nobody compiles it."""
+    if path.suffix != ".c" or path.relative_to(ROOT).parts[0] not in ("src", "tests"):
+        return None
+    builders = [p / "meson.build" for p in path.parents if ROOT in p.parents]
+    for build in builders:
+        if build.is_file() and f"'{path.relative_to(build.parent)}'" in build.read_text():
+            return None
+    return "no meson.build above it names it"
+
+
+def rule_every_python_file_is_carried(path: Path, text: str) -> str | None:
+    """A Python file of the kernel is named by its meson.build, or it is not in the program."""
+    folder = ROOT / "src/kernel/python"
+    if folder not in path.parents or path.suffix != ".py":
+        return None
+    named = f"'{path.relative_to(folder)}'" in (ROOT / "src/kernel/meson.build").read_text()
+    return None if named else "src/kernel/meson.build does not name it"
+
+
+def rule_files_are_small(path: Path, text: str) -> str | None:
+    if path.suffix not in (".c", ".h") and not is_python(path, text):
+        return None
+    count = text.count("\n")
+    return f"{count} lines, at most {MAX_LINES}" if count > MAX_LINES else None
+
+
+def rule_files_say_what_they_are(path: Path, text: str) -> str | None:
+    if path.suffix in (".c", ".h"):
+        return None if text.startswith("/*") else "does not open with a comment"
+    if is_python(path, text) and text.strip():
+        return None if ast.get_docstring(ast.parse(text)) else "has no docstring"
+    return None
+
+
+def rule_headers_are_read_once(path: Path, text: str) -> str | None:
+    return "has no #pragma once" if path.suffix == ".h" and "#pragma once" not in text else None
+
+
+def rule_nothing_is_unfinished(path: Path, text: str) -> str | None:
+    match = UNFINISHED.search(text)
+    if not match or path.name == "LICENSE":
+        return None
+    return f"line {text[:match.start()].count(chr(10)) + 1}: {match.group()}"
+
+
+def rule_whitespace(path: Path, text: str) -> str | None:
+    if path.suffix in (".patch", ".svg"):
+        return None
+    if text and not text.endswith("\n"):
+        return "does not end with a newline"
+    for number, line in enumerate(text.split("\n"), 1):
+        if line != line.rstrip():
+            return f"line {number} ends with blanks"
+        if "\t" in line and path.suffix in (".c", ".h", ".py", ".build"):
+            return f"line {number} has a tab"
+    return None
+
+
+def rule_python_is_the_system_s(path: Path, text: str) -> str | None:
+    """Another Python in front of PATH must not run our scripts."""
+    first = text.split("\n", 1)[0]
+    by_path = first.startswith("#!") and "env python" in first
+    return "its first line finds python by PATH" if by_path else None
+
+
+def rule_scripts_can_be_run(path: Path, text: str) -> str | None:
+    """What starts with #! is executable."""
+    good = not text.startswith("#!") or os.access(path, os.X_OK)
+    return None if good else "starts with #! but is not executable"
+
+
+def fix_lists() -> None:
+    """`x_sources = files(` … `)` and `kernel_python = [` … `]` name every file of their folder."""
+    for build in sorted(ROOT.glob("src/*/meson.build")):
+        folder, text = build.parent, build.read_text()
+        lists = [(f"{folder.name}_sources = files(\n", ")", folder, "*.c"),
+                 (f"{folder.name}_python = [\n", "]", folder / "python", "**/*.py")]
+        for head, end, where, pattern in lists:
+            if head not in text:
+                continue
+            before, rest = text.split(head, 1)
+            after = rest[rest.index("\n" + end) + 1:] if not rest.startswith(end) else rest
+            names = sorted(str(p.relative_to(where)) for p in where.glob(pattern))
+            text = before + head + "".join(f"  '{n}',\n" for n in names) + after
+        if text != build.read_text():
+            build.write_text(text)
+            print(f"wrote {build.relative_to(ROOT)}")
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--fix"]:
+        fix_lists()
+        return 0
+    rules = [(name[5:], rule) for name, rule in globals().items() if name.startswith("rule_")]
+    texts = [(path, text) for path in files() if (text := text_of(path)) is not None]
+    failed = False
+    for name, rule in rules:
+        found = [(path.relative_to(ROOT), rule(path, text)) for path, text in texts]
+        wrong = [f"{path}: {why}" for path, why in found if why]
+        for line in wrong:
+            print("  " + line)
+        print(f"FAIL {name}: {len(wrong)} files, {wrong[0]}" if wrong else f"PASS {name}")
+        failed |= bool(wrong)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
