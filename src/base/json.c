@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EACH 0x0101010101010101u /* byte of a word */
+
 static_assert(KR_JSON_DEPTH_MAX <= 32, "a bit of is_object and has_items for each depth");
 
 void kr_json_init(struct kr_json *j, struct kr_buf *buf)
@@ -152,6 +154,27 @@ static const char *escape_of(unsigned char c, char room[8])
     }
 }
 
+/* Is any byte of the word below `n` (at most 0x80), or past 0x7f? */
+static uint64_t any_below(uint64_t word, unsigned char n)
+{
+    return ((word - EACH * n) | word) & (EACH * 0x80);
+}
+
+/* How many bytes at the start certainly stand for themselves: whole words of printable ASCII. */
+static size_t plain_words(const unsigned char *s, size_t len)
+{
+    size_t at = 0;
+    uint64_t word;
+
+    for (; at + sizeof word <= len; at += sizeof word) {
+        memcpy(&word, s + at, sizeof word);
+        if (any_below(word, 0x20) | any_below(word ^ (EACH * '"'), 1) | any_below(word ^ (EACH * '\\'), 1) |
+            any_below(word ^ (EACH * 0x7f), 1))
+            break;
+    }
+    return at;
+}
+
 /* Text in quotes. What stands for itself is copied in runs as long as possible. */
 static void put_string(struct kr_json *j, const char *text, size_t len)
 {
@@ -164,6 +187,9 @@ static void put_string(struct kr_json *j, const char *text, size_t len)
         const char *instead;
         int n = 1;
 
+        at += plain_words(s + at, len - at);
+        if (at == len)
+            break;
         if (s[at] < 0x80) {
             instead = escape_of(s[at], room);
         } else {

@@ -64,14 +64,35 @@ size_t kr_utf8_complete(const void *data, size_t len)
     return len;
 }
 
+size_t kr_utf8_plain(const void *data, size_t len)
+{
+    const unsigned char *s = data;
+    size_t at = 0;
+    uint64_t word;
+
+    for (; at + sizeof word <= len; at += sizeof word) {
+        memcpy(&word, s + at, sizeof word);
+        if (word & 0x8080808080808080u)
+            break;
+    }
+    while (at < len && s[at] < 0x80)
+        at++;
+    return at;
+}
+
 /* Copies valid characters, replaces invalid ones, stops at an unfinished one. Returns how many bytes of s were used. */
 static size_t convert(const unsigned char *s, size_t len, char **out)
 {
     size_t at = 0;
 
     while (at < len) {
-        int n = kr_utf8_next(s + at, len - at, NULL);
+        size_t plain = kr_utf8_plain(s + at, len - at);
+        int n;
 
+        memcpy(*out, s + at, plain);
+        *out += plain;
+        at += plain;
+        n = at < len ? kr_utf8_next(s + at, len - at, NULL) : 0;
         if (n == 0)
             break;
         if (n > 0) {

@@ -96,11 +96,11 @@ static int pids_refused(const struct kr_cause_facts *f)
     return counted(f, KR_LAYER_CGROUP_PIDS, f->before.pids_hits, f->after.pids_hits);
 }
 
-/* The peak came within a tenth of the limit: what was left did not suffice for what was asked. */
+/* The peak came within an eighth of the limit: what was left did not suffice for what was asked. */
 static bool memory_was_full(const struct kr_cause_facts *f)
 {
     return (f->after.have & KR_LAYER_CGROUP_MEMORY) && f->limits.memory > 0 &&
-           f->after.memory_peak >= f->limits.memory - f->limits.memory / 10;
+           f->after.memory_peak >= f->limits.memory - f->limits.memory / 8;
 }
 
 /* Is the CPU time really used up? SIGXCPU can also be sent by the session to itself. RLIMIT_CPU counts in ticks and

@@ -67,6 +67,9 @@ struct kr_session {
     struct kr_timer *timer; /* what it means follows from the state */
     struct kr_timer *tick;  /* made when first needed */
     struct kr_timer *more;  /* frames wait in the reader for their turn; made when first needed */
+    struct kr_timer *rest;  /* its output is not read until then; made when first needed */
+    uint64_t read_ns;       /* when output was read last, or could be again */
+    unsigned crumbs;        /* small reads that followed each other at once */
     uint64_t hung_up_ns;    /* when the channel was closed from inside, 0: it is open */
 
     struct kr_run *run; /* the current one */

@@ -3,7 +3,8 @@
  * Called by engine.c (take, drop, refill) and session.c (made, lost). Invariants: never more than `size` parked or
  * under way; one creation under way per pool and two in all, so that the pool never starves whoever waits for a
  * session; a creation that fails holds the next one back, 100 ms at first and twice as long each time up to five
- * seconds. */
+ * seconds. Where several ask at once and find nothing, nothing is made until that is over: one that is parked costs more
+ * than one that is made for its run, and they would wait for the difference. */
 #include "pool.h"
 #include "internal.h"
 #include "log.h"
@@ -14,17 +15,18 @@
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 5000u
 #define CALM_MS 5u /* after a hand-over its run has the machine to itself for so long, while others are parked */
+#define PRESSED_MS 20u
 
 struct kr_pool {
     struct kr_engine *engine;
     uint32_t zygote, size, parked, creating;
     enum kr_network network;
     struct kr_session_list sessions; /* parked, oldest first */
-    struct kr_timer *backoff, *calm;
+    struct kr_timer *backoff, *calm, *pressed;
     uint64_t backoff_ms; /* of the failure before, 0: none */
 };
 
-static void on_backoff_or_calm(void *data)
+static void on_wait_over(void *data)
 {
     kr_pool_refill(data);
 }
@@ -41,11 +43,14 @@ int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_network network, u
     p->network = network;
     p->size = size;
     TAILQ_INIT(&p->sessions);
-    r = kr_timer_new(e->loop, on_backoff_or_calm, p, &p->backoff);
+    r = kr_timer_new(e->loop, on_wait_over, p, &p->backoff);
     if (r >= 0)
-        r = kr_timer_new(e->loop, on_backoff_or_calm, p, &p->calm);
+        r = kr_timer_new(e->loop, on_wait_over, p, &p->calm);
+    if (r >= 0)
+        r = kr_timer_new(e->loop, on_wait_over, p, &p->pressed);
     if (r < 0) {
         kr_timer_close(p->backoff);
+        kr_timer_close(p->calm);
         free(p);
         return r;
     }
@@ -59,6 +64,7 @@ void kr_pool_free(struct kr_pool *p)
         return;
     kr_timer_close(p->backoff);
     kr_timer_close(p->calm);
+    kr_timer_close(p->pressed);
     free(p);
 }
 
@@ -87,7 +93,9 @@ void kr_pool_refill(struct kr_pool *p)
     struct kr_session_spec spec = {.zygote = p->zygote, .network = p->network, .workspace = -1};
     struct kr_err err;
 
-    if (e->stopping || e->gone || e->zygotes[p->zygote].state != KR_ZYG_READY || kr_timer_armed(p->backoff))
+    if (e->stopping || e->gone || e->zygotes[p->zygote].state != KR_ZYG_READY)
+        return;
+    if (kr_timer_armed(p->backoff) || kr_timer_armed(p->pressed))
         return;
     if (p->creating > 0 || p->parked >= p->size || e->creations >= CREATIONS_MAX)
         return;
@@ -135,6 +143,8 @@ struct kr_session *kr_pool_take(struct kr_pool *p)
 {
     struct kr_session *s = TAILQ_FIRST(&p->sessions);
 
+    if (!s && p->engine->opens_in_flight > 1)
+        kr_timer_arm(p->pressed, PRESSED_MS);
     if (!s)
         return NULL;
     TAILQ_REMOVE(&p->sessions, s, parked);

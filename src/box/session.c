@@ -25,6 +25,7 @@ static_assert(sizeof kr_session_state_names / sizeof kr_session_state_names[0] =
 
 #define BIT(state) (1u << KR_SESSION_##state)
 #define GONE (BIT(KILLED) | BIT(ENDED))
+#define LOST_TRIES 3u
 /* Where each state may go. */
 static const unsigned next_states[] = {
     [KR_SESSION_OPENING] = BIT(READY) | GONE,
@@ -346,9 +347,11 @@ void kr_session_open_failed(struct kr_session *s, const struct kr_err *err)
     struct kr_open *open = steal_ptr(&s->open);
     struct kr_pool *pool = steal_ptr(&s->pool);
     /* A parked one that was lost on the way, or a zygote that died meanwhile (then the warden may have taken the cell
-     * down before it is asked to start in it): the next try finds another, or waits for it. */
+     * down before it is asked to start in it): the next try finds another, or waits for it. One that was taken down while
+     * it was made, and nobody knows how it ended, is made again, but not for ever. */
     bool again = (s->state == KR_SESSION_STARTING && (s->warm_id || err->code == ESRCH)) ||
-                 (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN);
+                 (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN) ||
+                 (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES);
 
     s->why = *err;
     kr_session_kill(s);
@@ -434,7 +437,8 @@ void kr_session_ended(struct kr_session *s, const struct kr_w_ended *ended)
     s->usage = ended->known ? ended->usage : s->usage;
     cause = kr_run_cause_without(s, ended);
     if (s->open || s->pool) {
-        kr_err_set(&err, KR_ERR_SYSTEM, 0, "the session ended before it was ready (%s)", kr_cause_rows[cause].name);
+        kr_err_set(&err, KR_ERR_SYSTEM, cause == KR_CAUSE_LOST ? EOWNERDEAD : 0,
+                   "the session ended before it was ready (%s)", kr_cause_rows[cause].name);
         if (s->state == KR_SESSION_PARKED)
             kr_pool_lost(steal_ptr(&s->pool), s);
         else
@@ -466,6 +470,7 @@ void kr_session_free(struct kr_session *s)
     kr_timer_close(s->timer);
     kr_timer_close(s->tick);
     kr_timer_close(s->more);
+    kr_timer_close(s->rest);
     kr_sweep_close(s->sweep);
     kr_frame_reader_done(&s->reader);
     kr_session_spec_done(&s->spec);

@@ -2,8 +2,10 @@
  *
  * Called from the loop, and by session.c and session_wire.c. Invariants: both output pipes are read whenever the
  * session is not paused, also between runs; bytes go to the current run, or to the session's account of output
- * between runs; a read never waits. */
+ * between runs; a read never waits. A session that writes crumbs without a pause is read in batches, REST_MS apart: a wake-up
+ * for each would take the loop's time from everybody else. */
 #include "internal.h"
+#include "clock.h"
 #include "fd.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +13,11 @@
 #include <unistd.h>
 
 #define CHUNK 65536u
+#define CRUMB (CHUNK / 4)
+#define CRUMBS_MAX 16u
+#define CRUMB_NS 500000u  /* two that are further apart do not follow each other at once */
+#define CALM_NS 50000000u /* and after so long all is forgotten */
+#define REST_MS 1u
 #define LAST_BYTES_MAX (16u << 20) /* of a session that is gone; what its daemons wrote in their last milliseconds */
 
 static void feed(struct kr_session *s, enum kr_stream stream, const char *data, size_t len)
@@ -42,11 +49,45 @@ static ssize_t read_pipe(struct kr_session *s, enum kr_stream stream, size_t max
     return n;
 }
 
+static void want_output(struct kr_session *s, bool wanted)
+{
+    for (int i = 0; i < KR_STREAM_MAX_; i++)
+        if (s->pipes[i])
+            kr_watch_want_read(s->pipes[i], wanted);
+}
+
+static void on_rest_over(void *data)
+{
+    struct kr_session *s = data;
+
+    s->read_ns = kr_clock_ns();
+    want_output(s, !s->paused);
+}
+
+/* Whoever goes on as before has a rest after each read; a look at the clock is all that it costs the others. */
+static void mind_crumbs(struct kr_session *s, ssize_t n)
+{
+    uint64_t now = kr_clock_ns(), since = now - s->read_ns;
+
+    if (n >= (ssize_t)CRUMB || since > CALM_NS)
+        s->crumbs = 0;
+    else if (since < CRUMB_NS)
+        s->crumbs++;
+    s->read_ns = now;
+    if (s->crumbs < CRUMBS_MAX || (!s->rest && kr_timer_new(s->engine->loop, on_rest_over, s, &s->rest) < 0))
+        return;
+    s->crumbs = CRUMBS_MAX - 1;
+    want_output(s, false);
+    kr_timer_arm(s->rest, REST_MS);
+}
+
 /* A frame that was sent before these bytes were written is in the channel by now, and comes first. */
 static void on_pipe_readable(struct kr_session *s, enum kr_stream stream)
 {
-    if (kr_session_read_channel(s))
-        read_pipe(s, stream, CHUNK);
+    ssize_t n = kr_session_read_channel(s) ? read_pipe(s, stream, CHUNK) : 0;
+
+    if (n > 0)
+        mind_crumbs(s, n);
 }
 
 static void on_stdout_readable(void *data)
@@ -92,9 +133,7 @@ void kr_session_last_bytes(struct kr_session *s)
 void kr_session_pause(struct kr_session *s, bool paused)
 {
     s->paused = paused;
-    for (int i = 0; i < KR_STREAM_MAX_; i++)
-        if (s->pipes[i])
-            kr_watch_want_read(s->pipes[i], !paused);
+    want_output(s, !paused && !(s->rest && kr_timer_armed(s->rest)));
 }
 
 /* ---- stdin ---- */

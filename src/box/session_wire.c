@@ -21,6 +21,7 @@
 /* Of a channel whose session is gone: the largest frame and what the socket holds. A copy of the session may live some
  * milliseconds longer and go on writing. */
 #define LAST_BYTES_MAX (2 * KR_FRAME_CHANNEL_MAX)
+#define DATA_MARGIN_MAX (16u << 20)
 
 /* Runs in a session that is about to be parked: touches the pages that a first run needs, prints nothing, leaves
  * nothing. */
@@ -58,7 +59,11 @@ static void fill_rlimits(const struct kr_session *s, uint64_t ret[KR_RLIMIT_MAX_
 {
     const struct kr_limits *l = &s->spec.limits;
 
-    ret[KR_RLIMIT_DATA] = l->memory; /* the session adds what it inherited from its zygote */
+    /* A MemoryError comes before the cgroup's kill, which also counts page tables and copies of what was inherited. The
+     * session adds what it inherited from its zygote. */
+    ret[KR_RLIMIT_DATA] = l->memory;
+    if (s->layers & KR_LAYER_CGROUP_MEMORY)
+        ret[KR_RLIMIT_DATA] -= l->memory / 16 < DATA_MARGIN_MAX ? l->memory / 16 : DATA_MARGIN_MAX;
     ret[KR_RLIMIT_FSIZE] = l->file_size;
     ret[KR_RLIMIT_NOFILE] = l->open_files;
     /* Where the cgroup counts processes it must refuse first, for RLIMIT_NPROC has no counter to confirm the cause

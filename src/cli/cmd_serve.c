@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define STOCK_MAX 2u /* cells that lie ready for a preload, to fill its pool from */
+
 /* Builders and inits of cells are copies of the warden: what only the server needs to know ends here. So do our copies of
  * its sockets, or the kernel would take connections for as long as we live, which nobody serves once the server stops. */
 static void forget(void *arg)
@@ -50,6 +52,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     s->warden.lazy = s->stdio;
     if (s->workspace)
         s->warden.workspaces[s->warden.workspace_count++] = (struct kr_workspace_config){.path = s->workspace};
+    s->warden.stock = (uint32_t)(c->pool_size < STOCK_MAX ? c->pool_size : STOCK_MAX);
     if (c->max_sessions > 0)
         s->warden.max_cells = (uint32_t)(c->max_sessions + (c->pool_size + s->warden.stock) * c->preload.count + 16);
     for (size_t i = 0; i < c->preload.count; i++)

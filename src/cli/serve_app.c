@@ -25,6 +25,7 @@
 #include "resources.h"
 #include "watch.h"
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@
 #include <sys/resource.h>
 
 #define LAST_WORDS_MS 500u  /* for answers to reach their readers when all is over */
+#define LARGE (256 << 10)
 #define DESCRIPTORS_LEFT 4u /* of so many one is not for connections: sessions and files have theirs */
 
 /* ---- what happens, for metrics and the log ---- */
@@ -612,6 +614,9 @@ int kr_serve_main(int control, void *arg)
     struct kr_err err;
     int r;
 
+    /* What is large is mapped: it grows without being copied, and goes back when it is freed. The C library would
+     * learn from the first large one that is freed to do neither. */
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     kr_log_set_who("server");
     kr_log_set_time(true);
     if (uv_loop_init(&s->loop) < 0 || watch_signals(s) < 0)

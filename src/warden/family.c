@@ -274,6 +274,7 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
     case KR_B_GONE:
         kr_log(KR_LOG_WARN, "zygote ended", "index=%u status=%d", f->index,
                ((const struct kr_b_gone *)payload)->status);
+        f->killed = ((const struct kr_b_gone *)payload)->status == SIGKILL;
         if (f->err.kind == KR_ERR_NONE)
             kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote ended with wait status %d",
                        ((const struct kr_b_gone *)payload)->status);
@@ -323,10 +324,13 @@ static void on_gone(struct kr_family *f, int status)
         set_state(f, KR_ZYG_ENDED, status);
         return;
     }
+    f->killed |= f->err.kind == KR_ERR_NONE && status == SIGKILL;
     if (f->err.kind == KR_ERR_NONE)
         kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote's builder ended with wait status %d", status);
     unsigned crashes = ++w->crashes[f->index];
-    int hopeless = before == KR_ZYG_STARTING && (crashes > CRASHES_MAX || !w->greeted[f->index]);
+    /* One that fails in its first start will fail again, unless somebody killed it (a person, or the system for memory). */
+    int hopeless =
+        before == KR_ZYG_STARTING && (crashes > CRASHES_MAX || (!w->greeted[f->index] && !f->killed));
     if (!hopeless)
         w->restart_at[f->index] = kr_clock_after_ms((uint64_t)RESTART_MS << (crashes - 1));
     set_state(f, hopeless ? KR_ZYG_FAILED : KR_ZYG_ENDED, status);

@@ -24,6 +24,14 @@ def stat_of(pid: str) -> tuple:
         return "X", 0
 
 
+def started_at(pid: int) -> int:
+    """In ticks since the boot; pids wrap around."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    except (OSError, IndexError):
+        return 0
+
+
 def below(root: int) -> dict:
     """Every descendant of a process and its state."""
     seen = {int(pid): stat_of(pid) for pid in os.listdir("/proc") if pid.isdigit()}
@@ -53,7 +61,8 @@ def name_of(pid: int) -> str:
 
 
 def roles(warden: int) -> dict:
-    """server and zygotes, as the tree shows them."""
+    """server and zygotes, as the tree shows them. The warden forks the server first; a builder that has no zygote yet looks
+    the same but is younger."""
     parents = {pid: stat_of(str(pid))[1] for pid in below(warden)}
     found = {"warden": [warden], "server": [], "zygote": []}
     for pid, parent in parents.items():
@@ -65,6 +74,7 @@ def roles(warden: int) -> dict:
             found["zygote"] += pythons
         elif not children:
             found["server"].append(pid)
+    found["server"] = sorted(found["server"], key=lambda pid: (started_at(pid), pid))[:1]
     return found
 
 
