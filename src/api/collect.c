@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TURN_BYTES (256u << 10) /* then the others have theirs */
+
 struct collector {
     struct kr_api *api;
     struct kr_http_ex *ex;
     struct kr_runlog_reader *reader;
     struct kr_api_outcome o;
     kr_api_collected *then;
-    void *data;
+    bool both;
 };
 
 static struct kr_buf *const *parts(struct kr_api_outcome *o, struct kr_buf *list[7])
@@ -44,7 +46,7 @@ static void keep(struct kr_api_outcome *o, struct kr_buf *b, const char *data, s
         o->cut = true;
 }
 
-static void take_event(struct kr_api_outcome *o, const struct kr_event *e)
+static void take_event(struct kr_api_outcome *o, bool both, const struct kr_event *e)
 {
     json_t *result;
     const char *text;
@@ -52,8 +54,7 @@ static void take_event(struct kr_api_outcome *o, const struct kr_event *e)
     switch (e->type) {
     case KR_EVENT_STDOUT:
     case KR_EVENT_STDERR:
-        keep(o, e->type == KR_EVENT_STDOUT ? &o->out : &o->err, e->data, e->len);
-        keep(o, &o->both, e->data, e->len);
+        keep(o, both ? &o->both : e->type == KR_EVENT_STDOUT ? &o->out : &o->err, e->data, e->len);
         break;
     case KR_EVENT_DISPLAY:
         if (o->displays.len)
@@ -90,10 +91,16 @@ static void on_more(void *data, struct kr_runlog_reader *reader)
 {
     struct collector *c = data;
     struct kr_event e;
+    size_t taken = 0;
     int r;
 
     while ((r = kr_runlog_peek(reader, &e)) > 0) {
-        take_event(&c->o, &e);
+        if (taken >= TURN_BYTES) {
+            kr_runlog_come_back(reader);
+            return;
+        }
+        take_event(&c->o, c->both, &e);
+        taken += e.len;
         kr_runlog_take(reader);
     }
     if (r < 0) {
@@ -105,7 +112,7 @@ static void on_more(void *data, struct kr_runlog_reader *reader)
     }
     if (!kr_runlog_done(reader))
         return;
-    c->then(c->api, c->ex, &c->o, c->data);
+    c->then(c->api, c->ex, &c->o);
     close_collector(c);
 }
 
@@ -115,8 +122,8 @@ static void on_gone(void *data, struct kr_http_ex *ex)
     close_collector(data);
 }
 
-void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
-                    kr_api_collected *then, void *data)
+void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id, bool both,
+                    kr_api_collected *then)
 {
     static const struct kr_http_calls calls = {.on_gone = on_gone};
     struct collector *c = calloc(1, sizeof *c);
@@ -129,7 +136,7 @@ void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog 
     c->api = api;
     c->ex = ex;
     c->then = then;
-    c->data = data;
+    c->both = both;
     snprintf(c->o.run_id, sizeof c->o.run_id, "%s", run_id);
     parts(&c->o, list);
     for (size_t i = 0; i < 7; i++)

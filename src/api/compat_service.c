@@ -82,7 +82,7 @@ static void write_cut(struct kr_json *j, const char *key, const struct kr_buf *t
     kr_json_str_n(j, kr_buf_str(&buf), buf.len);
 }
 
-static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o, void *data)
+static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o)
 {
     json_t *end = json_loadb(kr_buf_str(&o->end), o->end.len, 0, NULL);
     json_t *error = o->error.len ? json_loadb(o->error.data, o->error.len, 0, NULL) : NULL;
@@ -93,7 +93,7 @@ static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struc
     cleanup_buf struct kr_buf buf;
     struct kr_json j;
 
-    (void)api, (void)data;
+    (void)api;
     kr_buf_init(&buf, KR_API_ANSWER_MAX);
     kr_json_init(&j, &buf);
     kr_json_object(&j);
@@ -112,7 +112,7 @@ static void on_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_run
                         unsigned how)
 {
     (void)how;
-    kr_api_collect(api, ex, log, run_id, service_reply, NULL);
+    kr_api_collect(api, ex, log, run_id, false, service_reply);
 }
 
 static void service_execute(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)

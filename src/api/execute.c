@@ -159,11 +159,11 @@ static void write_sync(struct kr_buf *buf, const struct kr_api_outcome *o, bool 
     kr_json_object_end(&j);
 }
 
-static void sync_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o, void *data)
+static void sync_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o)
 {
     cleanup_buf struct kr_buf buf;
 
-    (void)api, (void)data;
+    (void)api;
     kr_buf_init(&buf, KR_API_ANSWER_MAX);
     write_sync(&buf, o, true);
     if (buf.failed) {
@@ -179,7 +179,7 @@ static void on_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_run
     if (how == HOW_STREAM)
         kr_api_follow(api, ex, log, run_id, 0, kr_api_form_of(ex, true));
     else
-        kr_api_collect(api, ex, log, run_id, how == HOW_SYNC ? sync_reply : kr_api_outcome_reply, NULL);
+        kr_api_collect(api, ex, log, run_id, how == HOW_SYNC, how == HOW_SYNC ? sync_reply : kr_api_outcome_reply);
 }
 
 static void start(struct kr_http_ex *ex, struct kr_api *api, struct execute_request *q, const char *sandbox,

@@ -21,7 +21,7 @@ void kr_api_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *
 /* What a run left, whole. */
 struct kr_api_outcome {
     struct kr_buf out, err; /* texts */
-    struct kr_buf both;     /* both, in the order in which they came */
+    struct kr_buf both;     /* instead of them, if it was asked for: both in the order in which they came */
     struct kr_buf displays; /* JSON values, comma between */
     struct kr_buf result;   /* its repr; empty unless has_result */
     struct kr_buf error;    /* the error object; empty: none */
@@ -35,10 +35,10 @@ struct kr_api_outcome {
  * of control characters is when they are written as JSON, is answered without its output, and says so. */
 #define KR_API_ANSWER_MAX (KR_HTTP_QUEUE_MAX - (1u << 20))
 
-/* Reads the log to its end and calls `then`, which answers; not called when the peer leaves first. `data` is kept. */
-typedef void kr_api_collected(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o, void *data);
-void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
-                    kr_api_collected *then, void *data);
+/* Reads the log to its end and calls `then`, which answers; not called when the peer leaves first. */
+typedef void kr_api_collected(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o);
+void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id, bool both,
+                    kr_api_collected *then);
 
 /* What went wrong as system 000 tells it, members of an open object: the exception ("NameError: name 'x' is not defined")
  * and the lines of its traceback, or why krait ended the run. `error` is the exception's object, or empty; `end` that of

@@ -133,11 +133,11 @@ static void write_outcome(struct kr_buf *buf, const struct kr_api_outcome *o, bo
     }
 }
 
-void kr_api_outcome_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o, void *data)
+void kr_api_outcome_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o)
 {
     cleanup_buf struct kr_buf buf;
 
-    (void)api, (void)data;
+    (void)api;
     kr_buf_init(&buf, KR_API_ANSWER_MAX);
     write_outcome(&buf, o, true);
     if (buf.failed) {
@@ -153,7 +153,7 @@ static void on_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_run
     if (how & HOW_STREAM)
         kr_api_follow(api, ex, log, run_id, 0, kr_api_form_of(ex, false));
     else
-        kr_api_collect(api, ex, log, run_id, kr_api_outcome_reply, NULL);
+        kr_api_collect(api, ex, log, run_id, false, kr_api_outcome_reply);
 }
 
 static void create(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)

@@ -15,4 +15,4 @@ extern const struct kr_api_doc kr_api_execute_doc, kr_api_execute_in_sandbox_doc
 /* What a run left, as one object: the end's members, stdout, stderr, displays. */
 extern const struct kr_api_schema kr_api_run_outcome_schema;
 extern const struct kr_api_schema kr_api_run_line_schema;
-void kr_api_outcome_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o, void *data);
+void kr_api_outcome_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o);

@@ -155,6 +155,8 @@ void kr_runlog_eager(struct kr_runlog_reader *r, kr_runlog_more_fn *on_now);
 int kr_runlog_peek(struct kr_runlog_reader *r, struct kr_event *ret_event);
 /* Takes the event that peek has shown last; the next is seq + 1. Nothing if there was none. */
 void kr_runlog_take(struct kr_runlog_reader *r);
+/* on_more is called again in the loop's next round, though nothing has been added: for whoever leaves the rest for then. */
+void kr_runlog_come_back(struct kr_runlog_reader *r);
 /* The END is taken: nothing will come. */
 bool kr_runlog_done(const struct kr_runlog_reader *r);
 /* The number of the next event; what a client says to continue. */

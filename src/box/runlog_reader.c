@@ -247,6 +247,11 @@ int kr_runlog_read(struct kr_runlog *log, uint64_t from, kr_runlog_more_fn *on_m
     return 0;
 }
 
+void kr_runlog_come_back(struct kr_runlog_reader *r)
+{
+    rl_tell(r);
+}
+
 void kr_runlog_eager(struct kr_runlog_reader *r, kr_runlog_more_fn *on_now)
 {
     r->on_now = on_now;
