@@ -111,7 +111,7 @@ def rule_scripts_can_be_run(path: Path, text: str) -> str | None:
 
 
 def fix_lists() -> None:
-    """`x_sources = files(` … `)` and `kernel_python = [` … `]` name every file of their folder."""
+    """`x_sources = files(` … `)` and `kernel_python = [` … `]` name every file of their folder that no other list has."""
     for build in sorted(ROOT.glob("src/*/meson.build")):
         folder, text = build.parent, build.read_text()
         lists = [(f"{folder.name}_sources = files(\n", ")", folder, "*.c"),
@@ -122,6 +122,7 @@ def fix_lists() -> None:
             before, rest = text.split(head, 1)
             after = rest[rest.index("\n" + end) + 1:] if not rest.startswith(end) else rest
             names = sorted(str(p.relative_to(where)) for p in where.glob(pattern))
+            names = [n for n in names if f"'{n}'" not in before + after]
             text = before + head + "".join(f"  '{n}',\n" for n in names) + after
         if text != build.read_text():
             build.write_text(text)

@@ -437,8 +437,11 @@ void kr_session_ended(struct kr_session *s, const struct kr_w_ended *ended)
     s->usage = ended->known ? ended->usage : s->usage;
     cause = kr_run_cause_without(s, ended);
     if (s->open || s->pool) {
-        kr_err_set(&err, KR_ERR_SYSTEM, cause == KR_CAUSE_LOST ? EOWNERDEAD : 0,
-                   "the session ended before it was ready (%s)", kr_cause_rows[cause].name);
+        if (ended->known)
+            kr_err_set(&err, KR_ERR_SYSTEM, 0, "the session ended before it was ready (%s, wait status %d)",
+                       kr_cause_rows[cause].name, ended->status);
+        else
+            kr_err_set(&err, KR_ERR_SYSTEM, EOWNERDEAD, "the session ended before it was ready, and nobody knows how");
         if (s->state == KR_SESSION_PARKED)
             kr_pool_lost(steal_ptr(&s->pool), s);
         else

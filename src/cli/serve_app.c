@@ -32,7 +32,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define LAST_WORDS_MS 500u  /* for answers to reach their readers when all is over */
+#define LAST_WORDS_MS 500u /* for answers to reach their readers when all is over */
 #define LARGE (256 << 10)
 #define DESCRIPTORS_LEFT 4u /* of so many one is not for connections: sessions and files have theirs */
 

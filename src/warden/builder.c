@@ -241,7 +241,7 @@ static int keep_from_inits(struct dl_phdr_info *object, size_t size, void *data)
         const ElfW(Phdr) *p = &object->dlpi_phdr[i];
         uintptr_t from = (object->dlpi_addr + p->p_vaddr) & ~(page - 1);
         uintptr_t end = (object->dlpi_addr + p->p_vaddr + p->p_memsz + page - 1) & ~(page - 1);
-        if (p->p_type == PT_LOAD) /* dearer without, not wrong */
+        if (p->p_type == PT_LOAD)                                   /* dearer without, not wrong */
             (void)madvise((void *)from, end - from, MADV_DONTFORK); // NOLINT(performance-no-int-to-ptr)
     }
     return 0;

@@ -25,6 +25,7 @@
 #define START_MS 90000 /* a data zygote imports for seconds, minutes under emulation */
 #define RESTART_MS 200 /* after the first crash; doubles, and gives up after CRASHES_MAX in a row */
 #define CRASHES_MAX 5
+#define FIRST_CRASHES_MAX 1
 
 static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
 {
@@ -274,7 +275,6 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
     case KR_B_GONE:
         kr_log(KR_LOG_WARN, "zygote ended", "index=%u status=%d", f->index,
                ((const struct kr_b_gone *)payload)->status);
-        f->killed = ((const struct kr_b_gone *)payload)->status == SIGKILL;
         if (f->err.kind == KR_ERR_NONE)
             kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote ended with wait status %d",
                        ((const struct kr_b_gone *)payload)->status);
@@ -309,6 +309,17 @@ void kr_family_on_zygote(struct kr_family *f)
     on_readable(f, f->zygote_control);
 }
 
+/* Another start after a pause, twice as long each time; 0: there were enough. One that never was ready will fail again, but it may have been killed
+ * (by a person, by the system for memory): two tries. */
+static int try_later(struct kr_warden *w, unsigned index)
+{
+    unsigned crashes = ++w->crashes[index];
+    if (crashes > (w->greeted[index] ? CRASHES_MAX : FIRST_CRASHES_MAX))
+        return 0;
+    w->restart_at[index] = kr_clock_after_ms((uint64_t)RESTART_MS << (crashes - 1));
+    return 1;
+}
+
 /* The builder is reaped: the cells' inits are dead or dying with it, each reported by its own pidfd. */
 static void on_gone(struct kr_family *f, int status)
 {
@@ -324,15 +335,9 @@ static void on_gone(struct kr_family *f, int status)
         set_state(f, KR_ZYG_ENDED, status);
         return;
     }
-    f->killed |= f->err.kind == KR_ERR_NONE && status == SIGKILL;
     if (f->err.kind == KR_ERR_NONE)
         kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote's builder ended with wait status %d", status);
-    unsigned crashes = ++w->crashes[f->index];
-    /* One that fails in its first start will fail again, unless somebody killed it (a person, or the system for memory). */
-    int hopeless =
-        before == KR_ZYG_STARTING && (crashes > CRASHES_MAX || (!w->greeted[f->index] && !f->killed));
-    if (!hopeless)
-        w->restart_at[f->index] = kr_clock_after_ms((uint64_t)RESTART_MS << (crashes - 1));
+    int hopeless = !try_later(w, f->index);
     set_state(f, hopeless ? KR_ZYG_FAILED : KR_ZYG_ENDED, status);
 }
 
@@ -402,7 +407,12 @@ void kr_family_tend(struct kr_warden *w)
         if (w->stopping || w->restart_at[i] == 0 || kr_clock_ns() < w->restart_at[i])
             continue;
         w->restart_at[i] = 0;
-        if (kr_family_start(w, i, &err) < 0)
-            kr_log(KR_LOG_ERROR, "zygote not restarted", "error=\"%s\"", err.msg);
+        if (kr_family_start(w, i, &err) >= 0)
+            continue;
+        kr_log(KR_LOG_ERROR, "zygote not restarted", "error=\"%s\"", err.msg);
+        const struct kr_w_zygote failed = {
+            .zygote = i, .state = KR_ZYG_FAILED, .generation = w->generation, .err = err};
+        if (!try_later(w, i))
+            (void)kr_warden_tell(w, KR_W_ZYGOTE, 0, &failed, sizeof failed, NULL, 0);
     }
 }

@@ -40,7 +40,6 @@ struct kr_family {
     uint32_t layers, landlock_abi, forks, cells;
     uint32_t uses[KR_USE_MAX_];         /* how many of the cells are what */
     int lost;                           /* killed, or its end is near: what it owes will not come */
-    int killed;                         /* by SIGKILL, and not by us for what it did */
     uint64_t start_deadline, rotate_at; /* rotate: not before */
     struct kr_source from_builder, from_zygote;
     struct kr_err err;

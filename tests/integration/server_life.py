@@ -14,12 +14,13 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
 from check import check, contains, equal, main, skip  # noqa: E402
-from processes import below, cgroups_of, is_alive, leftovers  # noqa: E402
+from processes import below, cgroups_of, is_alive, leftovers, roles  # noqa: E402
 from krait_server import KRAIT, Server  # noqa: E402
 from serving import Meanwhile, Stream, eventually  # noqa: E402
 
@@ -435,6 +436,22 @@ def sigkill_keeps_what_lasts_and_says_what_does_not():
             clean = Traces(s)
             equal(s.stop(), 0)
             eventually(lambda: not clean.left() and not traces.left(), 3, "the next start cleans up: %s" % traces.left())
+
+
+@check
+def zygote_that_is_killed_in_its_first_start_is_started_again():
+    with Folder() as data:
+        s = again(data)
+        starting = threading.Thread(target=s.start)
+        starting.start()
+        eventually(lambda: s.process and roles(s.process.pid)["zygote"], 10, "a zygote is there")
+        os.kill(roles(s.process.pid)["zygote"][0], signal.SIGKILL)
+        starting.join()
+        try:
+            eventually(lambda: s.post(RUNS, {"code": "6 * 7", "stream": False}).json().get("result") == "42", 20, "a run works")
+            contains(s.log_text(), "state=ended generation=1")
+        finally:
+            equal(s.stop(), 0)
 
 
 main()
