@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -207,7 +208,12 @@ int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err)
     static char text[65536];
     char cgroups[4096], own[512];
     struct mounts m = {0};
+    struct rlimit files = {0};
     *g = (struct kr_cgroups){.note = g->note, .note_arg = g->note_arg};
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        g->open_max = files.rlim_cur / KR_GROUPS_OPEN_SHARE < KR_GROUPS_OPEN_MAX
+                          ? (unsigned)(files.rlim_cur / KR_GROUPS_OPEN_SHARE)
+                          : KR_GROUPS_OPEN_MAX;
     ssize_t n = kr_fd_read_file_at(AT_FDCWD, "/proc/self/cgroup", cgroups, sizeof cgroups);
     ssize_t k = kr_fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text);
     if (n < 0 || k < 0) {

@@ -3,7 +3,7 @@
  *
  * Why: making and removing a folder in four hierarchies is the dearest part of the warden's work on a short session, and opening a file of it costs
  * more than reading it. Invariants: whoever gets a kept folder can neither tell that somebody was there nor be charged for him; no more than
- * KR_GROUPS_OPEN_MAX folders have open files, the files of all others are opened each time. */
+ * KR_GROUPS_OPEN_MAX folders have open files, fewer where descriptors are scarce, the files of all others are opened each time. */
 #include "cgroup-files.h"
 #include "fd.h"
 #include <errno.h>
@@ -114,7 +114,7 @@ int kr_group_look(const struct kr_cgroups *g, unsigned hier, const struct kr_gro
 /* Dearer without, not wrong: so nothing here is an error. */
 static void keep_open(struct kr_cgroups *g, struct kr_group *group)
 {
-    if (group->files != NULL || g->open_count == KR_GROUPS_OPEN_MAX)
+    if (group->files != NULL || g->open_count >= g->open_max)
         return;
     struct kr_group_files *files = malloc(sizeof *files);
     if (files == NULL)

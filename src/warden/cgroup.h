@@ -26,7 +26,8 @@ struct kr_group {
     struct kr_group_files *files; /* kept open since it was used before; NULL: each is opened when it is needed */
 };
 #define KR_GROUPS_FREE_MAX 16
-#define KR_GROUPS_OPEN_MAX 32 /* folders with open files, some eleven each, in use or free */
+#define KR_GROUPS_OPEN_MAX 32     /* folders with open files, some eleven each, in use or free */
+#define KR_GROUPS_OPEN_SHARE 512u /* and no more than one for so many descriptors that we may have */
 
 struct kr_cgroups {
     enum kr_cgroup_kind kind;
@@ -34,7 +35,7 @@ struct kr_cgroups {
     uint32_t layers; /* all of them together */
     struct kr_cgroup_hier hier[KR_CGROUP_HIERARCHIES];
     struct kr_group free[KR_GROUPS_FREE_MAX]; /* as good as new, for the next cells */
-    unsigned free_count, open_count;
+    unsigned free_count, open_count, open_max;
     char why[192]; /* what is missing and how to get it */
     /* Told of each folder before it is made, so that one we are killed over is found again. */
     int (*note)(void *arg, const char *path);
