@@ -100,7 +100,7 @@ static void on_more(void *data, struct kr_runlog_reader *reader)
             return;
         }
         take_event(&c->o, c->both, &e);
-        taken += e.len;
+        taken += e.len + sizeof e;
         kr_runlog_take(reader);
     }
     if (r < 0) {

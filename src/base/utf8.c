@@ -64,9 +64,9 @@ size_t kr_utf8_complete(const void *data, size_t len)
     return len;
 }
 
-size_t kr_utf8_plain(const void *data, size_t len)
+/* How many bytes at the start are ASCII. */
+static size_t plain(const unsigned char *s, size_t len)
 {
-    const unsigned char *s = data;
     size_t at = 0;
     uint64_t word;
 
@@ -86,12 +86,12 @@ static size_t convert(const unsigned char *s, size_t len, char **out)
     size_t at = 0;
 
     while (at < len) {
-        size_t plain = kr_utf8_plain(s + at, len - at);
+        size_t same = plain(s + at, len - at);
         int n;
 
-        memcpy(*out, s + at, plain);
-        *out += plain;
-        at += plain;
+        memcpy(*out, s + at, same);
+        *out += same;
+        at += same;
         n = at < len ? kr_utf8_next(s + at, len - at, NULL) : 0;
         if (n == 0)
             break;

@@ -314,7 +314,7 @@ static void on_ended(void *data, struct kr_session *s, enum kr_cause cause, cons
     if (!seat->closed)
         kr_log(KR_LOG_INFO, "a session ended", "session=%s sandbox=%s cause=%s message=\"%.100s\"", seat->name,
                seat->sandbox, kr_cause_rows[cause].name, message ? message : "");
-    seat->restarted = true;
+    seat->restarted |= seat->executions > 0; /* one that had no run had nothing to lose */
     seat->closed = false;
     if (seat->current) /* its run's end is still being put together, and then goes on here */
         kr_seat_set_state(seat, KR_SEAT_CLOSING);

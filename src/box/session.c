@@ -349,9 +349,9 @@ void kr_session_open_failed(struct kr_session *s, const struct kr_err *err)
     /* A parked one that was lost on the way, or a zygote that died meanwhile (then the warden may have taken the cell
      * down before it is asked to start in it): the next try finds another, or waits for it. One that was taken down while
      * it was made, and nobody knows how it ended, is made again, but not for ever. */
-    bool again = (s->state == KR_SESSION_STARTING && (s->warm_id || err->code == ESRCH)) ||
-                 (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN) ||
-                 (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES);
+    bool again = !s->engine->stopping && ((s->state == KR_SESSION_STARTING && (s->warm_id || err->code == ESRCH)) ||
+                                          (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN) ||
+                                          (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES));
 
     s->why = *err;
     kr_session_kill(s);

@@ -64,16 +64,18 @@ static void on_rest_over(void *data)
     want_output(s, !s->paused);
 }
 
-/* Whoever goes on as before has a rest after each read; a look at the clock is all that it costs the others. */
-static void mind_crumbs(struct kr_session *s, ssize_t n)
+/* Whoever goes on as before has a rest after each read; a look at the clock is all that it costs the others. Python waits at
+ * each change of stream until we have read the one before: that is no flood, and a rest would be its time. */
+static void mind_crumbs(struct kr_session *s, enum kr_stream stream, ssize_t n)
 {
     uint64_t now = kr_clock_ns(), since = now - s->read_ns;
 
-    if (n >= (ssize_t)CRUMB || since > CALM_NS)
+    if (n >= (ssize_t)CRUMB || since > CALM_NS || stream != s->read_stream)
         s->crumbs = 0;
     else if (since < CRUMB_NS)
         s->crumbs++;
     s->read_ns = now;
+    s->read_stream = stream;
     if (s->crumbs < CRUMBS_MAX || (!s->rest && kr_timer_new(s->engine->loop, on_rest_over, s, &s->rest) < 0))
         return;
     s->crumbs = CRUMBS_MAX - 1;
@@ -87,7 +89,7 @@ static void on_pipe_readable(struct kr_session *s, enum kr_stream stream)
     ssize_t n = kr_session_read_channel(s) ? read_pipe(s, stream, CHUNK) : 0;
 
     if (n > 0)
-        mind_crumbs(s, n);
+        mind_crumbs(s, stream, n);
 }
 
 static void on_stdout_readable(void *data)

@@ -52,7 +52,8 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     s->warden.lazy = s->stdio;
     if (s->workspace)
         s->warden.workspaces[s->warden.workspace_count++] = (struct kr_workspace_config){.path = s->workspace};
-    s->warden.stock = (uint32_t)(c->pool_size < STOCK_MAX ? c->pool_size : STOCK_MAX);
+    if (!s->stdio) /* one client is no rush */
+        s->warden.stock = (uint32_t)(c->pool_size < STOCK_MAX ? c->pool_size : STOCK_MAX);
     if (c->max_sessions > 0)
         s->warden.max_cells = (uint32_t)(c->max_sessions + (c->pool_size + s->warden.stock) * c->preload.count + 16);
     for (size_t i = 0; i < c->preload.count; i++)

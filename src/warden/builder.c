@@ -216,26 +216,36 @@ static void prepare(struct builder *b, uint32_t *layers)
     }
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
+/* What an init runs, by the beginning of its name: the program itself (which has none here), the C library, its loader. And what is the server's
+ * alone; the last two come with its look-up of users. */
+static const char *const needed[] = {"libc.so.", "ld-", "linux-vdso"};
+static const char *const spare[] = {"libuv.so.",      "libjansson.so.", "libsqlite3.so.", "libsodium.so.",
+                                    "libseccomp.so.", "libm.so.",       "libcap.so.",     "libnss_"};
 
-/* Is this object what an init runs: the program itself (which has no name here), the C library, its loader? */
-static int is_needed(const char *name)
+static int has(const char *const *list, size_t count, const char *name)
 {
     const char *base = strrchr(name, '/');
     base = base != NULL ? base + 1 : name;
-    return *base == '\0' || strncmp(base, "libc.so", 7) == 0 || strncmp(base, "ld-", 3) == 0 ||
-           strncmp(base, "linux-vdso", 10) == 0;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(base, list[i], strlen(list[i])) == 0)
+            return 1;
+    return 0;
+}
+
+/* Somebody's preload, a sanitizer: it may stand between the program and the C library, and call whatever it likes. */
+static int is_foreign(struct dl_phdr_info *object, size_t size, void *data)
+{
+    const char *name = object->dlpi_name;
+    (void)size, (void)data;
+    return *name != '\0' && !has(needed, sizeof needed / sizeof *needed, name) &&
+           !has(spare, sizeof spare / sizeof *spare, name);
 }
 
 static int keep_from_inits(struct dl_phdr_info *object, size_t size, void *data)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     (void)size, (void)data;
-    if (is_needed(object->dlpi_name))
+    if (!has(spare, sizeof spare / sizeof *spare, object->dlpi_name))
         return 0;
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &object->dlpi_phdr[i];
@@ -262,7 +272,7 @@ _Noreturn void kr_builder_main(const struct kr_builder_args *a)
         _exit(1);
     pidfd = kr_fd_close(pidfd);
     /* Half of what a short session's init costs is the copy of our mappings and its end. The server's libraries are no use to it. */
-    if (!SANITIZED)
+    if (dl_iterate_phdr(is_foreign, NULL) == 0)
         (void)dl_iterate_phdr(keep_from_inits, NULL);
     for (;;) {
         struct pollfd p[] = {{a->control, POLLIN, 0}, {a->lifeline, POLLIN, 0}, {b.signals, POLLIN, 0}};

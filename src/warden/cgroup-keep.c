@@ -182,13 +182,13 @@ static int check_empty(const struct kr_cgroups *g, const struct kr_group *group)
 /* v1 alone: on v2 the peak of memory cannot be set back. */
 int kr_cgroup_keep(struct kr_cgroups *g, struct kr_group *group)
 {
-    if (g->free_count == KR_GROUPS_FREE_MAX || !group->limited)
+    if (g->kind == KR_CGROUP_V2 || g->free_count == KR_GROUPS_FREE_MAX || !group->limited)
         return 0;
     int r = check_empty(g, group);
     if (r < 0)
         return r == -EBUSY ? r : 0;
     for (unsigned i = 0; i < g->count; i++)
-        if (g->hier[i].v2 || !set_back(g, i, group))
+        if (!set_back(g, i, group))
             return 0;
     keep_open(g, group);
     g->free[g->free_count++] = *group;

@@ -23,8 +23,9 @@
 #include <unistd.h>
 
 #define START_MS 90000 /* a data zygote imports for seconds, minutes under emulation */
-#define RESTART_MS 200 /* after the first crash; doubles, and gives up after CRASHES_MAX in a row */
-#define CRASHES_MAX 5
+#define RESTART_MS 200 /* after the first crash; doubles */
+#define RESTART_MAX_MS 30000
+#define CRASHES_MAX 5 /* in a row, then it is told as failed, and tried on */
 #define FIRST_CRASHES_MAX 1
 
 static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
@@ -34,6 +35,9 @@ static void set_state(struct kr_family *f, enum kr_zygote_state state, int statu
     f->state = state;
     kr_log(KR_LOG_INFO, "zygote", "index=%u generation=%u state=%d status=%d", f->index, f->generation, (int)state,
            status);
+    const struct kr_family *serves = kr_family_current(f->w, f->index);
+    if (serves != NULL && serves->generation < f->generation)
+        return; /* a rotation: the engine goes on with the one that serves until this one is ready */
     (void)kr_warden_tell(f->w, KR_W_ZYGOTE, 0, &z, sizeof z, NULL, 0);
 }
 
@@ -309,15 +313,16 @@ void kr_family_on_zygote(struct kr_family *f)
     on_readable(f, f->zygote_control);
 }
 
-/* Another start after a pause, twice as long each time; 0: there were enough. One that never was ready will fail again, but it may have been killed
- * (by a person, by the system for memory): two tries. */
+/* Another start after a pause, twice as long each time; 0: there is no hope in it, and the engine is to know. One that never was ready will fail again,
+ * but it may have been killed (by a person, by the system for memory): two tries. One that was is tried on, for what is short now may be there later. */
 static int try_later(struct kr_warden *w, unsigned index)
 {
     unsigned crashes = ++w->crashes[index];
-    if (crashes > (w->greeted[index] ? CRASHES_MAX : FIRST_CRASHES_MAX))
+    if (!w->greeted[index] && crashes > FIRST_CRASHES_MAX)
         return 0;
-    w->restart_at[index] = kr_clock_after_ms((uint64_t)RESTART_MS << (crashes - 1));
-    return 1;
+    uint64_t pause = crashes < 16 ? (uint64_t)RESTART_MS << (crashes - 1) : RESTART_MAX_MS;
+    w->restart_at[index] = kr_clock_after_ms(pause < RESTART_MAX_MS ? pause : RESTART_MAX_MS);
+    return crashes <= CRASHES_MAX;
 }
 
 /* The builder is reaped: the cells' inits are dead or dying with it, each reported by its own pidfd. */
@@ -412,7 +417,7 @@ void kr_family_tend(struct kr_warden *w)
         kr_log(KR_LOG_ERROR, "zygote not restarted", "error=\"%s\"", err.msg);
         const struct kr_w_zygote failed = {
             .zygote = i, .state = KR_ZYG_FAILED, .generation = w->generation, .err = err};
-        if (!try_later(w, i))
+        if (!try_later(w, i) && kr_family_current(w, i) == NULL)
             (void)kr_warden_tell(w, KR_W_ZYGOTE, 0, &failed, sizeof failed, NULL, 0);
     }
 }

@@ -112,7 +112,7 @@ struct kr_warden {
     uint64_t look_at;         /* for answers that have not come */
     uint32_t generation;
     unsigned crashes[KR_ZYGOTES_MAX];
-    uint8_t greeted[KR_ZYGOTES_MAX];     /* has been ready once: its end is a crash, and not a start that cannot be */
+    uint8_t greeted[KR_ZYGOTES_MAX];     /* has been ready once: it is tried on whatever happens */
     uint64_t restart_at[KR_ZYGOTES_MAX]; /* 0: nothing to restart */
     int landlock_abi;                    /* asked once: what was required at the start is what sessions are told */
     int epoll, engine, lifeline_r, lifeline_w, signals;

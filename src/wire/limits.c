@@ -26,7 +26,7 @@
 const struct kr_limit_row kr_limit_rows[] = {
     /* name         offset           unit            min       max            default   0?  example  help */
     { "memory",     AT(memory),      KR_UNIT_BYTES,  16 * MIB, TIB,           GIB,       0, "512M",
-      "Memory of the session and all it starts, files in /tmp and /dev/shm included." },
+      "Memory of the session and all it starts, files in /tmp and /dev/shm included; a process gets a MemoryError a sixteenth (at most 16 MiB) below it." },
     { "disk",       AT(disk),        KR_UNIT_BYTES,  64 * KIB, TIB,           256 * MIB, 0, "1G",
       "Bytes that may be stored in /tmp and in a throw-away /workspace, each." },
     { "inodes",     AT(inodes),      KR_UNIT_COUNT,  16,       100000000,     50000,     0, "10000",

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """`krait engine` as a whole: its protocol, the pool, zygotes that are replaced, its end."""
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
@@ -133,6 +135,57 @@ def zygotes_are_rotated():
         result = engine.run(old, "import os; os._exit(3)")
         equal((result.cause, result.end["exit_code"]), ("exit", 3))  # and its status is still known
         engine.until(parked(1))
+
+
+@check
+def a_rotation_that_fails_disturbs_nobody():
+    """The younger ones are killed while they start: the old one serves on, and nobody hears of them."""
+    with Engine("--rotate", "3") as engine:
+        engine.close(engine.open())  # it is there
+        old = {pid for pid, _ in children(engine.process.pid)}
+        over, killed = threading.Event(), []
+
+        def kill_the_young() -> None:
+            while not over.wait(0.002):
+                for pid, command in children(engine.process.pid):
+                    if pid not in old and "boot.py" in command and parent(parent(pid)) == engine.process.pid:
+                        with contextlib.suppress(OSError):
+                            os.kill(pid, signal.SIGKILL)
+                            killed.append(pid)
+
+        killer = threading.Thread(target=kill_the_young)
+        killer.start()
+        try:
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                s = engine.open()
+                equal(engine.run(s, "6 * 7").end["result"], "42")
+                engine.close(s)
+        finally:
+            over.set()
+            killer.join()
+        assert killed, "no younger zygote was seen"
+        engine.wait(lambda e: e["event"] == "zygote" and e["state"] == "ready" and e["generation"] > 1, 40)
+        equal(engine.run(engine.open(), "1").end["result"], "1")
+
+
+@check
+def whoever_changes_streams_is_not_held_up():
+    """Python waits at each change of stream until the other pipe is read. Sixteen small reads in a row are no flood then."""
+    code = """
+import sys, time
+took = []
+for i in range(200):
+    began = time.perf_counter()
+    print('out'); print('err', file=sys.stderr)
+    took.append(time.perf_counter() - began)
+few, many = sorted(took[1:8]), sorted(took[-100:])
+many[50] / few[3]
+"""
+    with Engine() as engine:
+        result = engine.run(engine.open(), code)
+        assert float(result.end["result"]) < 6, result.end["result"]
+        equal((result.stdout.count("out"), result.stderr.count("err")), (200, 200))
 
 
 def zygote_pid(engine: Engine) -> int:

@@ -371,4 +371,18 @@ def loopback_network():
     equal(run_json("--network", "none", "-c", code)["cause"], "exception")
 
 
+@check
+def a_preloaded_library_is_no_hindrance():
+    """One that stands before the C library and is called by everybody, also by a cell's init."""
+    with tempfile.TemporaryDirectory(prefix="krait-preload-") as folder:
+        os.chmod(folder, 0o755)
+        source, library = os.path.join(folder, "close.c"), os.path.join(folder, "close.so")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("#include <sys/syscall.h>\n#include <unistd.h>\nint close(int fd) { return (int)syscall(SYS_close, fd); }\n")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+        done = subprocess.run([KRAIT, "run", "-c", "print(6 * 7)"], env={**os.environ, "LD_PRELOAD": library}, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        equal((done.returncode, done.stdout), (0, b"42\n"), done.stderr.decode(errors="replace"))
+
+
 main()

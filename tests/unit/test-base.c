@@ -350,6 +350,28 @@ static void json_escapes(void)
     CHECK(json_str_is("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""));
 }
 
+/* Texts are looked at by words: each byte at each place of one, and behind one. */
+static void json_escapes_at_every_place(void)
+{
+    for (unsigned c = 0; c < 0x80; c++) {
+        cleanup_buf struct kr_buf one;
+        struct kr_json j;
+
+        kr_buf_init(&one, 16);
+        kr_json_init(&j, &one);
+        kr_json_str_n(&j, &(char){(char)c}, 1); /* alone it is no word */
+        CHECK(kr_json_done(&j) == 0 && one.len >= 3);
+        for (unsigned at = 0; at < 20; at++) {
+            char text[] = "aaaaaaaaaaaaaaaaaaaa", want[64];
+
+            text[at] = (char)c;
+            snprintf(want, sizeof want, "\"%.*s%.*s%.*s\"", (int)at, "aaaaaaaaaaaaaaaaaaaa", (int)one.len - 2,
+                     one.data + 1, 19 - (int)at, "aaaaaaaaaaaaaaaaaaaa");
+            CHECK(json_str_is(text, 20, want));
+        }
+    }
+}
+
 static void json_replaces_what_is_not_utf8(void)
 {
     CHECK(json_str_is("a\xff"
@@ -681,6 +703,7 @@ int main(void)
     RUN(buf_grows_to_its_maximum_and_fails_for_good);
     RUN(buf_hands_over);
     RUN(json_escapes);
+    RUN(json_escapes_at_every_place);
     RUN(json_replaces_what_is_not_utf8);
     RUN(json_document);
     RUN(json_doubles_read_back);
