@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import base64
 import inspect
+import itertools
 import json
 import os
 import queue
@@ -24,6 +25,7 @@ from model import Context
 
 PYTHON = "/usr/bin/python3"
 RUN_SECONDS = 600  # never reached unless something hangs; emulation is slow
+ROTATION_SECONDS = 120  # a start of a zygote, with all that it imports
 CAUSES = (
     "ok exception exit timeout memory_limit cpu_limit disk_limit process_limit signal denied interrupted cancelled "
     "lost"
@@ -389,10 +391,16 @@ class Stage(Context):
         )
 
     def rotate(self) -> bool:
-        """Opens sessions until the zygote is another one and none of its predecessor's is parked."""
-        before = self.generation()
-        for _ in range(40):
-            self.open().close()
+        """Opens sessions until the zygote is another one and none of its predecessor's is parked. The old one serves until the new
+        one is ready, which under emulation takes its time."""
+        before, end = self.generation(), time.monotonic() + ROTATION_SECONDS
+        for number in itertools.count():
+            if time.monotonic() > end:
+                break
+            if number < 40:
+                self.open().close()
+            else:
+                time.sleep(0.05)
             if self.generation() > before:
                 time.sleep(0.1)
                 for session in [self.open() for _ in range(4)]:
