@@ -70,7 +70,7 @@ struct kr_session {
     struct kr_timer *rest;  /* its output is not read until then; made when first needed */
     uint64_t read_ns;       /* when output was read last, or could be again */
     enum kr_stream read_stream;
-    unsigned crumbs; /* small reads that followed another at once, since a large one, a change of stream or a calm */
+    unsigned crumbs;     /* small reads that followed another at once, less those that did not */
     uint64_t hung_up_ns; /* when the channel was closed from inside, 0: it is open */
 
     struct kr_run *run; /* the current one */

@@ -74,6 +74,8 @@ static void mind_crumbs(struct kr_session *s, enum kr_stream stream, ssize_t n)
         s->crumbs = 0;
     else if (since < CRUMB_NS)
         s->crumbs++;
+    else if (s->crumbs > 0) /* a pause, or it had no processor meanwhile */
+        s->crumbs--;
     s->read_ns = now;
     s->read_stream = stream;
     if (s->crumbs < CRUMBS_MAX || (!s->rest && kr_timer_new(s->engine->loop, on_rest_over, s, &s->rest) < 0))

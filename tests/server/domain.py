@@ -275,7 +275,7 @@ def much_output_does_not_stop_the_next_run():
 @check
 def a_log_of_many_small_events_reaches_the_disk():
     with serving() as s:
-        one = begin(s, "import time\nfor i in range(900):\n    print(i, flush=True); time.sleep(0.0007)")
+        one = begin(s, "import time\nfor i in range(1600):\n    print(i, flush=True); time.sleep(0.001)")
         lines = read_all(one).splitlines()
         assert len(lines) > 520, f"{len(lines)} lines are too few to show anything"
         run_id = json.loads(lines[-1])["run_id"]
