@@ -105,7 +105,7 @@ struct kr_run {
     bool stands;       /* its wall time stands still: the timer is that of the question */
     uint64_t stood_ns; /* in all, before this question */
     uint64_t asked_ns; /* since when, while it stands */
-    bool timed_out, interrupted, insist, cancelled;
+    bool timed_out, interrupted, insist, signal_again, cancelled;
     uint32_t displays, displays_cut;
     uint64_t display_bytes, display_cap;
     uint64_t started_ns, ended_ns;

@@ -17,6 +17,8 @@
 #include <string.h>
 
 #define ASKS_MAX 16u /* questions for a line that nobody has answered yet */
+#define YOUNG_NS 250000000u
+#define AGAIN_MS 100u
 
 /* ---- into the queue ---- */
 
@@ -181,18 +183,21 @@ static void signal_run(struct kr_run *r)
         kr_session_set_state(s, KR_SESSION_INTERRUPTING);
 }
 
-/* SIGINT and the grace; without a grace, the kill. */
+/* SIGINT and the grace; without a grace, the kill. A session takes a SIGINT that is there before its code begins for the last
+ * run's, so one that was sent to a young run is sent again. */
 static void insist(struct kr_run *r)
 {
     struct kr_session *s = r->session;
+    uint64_t grace_ms = s->spec.limits.grace_ms;
 
     r->insist = true;
-    if (s->spec.limits.grace_ms == 0) {
+    if (grace_ms == 0) {
         kr_session_kill(s);
         return;
     }
     signal_run(r);
-    kr_timer_arm(s->timer, s->spec.limits.grace_ms);
+    r->signal_again = grace_ms > 2 * AGAIN_MS && kr_clock_ns() - r->started_ns < YOUNG_NS;
+    kr_timer_arm(s->timer, r->signal_again ? AGAIN_MS : grace_ms);
 }
 
 /* ---- the wall time while input() waits ---- */
@@ -226,6 +231,12 @@ void kr_run_on_timer(struct kr_run *r)
     if (r->stands && !r->insist && !r->ended) { /* nobody answers */
         if (kr_run_reply(r, NULL, 0) < 0)
             go_on(r);
+        return;
+    }
+    if (r->insist && r->signal_again && !r->ended) {
+        r->signal_again = false;
+        signal_run(r);
+        kr_timer_arm(r->session->timer, r->session->spec.limits.grace_ms - AGAIN_MS);
         return;
     }
     if (r->ended || r->insist) { /* a script that does not exit after its end, or the grace is over */
