@@ -247,7 +247,7 @@ int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool 
     if (r < 0) {
         s->open = NULL; /* still the caller's, who refuses it */
         kr_session_free(s);
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "ask for a session");
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, r == -EPIPE ? KR_WC_GONE : "ask for a session");
     }
     TAILQ_INSERT_TAIL(&e->sessions, s, link);
     return 0;
@@ -280,7 +280,7 @@ int kr_session_start(struct kr_session *s, struct kr_err *err)
     kr_timer_arm(s->timer, KR_SESSION_OPEN_MS);
     r = kr_wc_ask(s->engine->wc, KR_W_START, &question, sizeof question, on_started, s, &s->ask);
     if (r < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "ask for the hand-over");
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, r == -EPIPE ? KR_WC_GONE : "ask for the hand-over");
     return kr_session_send_start(s, err);
 }
 

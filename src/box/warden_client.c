@@ -123,8 +123,9 @@ static int send_frame(struct kr_wc *wc, uint16_t type, uint32_t id, const void *
     if (r == -EAGAIN)
         return keep(wc, type, id, payload, len);
     if (r < 0) {
-        kr_err_set(&err, KR_ERR_SYSTEM, -r, "the warden is gone");
+        kr_err_set(&err, KR_ERR_SYSTEM, -r, KR_WC_GONE);
         mark_gone(wc, &err);
+        return -EPIPE;
     }
     return r;
 }
@@ -144,7 +145,7 @@ static void on_control_writable(void *data)
         wc->backlog_len--;
         free(w);
         if (r < 0) {
-            kr_err_set(&err, KR_ERR_SYSTEM, -r, "the warden is gone");
+            kr_err_set(&err, KR_ERR_SYSTEM, -r, KR_WC_GONE);
             mark_gone(wc, &err);
             return;
         }
@@ -360,7 +361,7 @@ static void on_control_readable(void *data)
             for (unsigned k = 0; k < f.nfds; k++)
                 kr_fd_close(fds[k]);
         } else if (r == -ENODATA) {
-            kr_err_set(&err, KR_ERR_PROTOCOL, 0, "the warden is gone");
+            kr_err_set(&err, KR_ERR_PROTOCOL, 0, KR_WC_GONE);
         }
         if (r < 0)
             mark_gone(wc, &err);
