@@ -133,7 +133,7 @@ void kr_seats_stop(struct kr_box *b)
     struct kr_box_run *r;
     struct kr_err err;
 
-    kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, "krait is stopping");
+    kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
     for (seat = TAILQ_FIRST(&b->sessions); seat; seat = next) {
         next = TAILQ_NEXT(seat, link);
         while ((r = TAILQ_FIRST(&seat->waiting)))

@@ -290,7 +290,7 @@ static int check_spec(const struct kr_box *b, const struct kr_box_run_spec *spec
     int r;
 
     if (b->stopping)
-        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "krait is stopping");
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
     if (!spec->code)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: missing");
     if (memchr(spec->code, '\0', spec->code_len))

@@ -285,7 +285,7 @@ static void seat_again(struct kr_box_session *seat)
         kr_seat_set_state(seat, KR_SEAT_CLOSING);
         return;
     }
-    kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, b->stopping ? "krait is stopping" : "the session ended too early");
+    kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, b->stopping ? KR_STOPPING : "the session ended too early");
     if (is_wanted && can_be && spec_again(seat, &err) == 0) {
         kr_seat_set_state(seat, KR_SEAT_WAITING);
         seat->closed = false;
@@ -547,7 +547,7 @@ int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const cha
     if (r < 0 || (r = kr_seat_check_sandbox(&s, err)) < 0)
         return r;
     if (b->stopping)
-        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "krait is stopping");
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
     if (name && *name && (r = kr_seat_check_name(name, err)) < 0)
         return r;
     if (!name || !*name) {

@@ -160,7 +160,7 @@ static int may_start(struct kr_engine *e, const struct kr_open *open, struct kr_
     const struct kr_zygote *z = &e->zygotes[open->spec.zygote];
 
     if (e->gone || e->stopping)
-        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "krait is stopping");
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
     if (e->have_hello && z->state == KR_ZYG_READY && (!open->tries || kr_clock_ns() < open->deadline_ns))
         return e->opens_in_flight < KR_ENGINE_OPENS_MAX;
     if (z->state == KR_ZYG_FAILED) {

@@ -13,6 +13,7 @@ struct uv_loop_s;
 
 #define KR_ENGINE_ZYGOTES_MAX 8
 #define KR_ENGINE_WORKSPACES_MAX 16
+#define KR_STOPPING "krait is stopping" /* what everyone is told from then on */
 
 /* The same tables, in the same order, that the warden was given. */
 struct kr_engine_config {

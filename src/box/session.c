@@ -437,7 +437,9 @@ void kr_session_ended(struct kr_session *s, const struct kr_w_ended *ended)
     s->usage = ended->known ? ended->usage : s->usage;
     cause = kr_run_cause_without(s, ended);
     if (s->open || s->pool) {
-        if (ended->known)
+        if (s->closing) /* of one that nobody has been given: by kr_engine_stop() alone */
+            kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
+        else if (ended->known)
             kr_err_set(&err, KR_ERR_SYSTEM, 0, "the session ended before it was ready (%s, wait status %d)",
                        kr_cause_rows[cause].name, ended->status);
         else
