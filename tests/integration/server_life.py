@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """A server's life: what it refuses to start with, how it stops, what is there again after a restart or SIGKILL."""
+import contextlib
 import fcntl
 import glob
 import http.client
@@ -362,6 +363,31 @@ def while_it_stops_nothing_new_is_taken():
             assert late.connect_ex(("127.0.0.1", s.port)) != 0, "it still listens"
         equal(stream.rest()[-1]["cause"], "ok")
         equal(s.process.wait(15), 0)
+
+
+@check
+def a_session_in_the_making_is_refused_with_the_reason():
+    """Its zygote is held, so that it is not made when the stop comes. What was asked for it is told, and no mishap is logged."""
+    with Server(args=["--pool-size", "0", "--stop-timeout", "1s"]) as s:
+        equal(s.run("6 * 7", fresh=True)["result"], "42")
+        zygotes = roles(s.process.pid)["zygote"]
+        told = []
+        asks = threading.Thread(target=lambda: told.append(s.post(RUNS, {"code": "1", "stream": False, "fresh": True})))
+        for pid in zygotes:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            asks.start()
+            time.sleep(0.5)
+            equal(told, [])
+            s.process.send_signal(signal.SIGTERM)
+            asks.join(10)
+        finally:
+            for pid in zygotes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        equal(s.process.wait(15), 0)
+        equal((told[0].status, told[0].json()["error"]["message"]), (503, "krait is stopping"))
+        assert "level=error" not in s.log_text(), s.log_text()
 
 
 # ---- again ---------------------------------------------------------------------------------------
