@@ -34,6 +34,7 @@ ASKED = {
     "cpu": 1.5,
     "cpu_time": "77s",
 }
+NO_PROOF = "user code ran and did not come to its proof"
 GROUP = 31337  # a supplementary group that no session may inherit
 
 
@@ -257,7 +258,7 @@ class Box:
             out.inside = json.loads(found.group(1))
         elif out.ran:
             out.problems.append(
-                f"user code ran and did not come to its proof: {text[-300:]!r} {event.get('error')}"
+                f"{NO_PROOF}: {text[-300:]!r} {event.get('error')}"
             )
 
     def close(self, session: int) -> None:

@@ -60,6 +60,7 @@ class Row:
     layer: str = ""  # which must then be reported as missing
     stays: str = ""  # what may stay: after the cell until krait ends, or until the next start
     replaced: bool = False  # only where the family ended and the cell is one of the next
+    cuts: bool = False  # a run that had begun may be lost before it has told its proof
 
     def fits(self, role: str, call: Call, replaced: bool) -> bool:
         return (
@@ -95,7 +96,7 @@ TOLERATED: tuple[Row, ...] = (
         replaced=True,
     ),
     # strace holds the one that fails while the others go on: the cell may be in use before it goes.
-    Row("builder|zygote", "poll", "", ALL, "its end takes the cell along, whole as it is"),
+    Row("builder|zygote", "poll", "", ALL, "its end takes the cell along, whole as it is", cuts=True),
     # close() releases the descriptor whatever it returns (close(2)); that the injected one stays
     # open is the fault's doing alone.
     Row(

@@ -19,7 +19,7 @@ import plan
 import proof
 import rules
 import strace
-from box import ASKED, GROUP, Outcome
+from box import ASKED, GROUP, NO_PROOF, Outcome
 from plan import Case, Recording
 from proof import children
 
@@ -192,7 +192,7 @@ class Start:
                 out.inside = json.load(file)
         elif out.ran:
             out.problems.append(
-                f"user code ran and did not come to its proof: {said[-300:]!r} {out.message!r}"
+                f"{NO_PROOF}: {said[-300:]!r} {out.message!r}"
             )
         if not out.ran and out.status == 0:
             out.problems.append("user code did not run, and the exit status is 0")

@@ -16,7 +16,7 @@ import proof
 import rules
 import start
 from aim import Aim
-from box import SCENARIOS, Box, Dead, Outcome
+from box import NO_PROOF, SCENARIOS, Box, Dead, Outcome
 from plan import Case, Recording
 
 CASES_PER_BOX = 40
@@ -156,11 +156,16 @@ class Worker:
         if not all(rows):
             verdict.problems.append("user code ran, and no row says that it may")
         verdict.why = "; ".join(sorted({row.why for row in rows if row}))
+        is_cut = out.cause == "lost" and not out.inside and all(row and row.cuts for row in rows)
+        if is_cut:
+            out.problems = [what for what in out.problems if NO_PROOF not in what]
         for where, before, now in (
             ("inside", clean.inside, out.inside),
             ("outside", clean.outside, out.outside),
             ("reported", clean.layers, out.layers),
         ):
+            if is_cut and now is None:  # it was gone before it could be seen
+                continue
             differences = proof.difference(before or {}, now or {})
             verdict.problems += [
                 f"{where}: {name} is {what}"
@@ -170,7 +175,7 @@ class Worker:
         for row in rows:
             if row and row.layer and (out.layers or {}).get(row.layer) is not False:
                 verdict.problems.append(f"{row.layer} is lost and not reported")
-        if out.dac != "ok":
+        if out.dac != "ok" and not (is_cut and out.outside is None):
             verdict.problems.append("the folder aside could not be mounted: Landlock was not tried")
 
 
