@@ -1,6 +1,6 @@
 /* A session: a fork of the zygote inside its cell. Serves the engine's frames on descriptor 3 and runs what they say.
  *
- * Invariants: SIGINT is blocked except while user code runs, so a late one never reaches the next run; a copy of this process that user code
+ * Invariants: SIGINT is blocked except while user code runs, and one that came too late for its run is dropped when the engine says so; a copy of this process that user code
  * forked never touches the channel; nothing is believed to have run unless this loop said so. */
 #include "clock.h"
 #include "fd.h"
@@ -127,11 +127,6 @@ PyObject *kr_py_sigint(PyObject *self, PyObject *args)
         return NULL;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
-    if (on) {
-        static const struct timespec none = {0, 0};
-        while (sigtimedwait(&set, NULL, &none) == SIGINT) /* meant for the run before */
-            ;
-    }
     errno = pthread_sigmask(on ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL); /* returned, not set */
     if (errno != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
@@ -402,6 +397,17 @@ static void on_run(uint32_t id, const unsigned char *payload, size_t len)
         _exit(0);
 }
 
+/* A SIGINT that waits is of a run that is over: the engine sends none for the next before it has sent its code. */
+static void calm_down(void)
+{
+    static const struct timespec none = {0, 0};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    while (sigtimedwait(&set, NULL, &none) == SIGINT)
+        ;
+}
+
 /* Waits without the GIL, so that the user's own threads go on between runs. */
 static unsigned char *wait_frame(struct kr_frame *head)
 {
@@ -433,6 +439,8 @@ static _Noreturn void serve(void)
             on_start(payload, head.len);
         else if (head.type == KR_S_RUN)
             on_run(head.id, payload, head.len);
+        else if (head.type == KR_S_CALM)
+            calm_down();
         else if (head.type != KR_S_REPLY) /* an answer nobody waits for any more */
             _exit(114);
         free(payload);

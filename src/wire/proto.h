@@ -56,6 +56,8 @@ enum kr_frame_type {
     KR_S_END,     /* session: JSON, id = run */
     /* engine <-> warden, again */
     KR_W_WAKE,    /* engine: struct kr_w_wake; of a warden that starts nothing unasked: start this zygote. No answer but ZYGOTE */
+    /* the session's channel, again */
+    KR_S_CALM,    /* engine: empty; a SIGINT that waits was meant for a run that is over. Before the next S_RUN, if one was sent */
     KR_F_MAX_,
 };
 

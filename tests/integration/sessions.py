@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Sessions through `krait engine`: variables, timeouts, interrupts, input, output between runs."""
 import os
+import signal
 import sys
 import time
 
@@ -8,6 +9,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main
 from drive import Engine
+from processes import below, name_of
 
 engine = None
 
@@ -73,6 +75,26 @@ def a_late_interrupt_never_reaches_the_next_run():
         engine.ask("interrupt", session=s)
         assert engine.result(number).cause in ("ok", "interrupted")
         equal(engine.run(s, "print('next')").stdout, "next\n")
+    engine.close(s)
+
+
+@check
+def an_interrupt_before_the_code_begins_is_not_lost():
+    """All of krait's Python is held, so that code and signal are both there when it goes on."""
+    s = session()
+    for _ in range(3):
+        equal(engine.run(s, "print('next')").stdout, "next\n")  # the last run's SIGINT is not this one's
+        held = [pid for pid in below(engine.process.pid) if name_of(pid).startswith("python")]
+        assert held
+        for pid in held:
+            os.kill(pid, signal.SIGSTOP)
+        number = engine.start(s, "import time; time.sleep(5)", timeout="5s")
+        engine.ask("interrupt", session=s)
+        time.sleep(0.1)
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
+        result = engine.result(number)
+        equal((result.cause, result.end["session_alive"]), ("interrupted", True))  # by the signal, not by what follows it
     engine.close(s)
 
 
