@@ -409,7 +409,7 @@ bool kr_auth_still(struct kr_auth *a, const struct kr_http_ex *ex, const char *u
     struct judgement j;
 
     judge(a, ex, false, &who, &j);
-    return j.verdict == V_TROUBLE || (j.verdict == V_GOOD && strcmp(who.user, user) == 0);
+    return j.verdict == V_TROUBLE || (j.verdict == V_GOOD && (!user || strcmp(who.user, user) == 0));
 }
 
 int kr_auth_shown(const struct kr_http_ex *ex, char text[KR_AUTH_TEXT_MAX + 1])

@@ -17,8 +17,8 @@ struct follower {
     struct kr_http_ex *ex;
     struct kr_runlog_reader *reader;
     enum kr_api_form form;
-    struct kr_runlog *log; /* the reader's */
-    struct kr_timer *hold; /* until the head goes without the first output */
+    struct kr_runlog *log;  /* the reader's */
+    struct kr_timer *timer; /* until the head goes without the first output; then, until its key is looked at again */
     bool begun;
     char run_id[KR_STORE_ID_ROOM];
     struct kr_buf buf, error; /* error: the exception, until the end says whether it was the cause */
@@ -26,7 +26,7 @@ struct follower {
 
 static void close_follower(struct follower *f)
 {
-    kr_timer_close(f->hold);
+    kr_timer_close(f->timer);
     kr_runlog_reader_close(f->reader);
     kr_box_run_unwatch(f->api->box, f->run_id);
     kr_buf_done(&f->buf);
@@ -187,8 +187,7 @@ static size_t send_event(struct follower *f, const struct kr_event *e)
 static void begin(struct follower *f)
 {
     f->begun = true;
-    kr_timer_close(f->hold);
-    f->hold = NULL;
+    kr_timer_arm(f->timer, KR_AUTH_LOOK_MS);
     if (f->form == KR_FORM_EVENTS || f->form == KR_FORM_DOCUMENT_EVENTS)
         kr_http_sse_begin(f->ex);
     else
@@ -201,7 +200,7 @@ static bool may_hold(struct follower *f)
     struct kr_runlog_figures figures;
 
     kr_runlog_figures(f->log, &figures);
-    return figures.last_seq <= 1 && (figures.still_running || figures.loading) && kr_timer_armed(f->hold);
+    return figures.last_seq <= 1 && (figures.still_running || figures.loading) && kr_timer_armed(f->timer);
 }
 
 /* Sends what there is, the END only if it may: -errno, 0, or 1 when the peer takes no more now (on_drain comes). */
@@ -260,9 +259,19 @@ static void on_now(void *data, struct kr_runlog_reader *reader)
         kr_http_flush(f->ex);
 }
 
-static void on_hold_over(void *data)
+static void on_timer(void *data)
 {
-    go_on(data);
+    struct follower *f = data;
+    struct kr_http_ex *ex = f->ex;
+
+    if (!f->begun) {
+        go_on(f);
+    } else if (kr_auth_still(f->api->auth, ex, NULL)) {
+        kr_timer_arm(f->timer, KR_AUTH_LOOK_MS);
+    } else {
+        close_follower(f);
+        kr_http_abort(ex);
+    }
 }
 
 static void on_drain(void *data, struct kr_http_ex *ex)
@@ -304,16 +313,13 @@ void kr_api_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *
     kr_buf_init(&f->buf, KR_EVENT_DATA_MAX + (1u << 20));
     kr_buf_init(&f->error, KR_EVENT_DATA_MAX);
     kr_box_run_watch(api->box, run_id);
-    if (kr_runlog_read(log, from, on_more, f, &f->reader) < 0) {
+    if (kr_timer_new(api->loop, on_timer, f, &f->timer) < 0 || kr_runlog_read(log, from, on_more, f, &f->reader) < 0) {
         close_follower(f);
         kr_http_reply_error(ex, 503, "out of memory");
         return;
     }
     f->log = log;
     kr_runlog_eager(f->reader, on_now);
-    if (kr_timer_new(api->loop, on_hold_over, f, &f->hold) >= 0)
-        kr_timer_arm(f->hold, HOLD_MS);
-    else
-        begin(f);
+    kr_timer_arm(f->timer, HOLD_MS);
     kr_http_defer(ex, &calls, f);
 }

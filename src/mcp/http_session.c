@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-#define SWEEP_MS 3000u /* when nothing is due: idle sessions, and keys that are no longer good */
+#define SWEEP_MS KR_AUTH_LOOK_MS /* when nothing is due: idle sessions, and keys that are no longer good */
 
 /* ---- the table ---- */
 

@@ -76,6 +76,7 @@ class Outcome:
     opened: bool = False
     ran: bool = False  # the marker came: user code has run
     ran_at: float = 0.0
+    session: int = -1  # where it ran, if that could be seen
     inside: dict | None = None
     outside: dict | None = None
     layers: dict | None = None
@@ -226,6 +227,7 @@ class Box:
             session, init = self.session_and_init()
             try:
                 out.outside = proof.outside(session, init, self.zygote)
+                out.session = session
                 out.dac = proof.mount_aside(session)
             except (OSError, IndexError, KeyError, ValueError) as e:
                 out.message = f"(gone while it was looked at: {e})"

@@ -153,7 +153,11 @@ class Worker:
     def judge_run(self, case: Case, out: Outcome, rows: list, verdict: Verdict) -> None:
         clean = self.clean[case.scenario].outcome
         allowed = {name for row in rows if row for name in row.differs}
-        if not all(rows):
+        # A session that ended before it was ready, nobody knows how, is made again, and that one was not failed.
+        again = [
+            out.roles[c.pid] == "session" and out.session not in (-1, c.pid) for c in out.hits
+        ]
+        if not all(row or other for row, other in zip(rows, again)):
             verdict.problems.append("user code ran, and no row says that it may")
         verdict.why = "; ".join(sorted({row.why for row in rows if row}))
         is_cut = out.cause == "lost" and not out.inside and all(row and row.cuts for row in rows)

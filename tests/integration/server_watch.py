@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Who may use a server, and what it says of itself: keys and refusals, /metrics, the log, request ids, the audit log, and
 that no secret is in any of them."""
+import http.client
 import json
 import os
 import re
@@ -120,6 +121,26 @@ def keys_end_when_revoked_or_expired():
     equal(s.get(RUNS, key=short).status, 200)
     text = eventually(lambda: s.get(RUNS, key=short).status == 401 and error(s.get(RUNS, key=short), 401, "unauthorized"), 4)
     contains(text, "run out")
+
+
+@check
+def streams_end_when_their_key_is_revoked():
+    s = guarded()
+    doomed, kept = new_key(s), new_key(s)
+    code = {"code": "import time\nfor i in range(80):\n    print(i)\n    time.sleep(0.1)"}
+    dying = Stream(s, "POST", RUNS, {**code, "session_id": "doomed"}, key=doomed["key"])
+    living = Stream(s, "POST", RUNS, {**code, "session_id": "kept"}, key=kept["key"])
+    dying.until("stdout")
+    equal(s.delete("/api/v1/keys/" + doomed["id"], key=ROOT_KEY).status, 204)
+    seen = []
+    try:
+        while line := dying.line():
+            seen.append(line["type"])
+    except (http.client.HTTPException, ConnectionError):
+        pass
+    assert "end" not in seen, "it went on"
+    equal(living.rest()[-1]["cause"], "ok")
+    dying.cut()
 
 
 @check

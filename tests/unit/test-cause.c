@@ -76,6 +76,8 @@ static const struct {
     {"SIGXCPU at the limit", {SIGNALED(SIGXCPU), .limits.cpu_time_ms = 1000, .after = {.have = ALL, .cpu_ns = 1100000000}},
      KR_CAUSE_CPU_LIMIT, 137, KR_HIT_CPU_TIME},
     {"SIGXCPU without a limit", {SIGNALED(SIGXCPU), .after = {.have = ALL, .cpu_ns = 1100000000}}, KR_CAUSE_SIGNAL, 128 + SIGXCPU, 0},
+    {"SIGXCPU, ticks ahead of the counter", {SIGNALED(SIGXCPU), .limits.cpu_time_ms = 1000, .after = {.have = ALL, .cpu_ns = 700000000}},
+     KR_CAUSE_CPU_LIMIT, 137, KR_HIT_CPU_TIME},
     {"SIGXCPU far from the limit", {SIGNALED(SIGXCPU), .limits.cpu_time_ms = 9000, .after = {.have = ALL, .cpu_ns = 100}},
      KR_CAUSE_SIGNAL, 128 + SIGXCPU, 0},
     {"SIGXCPU without a counter", {SIGNALED(SIGXCPU), .limits.cpu_time_ms = 1000}, KR_CAUSE_CPU_LIMIT, 137, KR_HIT_CPU_TIME},
