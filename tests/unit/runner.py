@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -164,6 +165,22 @@ def lanes() -> None:
     check("busy_and_long_first_alone_last", order.waiting == [3, 2, 0, 1], order.waiting)
 
 
+def stopping() -> None:
+    """A signal ends what runs, with what it started, and nothing more begins."""
+    with tempfile.TemporaryDirectory(prefix="krait-runner-") as folder:
+        path = Path(folder, "suite")
+        path.write_text("#!/bin/sh\necho PASS a; setsid sleep 60 & echo $! > $$.pid; wait")
+        path.chmod(0o755)
+        one = runner.Runner(Quiet(), root=Path(folder), jobs=2)
+        threading.Timer(1, one.stop, (15,)).start()
+        began = time.monotonic()
+        results = one.run_all([runner.Suite(f"fake/{i}", ("suite",), 50) for i in range(4)])
+        told = [r.failures for r in results]
+        pids = [p.read_text().strip() for p in Path(folder).glob("*.pid")]
+        check("a_signal_ends_what_runs", told == [["was stopped"]] * 2 and time.monotonic() - began < 30, told)
+        check("and_what_it_started", len(pids) == 2 and not any(lives(pid) for pid in pids), pids)
+
+
 def command() -> None:
     wrong = subprocess.run([ROOT / "tests/run", "no-such-suite"], capture_output=True, text=True)
     good = wrong.returncode != 0 and "no-such-suite" in wrong.stderr
@@ -177,5 +194,6 @@ if __name__ == "__main__":
     cases()
     special()
     lanes()
+    stopping()
     command()
     sys.exit(1 if failed else 0)
