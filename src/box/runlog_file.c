@@ -9,6 +9,7 @@
  *     record  crc(4) len(4) seq(8) time_ms(8) type(2) cause(2) 0(4)   then len bytes of data
  * A CUT's data is first(8) bytes(8). Little-endian. The checksum is of all that follows it. */
 #include "buf.h"
+#include "crc32c.h"
 #include "fd.h"
 #include "runlog_internal.h"
 #include <endian.h>
@@ -28,43 +29,6 @@
 static const char lost_text[] = "{\"cause\":\"lost\",\"truncated\":true,\"message\":\"krait ended before this run did; "
                                 "what it had printed last may be missing\"}";
 static const char file_magic[8] = {'k', 'r', 'a', 'i', 't', 'l', 'o', 'g'};
-
-/* ---- checksum: CRC-32C, reflected, by nibbles: 16 entries stay in the cache of a thread that has other work ---- */
-
-#ifdef __x86_64__
-/* The same by the processor's own instruction, thirty times as fast. */
-__attribute__((target("sse4.2"))) static uint32_t crc_by_machine(uint32_t crc, const unsigned char *at, size_t len)
-{
-    uint64_t word, wide = crc;
-
-    for (; len >= sizeof word; len -= sizeof word, at += sizeof word) {
-        memcpy(&word, at, sizeof word);
-        wide = __builtin_ia32_crc32di(wide, word);
-    }
-    for (crc = (uint32_t)wide; len > 0; len--)
-        crc = __builtin_ia32_crc32qi(crc, *at++);
-    return crc;
-}
-#endif
-
-static uint32_t crc_add(uint32_t crc, const void *data, size_t len)
-{
-    static const uint32_t table[16] = {
-        0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
-    };
-    const unsigned char *at = data;
-
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("sse4.2"))
-        return crc_by_machine(crc, at, len);
-#endif
-    for (; len > 0; len--, at++) {
-        crc = table[(crc ^ *at) & 15] ^ (crc >> 4);
-        crc = table[(crc ^ (uint32_t)(*at >> 4)) & 15] ^ (crc >> 4);
-    }
-    return crc;
-}
 
 /* ---- one record ---- */
 
@@ -136,7 +100,7 @@ static void make_head(const struct rl_event *e, char head[static HEAD + CUT_LEN]
         put64(head + HEAD + 8, e->bytes);
         data = head + HEAD;
     }
-    put32(head, ~crc_add(crc_add(~0u, head + 4, HEAD - 4), data, data_len(e)));
+    put32(head, ~kr_crc32c_add(kr_crc32c_add(~0u, head + 4, HEAD - 4), data, data_len(e)));
 }
 
 int rl_record_read(const char *data, size_t len, bool check, struct rl_record *ret)
@@ -150,7 +114,7 @@ int rl_record_read(const char *data, size_t len, bool check, struct rl_record *r
         return -EBADMSG;
     if (len - HEAD < data_size)
         return 0;
-    if (check && get32(data) != ~crc_add(~0u, data + 4, HEAD - 4 + data_size))
+    if (check && get32(data) != ~kr_crc32c_add(~0u, data + 4, HEAD - 4 + data_size))
         return -EBADMSG;
     *ret = (struct rl_record){
         .seq = get64(data + 8),

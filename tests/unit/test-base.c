@@ -4,6 +4,7 @@
 #include "base64.h"
 #include "buf.h"
 #include "clock.h"
+#include "crc32c.h"
 #include "err.h"
 #include "fd.h"
 #include "json.h"
@@ -21,6 +22,21 @@
 #define FFFD "\xef\xbf\xbd"
 
 /* ---- errors ---- */
+
+static void crc32c_is_the_same_both_ways(void)
+{
+    unsigned char text[300];
+    uint32_t state = 1;
+
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (unsigned char)((state = state * 1664525u + 1013904223u) >> 24);
+    CHECK(~kr_crc32c_add(~0u, "123456789", 9) == 0xe3069283u);
+    CHECK(~kr_crc32c_add_plain(~0u, "123456789", 9) == 0xe3069283u);
+    for (size_t at = 0; at < 16; at++)
+        for (size_t len = 0; len <= sizeof text - 16; len += 1 + len / 9)
+            CHECK(kr_crc32c_add(state, text + at, len) == kr_crc32c_add_plain(state, text + at, len));
+    CHECK(kr_crc32c_add(kr_crc32c_add(~0u, text, 13), text + 13, 100) == kr_crc32c_add_plain(~0u, text, 113));
+}
 
 static void err_rows_are_complete(void)
 {
@@ -687,6 +703,7 @@ static void utf8_every_code_point(void)
 
 int main(void)
 {
+    RUN(crc32c_is_the_same_both_ways);
     RUN(err_rows_are_complete);
     RUN(err_set_makes_and_returns);
     RUN(err_texts_are_cut_not_overrun);
