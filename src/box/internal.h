@@ -79,7 +79,6 @@ struct kr_session {
     bool warm_last;        /* warm_id is the second of its two warm-ups */
     struct kr_usage usage; /* as last seen */
     uint64_t idle_since_ns;
-    bool signalled;         /* a SIGINT was sent, and S_CALM not yet */
     struct kr_sweep *sweep; /* of its host folder */
 
     struct kr_output between; /* output that no run made */
@@ -107,7 +106,7 @@ struct kr_run {
     uint64_t stood_ns; /* in all, before this question */
     uint64_t asked_ns; /* since when, while it stands */
     bool timed_out, interrupted, insist, signal_again, cancelled;
-    bool calmed; /* S_CALM was sent before it: its own SIGINT may have been dropped with the last run's */
+    bool signalled; /* S_INTERRUPT was sent */
     uint32_t displays, displays_cut;
     uint64_t display_bytes, display_cap;
     uint64_t started_ns, ended_ns;

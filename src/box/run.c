@@ -147,18 +147,6 @@ static void on_before_stats(void *data, const struct kr_wc_answer *a)
     }
 }
 
-/* The last run's SIGINT must not be this one's. The warden has sent it by now: it has answered a later question. 0 or -errno. */
-static int calm_down(struct kr_run *r)
-{
-    struct kr_session *s = r->session;
-    struct kr_buf nothing;
-
-    r->calmed = s->signalled;
-    s->signalled = false;
-    kr_buf_init(&nothing, 0);
-    return r->calmed ? kr_session_send(s, KR_S_CALM, r->id, &nothing) : 0;
-}
-
 void kr_run_start(struct kr_run *r)
 {
     struct kr_session *s = r->session;
@@ -176,9 +164,7 @@ void kr_run_start(struct kr_run *r)
     kr_session_set_state(s, KR_SESSION_RUNNING);
     if (r->timeout_ms)
         kr_timer_arm(s->timer, r->timeout_ms);
-    e = calm_down(r);
-    if (e >= 0)
-        e = kr_session_send(s, KR_S_RUN, r->id, &r->json);
+    e = kr_session_send(s, KR_S_RUN, r->id, &r->json);
     kr_buf_done(&r->json);
     if (e < 0) {
         kr_err_set(&err, KR_ERR_SYSTEM, -e, "send the code");
@@ -188,18 +174,24 @@ void kr_run_start(struct kr_run *r)
     kr_session_arm_tick(s);
 }
 
+/* A session takes a SIGINT that is there before its code begins for the last run's; so it is told first, by a way on which it
+ * cannot be mistaken. */
 static void signal_run(struct kr_run *r)
 {
     struct kr_session *s = r->session;
+    struct kr_buf nothing;
 
+    kr_buf_init(&nothing, 0);
+    if (!r->signalled)
+        (void)kr_session_send(s, KR_S_INTERRUPT, r->id, &nothing);
+    r->signalled = true;
     kr_wc_signal(s->engine->wc, s->cell, SIGINT);
-    s->signalled = true;
     if (s->state == KR_SESSION_RUNNING)
         kr_session_set_state(s, KR_SESSION_INTERRUPTING);
 }
 
-/* SIGINT and the grace; without a grace, the kill. After a run that was interrupted, a session may take this one's SIGINT for
- * that one's as long as it has not begun: so it is sent again to a young one. */
+/* SIGINT and the grace; without a grace, the kill. A young run is sent another: a thread of the user's may have taken the first
+ * where nobody looks. */
 static void insist(struct kr_run *r)
 {
     struct kr_session *s = r->session;
@@ -211,7 +203,7 @@ static void insist(struct kr_run *r)
         return;
     }
     signal_run(r);
-    r->signal_again = r->calmed && grace_ms > 2 * AGAIN_MS && kr_clock_ns() - r->started_ns < YOUNG_NS;
+    r->signal_again = grace_ms > 2 * AGAIN_MS && kr_clock_ns() - r->started_ns < YOUNG_NS;
     kr_timer_arm(s->timer, r->signal_again ? AGAIN_MS : grace_ms);
 }
 

@@ -1,6 +1,6 @@
 /* A session: a fork of the zygote inside its cell. Serves the engine's frames on descriptor 3 and runs what they say.
  *
- * Invariants: SIGINT is blocked except while user code runs, and one that came too late for its run is dropped when the engine says so; a copy of this process that user code
+ * Invariants: SIGINT is blocked except while user code runs, so a late one never reaches the next run; a copy of this process that user code
  * forked never touches the channel; nothing is believed to have run unless this loop said so. */
 #include "clock.h"
 #include "fd.h"
@@ -26,7 +26,8 @@ static struct kr_fork current;
 static char scratch[256];   /* "" in a cell */
 static pid_t session_pid;   /* 0 in the zygote */
 static long long inherited; /* bytes of data, or -errno */
-static int ruleset = -1;    /* of a cell; -1: contained, or there is no Landlock */
+static uint32_t current_run;
+static int ruleset = -1; /* of a cell; -1: contained, or there is no Landlock */
 
 const struct kr_fork *kr_session_fork(void)
 {
@@ -118,6 +119,16 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
 
 /* ---- what the Python side asks of the process ---- */
 
+/* Was this run interrupted before its code began? The engine says so here first and then sends the signal, of which nobody could say which run it
+ * was for. Looks at the channel without waiting; takes the word. */
+static int take_interrupt(void)
+{
+    struct kr_frame head;
+    return !is_copy() && recv(KR_CHANNEL_FD, &head, sizeof head, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)sizeof head &&
+           head.type == KR_S_INTERRUPT && head.id == current_run && head.len == 0 &&
+           kr_fd_read_all(KR_CHANNEL_FD, &head, sizeof head) >= 0;
+}
+
 PyObject *kr_py_sigint(PyObject *self, PyObject *args)
 {
     int on;
@@ -127,9 +138,19 @@ PyObject *kr_py_sigint(PyObject *self, PyObject *args)
         return NULL;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
+    int early = 0;
+    if (on) {
+        static const struct timespec none = {0, 0};
+        while (sigtimedwait(&set, NULL, &none) == SIGINT) /* meant for the run before, or told on the channel first */
+            ;
+        early = take_interrupt();
+    }
     errno = pthread_sigmask(on ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL); /* returned, not set */
     if (errno != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
+    if (early &&
+        (raise(SIGINT) != 0 || PyErr_CheckSignals() < 0)) /* as it would have come: to whatever handler there is */
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -385,6 +406,7 @@ static void on_run(uint32_t id, const unsigned char *payload, size_t len)
         "{\"cause\":\"exception\",\"exit_code\":1,\"result\":null,\"error\":{\"type\":\"SystemError\","
         "\"message\":\"the run was cut off inside krait's own code\",\"traceback\":\"\",\"line\":null,\"errno\":0},"
         "\"variables\":[],\"hint\":null,\"copy\":false}";
+    current_run = id;
     PyObject *r = PyObject_CallFunction(kr_hooks.run, "Iy#", (unsigned int)id, (const char *)payload, (Py_ssize_t)len);
     if (is_copy())
         _exit(r == NULL);
@@ -395,17 +417,6 @@ static void on_run(uint32_t id, const unsigned char *payload, size_t len)
     PyErr_Clear();
     if (kr_frame_write(KR_CHANNEL_FD, KR_S_END, id, lost, sizeof lost - 1) < 0)
         _exit(0);
-}
-
-/* A SIGINT that waits is of a run that is over: the engine sends none for the next before it has sent its code. */
-static void calm_down(void)
-{
-    static const struct timespec none = {0, 0};
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    while (sigtimedwait(&set, NULL, &none) == SIGINT)
-        ;
 }
 
 /* Waits without the GIL, so that the user's own threads go on between runs. */
@@ -439,9 +450,7 @@ static _Noreturn void serve(void)
             on_start(payload, head.len);
         else if (head.type == KR_S_RUN)
             on_run(head.id, payload, head.len);
-        else if (head.type == KR_S_CALM)
-            calm_down();
-        else if (head.type != KR_S_REPLY) /* an answer nobody waits for any more */
+        else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT) /* nobody waits for them any more */
             _exit(114);
         free(payload);
     }

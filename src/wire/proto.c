@@ -53,7 +53,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_S_REPLY]   = { "s_reply",   JSON,                0, 0 },
     [KR_S_END]     = { "s_end",     JSON_END,            0, 0 },
     [KR_W_WAKE]    = { "w_wake",    FIXED(kr_w_wake),    0, 0 },
-    [KR_S_CALM]    = { "s_calm",    EMPTY,               0, 0 },
+    [KR_S_INTERRUPT] = { "s_interrupt", EMPTY,           0, 0 },
 };
 /* clang-format on */
 

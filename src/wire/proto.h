@@ -57,7 +57,7 @@ enum kr_frame_type {
     /* engine <-> warden, again */
     KR_W_WAKE,    /* engine: struct kr_w_wake; of a warden that starts nothing unasked: start this zygote. No answer but ZYGOTE */
     /* the session's channel, again */
-    KR_S_CALM,    /* engine: empty; a SIGINT that waits was meant for a run that is over. Before the next S_RUN, if one was sent */
+    KR_S_INTERRUPT, /* engine: empty, id = run; a SIGINT for it follows by way of the warden. Once a run */
     KR_F_MAX_,
 };
 

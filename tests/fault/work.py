@@ -160,7 +160,7 @@ class Worker:
         if not all(row or other for row, other in zip(rows, again)):
             verdict.problems.append("user code ran, and no row says that it may")
         verdict.why = "; ".join(sorted({row.why for row in rows if row}))
-        is_cut = out.cause == "lost" and not out.inside and all(row and row.cuts for row in rows)
+        is_cut = out.cause == "lost" and not out.inside and bool(rows) and all(row and row.cuts for row in rows)
         if is_cut:
             out.problems = [what for what in out.problems if NO_PROOF not in what]
         for where, before, now in (

@@ -78,23 +78,44 @@ def a_late_interrupt_never_reaches_the_next_run():
     engine.close(s)
 
 
+def early(s: int, code: str) -> tuple:
+    """All of krait's Python is held, so that code and signal are both there when it goes on. What the run's end says."""
+    held = [pid for pid in below(engine.process.pid) if name_of(pid).startswith("python")]
+    assert held
+    for pid in held:
+        os.kill(pid, signal.SIGSTOP)
+    number = engine.start(s, code, timeout="5s")
+    engine.ask("interrupt", session=s)
+    time.sleep(0.1)
+    for pid in held:
+        os.kill(pid, signal.SIGCONT)
+    result = engine.result(number)
+    return result.cause, result.end["session_alive"]
+
+
 @check
 def an_interrupt_before_the_code_begins_is_not_lost():
-    """All of krait's Python is held, so that code and signal are both there when it goes on."""
     s = session()
-    for _ in range(3):
-        equal(engine.run(s, "print('next')").stdout, "next\n")  # the last run's SIGINT is not this one's
-        held = [pid for pid in below(engine.process.pid) if name_of(pid).startswith("python")]
-        assert held
-        for pid in held:
-            os.kill(pid, signal.SIGSTOP)
-        number = engine.start(s, "import time; time.sleep(5)", timeout="5s")
+    sleep = "import time; time.sleep(5)"
+    for code in (sleep, sleep, "import asyncio; await asyncio.sleep(5)", sleep):  # nor for that of the run before
+        equal(early(s, code), ("interrupted", True))  # by the signal, not by what follows it
+    equal(engine.run(s, "print('next')").stdout, "next\n")
+    engine.run(s, "import threading, time\nfor _ in range(8): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()")
+    for _ in range(4):  # each has SIGINT unblocked and may take it
+        equal(early(s, sleep), ("interrupted", True))
+    engine.close(s)
+
+
+@check
+def an_interrupt_of_a_loop_that_awaits_costs_nothing():
+    s = session()
+    for i in range(40):
+        number = engine.start(s, "import asyncio\nwhile True: await asyncio.sleep(0)", timeout="8s")
+        time.sleep(0.02 + 0.3 * (i % 4 == 0))
         engine.ask("interrupt", session=s)
-        time.sleep(0.1)
-        for pid in held:
-            os.kill(pid, signal.SIGCONT)
         result = engine.result(number)
-        equal((result.cause, result.end["session_alive"]), ("interrupted", True))  # by the signal, not by what follows it
+        equal((result.cause, result.end["session_alive"]), ("interrupted", True))
+        equal(engine.run(s, "await asyncio.sleep(0.001); 'next'").end["result"], "'next'")
     engine.close(s)
 
 

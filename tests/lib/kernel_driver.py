@@ -14,7 +14,7 @@ import time
 from array import array
 
 import fake_krait
-from fake_krait import DISPLAY, END, HEAD, INPUT, KERNEL, PYTHON, REPLY, RUN, START, STARTED
+from fake_krait import DISPLAY, END, HEAD, INPUT, INTERRUPT, KERNEL, PYTHON, REPLY, RUN, START, STARTED
 
 
 class Ended(Exception):
@@ -60,9 +60,9 @@ class Session:
         )
         return self.events(until=STARTED)["frames"][-1][2]
 
-    def send(self, kind, run, value):
+    def send(self, kind, run, value, then=b""):
         payload = json.dumps(value).encode()
-        self.channel.sendall(HEAD.pack(len(payload), kind, 0, run, 0) + payload)
+        self.channel.sendall(HEAD.pack(len(payload), kind, 0, run, 0) + payload + then)
 
     def frames(self):
         while len(self.buffer) >= HEAD.size:
@@ -123,9 +123,9 @@ class Session:
                 if on_output:
                     on_output(self, got)
 
-    def run(self, code, replies=(), timeout=60.0, on_frame=None, on_output=None, **spec):
+    def run(self, code, replies=(), timeout=60.0, on_frame=None, on_output=None, early=False, **spec):
         """One run: the END frame's object, with stdout, stderr, displays, inputs and order
-        added.
+        added. early: the word that it is interrupted comes with it.
         """
         self.number += 1
         name = "<run %d>" % self.number
@@ -143,6 +143,7 @@ class Session:
                 },
                 **spec,
             ),
+            then=HEAD.pack(0, INTERRUPT, 0, self.number, 0) if early else b"",
         )
         got = self.events(END, replies, timeout, on_frame, on_output)
         end = dict(got["frames"][-1][2])

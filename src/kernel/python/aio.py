@@ -58,6 +58,7 @@ def close() -> None:
 def wait(coroutine):
     """Runs a run's top-level coroutine to its end."""
     loop = _get()
+    _forget_stop(loop)
     task = loop.create_task(coroutine)
     try:
         return loop.run_until_complete(task)
@@ -94,10 +95,46 @@ def _place(coroutine):
     return trace
 
 
+def _forget_stop(loop) -> None:
+    """A run that was interrupted just as its task ended has left word for the loop to stop, and
+    the next await is not meant.
+    """
+    for handle in list(getattr(loop, "_ready", ())):
+        if getattr(handle._callback, "__name__", "") == "_run_until_complete_cb":
+            handle.cancel()
+
+
+def _is_lost(loop, task) -> bool:
+    """Waits for nothing, and has no step to take."""
+    future = getattr(task, "_fut_waiter", task)
+    if future is not None and not future.done():
+        return False
+    ready = getattr(loop, "_ready", None)
+    return ready is not None and all(
+        getattr(handle._callback, "__self__", None) is not task for handle in list(ready)
+    )
+
+
+def _bury_lost(loop) -> None:
+    """An interrupt that comes after the loop has taken a task's next step from its list, and
+    before it takes the step, leaves a task that nothing will ever wake, not even its cancel().
+    """
+    for task in _asyncio.all_tasks(loop):
+        if _is_lost(loop, task):
+            try:
+                task.get_coro().close()
+            finally:
+                _asyncio.Future.cancel(task)  # wakes those who wait for it
+
+
 def _cancel(loop, task) -> None:
     """Ends the coroutine, so that it does not go on in the next run. User code may take its time
     over it.
     """
+    try:
+        _bury_lost(loop)
+    except Exception:
+        pass  # what it raised on being closed
     task.cancel()
     try:
         loop.run_until_complete(task)

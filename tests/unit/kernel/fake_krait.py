@@ -35,12 +35,14 @@ PYTHON = os.environ.get("KR_TEST_PYTHON", "/usr/bin/python3")
 if sys.argv[1:2] != ["zygote"]:
     sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
 HEAD = struct.Struct("=IHHII")  # length, type, descriptors, id, pad: as in src/wire/frame.h
-START, STARTED, RUN, DISPLAY, INPUT, REPLY, END, FORKED = range(1, 9)
+START, STARTED, RUN, DISPLAY, INPUT, REPLY, END, FORKED, INTERRUPT = range(1, 10)
 
 # ---- the module `_krait`, in the zygote and its sessions ----------------------------------------
 
 _hooks: list = []
 _channel = -1
+_recv = None
+_run = 0
 calls: list = []  # what start() asked for
 
 
@@ -94,11 +96,26 @@ def drain(fd):
         time.sleep(0.0005)
 
 
+def _take_interrupt():
+    """Whether the run was interrupted before its code began, as session.c finds it out."""
+    if not _select([_channel], [], [], 0)[0]:
+        return False
+    head = _recv(HEAD.size, socket.MSG_PEEK)
+    if len(head) < HEAD.size or HEAD.unpack(head)[1::2] != (INTERRUPT, _run):
+        return False
+    _read(_channel, HEAD.size)
+    return True
+
+
 def sigint(on):
+    early = False
     if on:
         while _signal.sigtimedwait([signal.SIGINT], 0) is not None:
             pass
+        early = _take_interrupt()
     _signal.pthread_sigmask(signal.SIG_UNBLOCK if on else signal.SIG_BLOCK, [signal.SIGINT])
+    if early:
+        _signal.raise_signal(signal.SIGINT)
 
 
 def restrict(paths):
@@ -136,9 +153,10 @@ def anonify(start, end, protection):
 
 
 def _session(fds):
-    global _channel
+    global _channel, _recv
     _signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     _channel = fcntl.fcntl(fds[0], fcntl.F_DUPFD_CLOEXEC, 50)
+    _recv = socket.socket(fileno=fcntl.fcntl(fds[0], fcntl.F_DUPFD_CLOEXEC, 50)).recv
     for target, fd in ((1, fds[1]), (2, fds[2]), (0, fds[3])):
         os.dup2(fd, target)
     for fd in fds:
@@ -160,6 +178,7 @@ class Failed(Exception):
 
 
 def _serve_one():
+    global _run
     _signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
     for _ in range(10):
         _nothing()
@@ -174,6 +193,7 @@ def _serve_one():
             raise Failed from exc
         send(STARTED, 0, reply)
     elif frame[0] == RUN:
+        _run = frame[1]
         try:
             _signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
             for _ in range(10):

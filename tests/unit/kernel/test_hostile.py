@@ -130,6 +130,19 @@ def late_interrupts_do_no_harm():
 
 
 @check
+def early_interrupts_are_not_lost():
+    with zygote.session() as session:
+        for code in ("x = 1", "while True: pass", "import time\ntime.sleep(9)", "await __import__('asyncio').sleep(9)"):
+            session.interrupt()  # the last run's, or the user's own: told by nobody
+            end = session.run(code, early=True, timeout=5)
+            equal((end["cause"], end["error"]["type"]), ("exception", "KeyboardInterrupt"))
+            equal(session.run("'ok'")["result"], "'ok'")
+        equal(session.run("'x' in globals()")["result"], "False")
+        session.run("import signal\nsignal.signal(signal.SIGINT, lambda *_: print('mine'))")
+        equal(session.run("print('code')", early=True)["stdout"], "mine\ncode\n")
+
+
+@check
 def storm_of_interrupts_never_loses_an_end():
     with zygote.session() as session:
         stop = os.fork()
