@@ -2,6 +2,7 @@
  *
  * Called by the handlers of runs and execute. Invariants: memory is bounded by KR_API_COLLECT_MAX a part, and what does
  * not fit is said to be cut; a peer that leaves ends the collecting and is counted out of the run's readers. */
+#include "clock.h"
 #include "follow.h"
 #include "json.h"
 #include <jansson.h>
@@ -18,6 +19,7 @@ struct collector {
     struct kr_api_outcome o;
     kr_api_collected *then;
     bool both;
+    uint64_t began_ns;
 };
 
 static struct kr_buf *const *parts(struct kr_api_outcome *o, struct kr_buf *list[7])
@@ -112,7 +114,10 @@ static void on_more(void *data, struct kr_runlog_reader *reader)
     }
     if (!kr_runlog_done(reader))
         return;
-    c->then(c->api, c->ex, &c->o);
+    if (kr_clock_ns() - c->began_ns < KR_AUTH_LOOK_MS * UINT64_C(1000000) || kr_auth_still(c->api->auth, c->ex, NULL))
+        c->then(c->api, c->ex, &c->o);
+    else
+        kr_http_reply_error(c->ex, 401, "the key is no longer good");
     close_collector(c);
 }
 
@@ -137,6 +142,7 @@ void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog 
     c->ex = ex;
     c->then = then;
     c->both = both;
+    c->began_ns = kr_clock_ns();
     snprintf(c->o.run_id, sizeof c->o.run_id, "%s", run_id);
     parts(&c->o, list);
     for (size_t i = 0; i < 7; i++)

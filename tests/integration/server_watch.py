@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -124,13 +125,18 @@ def keys_end_when_revoked_or_expired():
 
 
 @check
-def streams_end_when_their_key_is_revoked():
+def answers_that_go_on_end_when_their_key_is_revoked():
     s = guarded()
     doomed, kept = new_key(s), new_key(s)
     code = {"code": "import time\nfor i in range(80):\n    print(i)\n    time.sleep(0.1)"}
     dying = Stream(s, "POST", RUNS, {**code, "session_id": "doomed"}, key=doomed["key"])
     living = Stream(s, "POST", RUNS, {**code, "session_id": "kept"}, key=kept["key"])
     dying.until("stdout")
+    told = []
+    waits = threading.Thread(target=lambda: told.append(
+        s.post(RUNS, {"code": "import time\ntime.sleep(4)", "stream": False, "session_id": "waits"}, key=doomed["key"]).status))
+    waits.start()
+    time.sleep(0.5)
     equal(s.delete("/api/v1/keys/" + doomed["id"], key=ROOT_KEY).status, 204)
     seen = []
     try:
@@ -139,6 +145,8 @@ def streams_end_when_their_key_is_revoked():
     except (http.client.HTTPException, ConnectionError):
         pass
     assert "end" not in seen, "it went on"
+    waits.join(20)
+    equal(told, [401])
     equal(living.rest()[-1]["cause"], "ok")
     dying.cut()
 
