@@ -199,6 +199,7 @@ TOLERATED: tuple[Row, ...] = (
         differs=("descriptors",),
     ),
     Row("session", "getcwd", "", ALL, "a name for tracebacks"),
+    Row("session", "recvfrom", "MSG_PEEK", ALL, "no word of an interrupt before the code"),
     Row("session", "rt_sigtimedwait", "INT", ALL, "no late SIGINT was there to take"),
     Row(
         "session",
