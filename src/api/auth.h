@@ -74,8 +74,7 @@ struct kr_api_who {
  * that is open a key that is missing or not good makes the caller nobody. Cheap: a hash and a comparison. */
 bool kr_auth_caller(struct kr_auth *a, struct kr_http_ex *ex, struct kr_api_who *ret);
 /* Of an answer that goes on: is the key that asked for it still good, and this user's (NULL: whose it was)? Looked at every
- * KR_AUTH_LOOK_MS. Answers and counts nothing. A store
- * that cannot say is no reason to end anything. */
+ * KR_AUTH_LOOK_MS. Answers and counts nothing. A store that cannot say is no reason to end anything. */
 #define KR_AUTH_LOOK_MS 3000u
 bool kr_auth_still(struct kr_auth *a, const struct kr_http_ex *ex, const char *user);
 /* The key or token as it came, for `log out` and for telling somebody the key they have just shown: 0, or -ENOENT. */

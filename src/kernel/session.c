@@ -148,8 +148,9 @@ PyObject *kr_py_sigint(PyObject *self, PyObject *args)
     errno = pthread_sigmask(on ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL); /* returned, not set */
     if (errno != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    if (early &&
-        (raise(SIGINT) != 0 || PyErr_CheckSignals() < 0)) /* as it would have come: to whatever handler there is */
+    if (early)
+        (void)raise(SIGINT); /* as it would have come: to whatever handler there is */
+    if (early && PyErr_CheckSignals() < 0)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -100,7 +100,8 @@ def _forget_stop(loop) -> None:
     the next await is not meant.
     """
     for handle in list(getattr(loop, "_ready", ())):
-        if getattr(handle._callback, "__name__", "") == "_run_until_complete_cb":
+        callback = getattr(handle, "_callback", None)
+        if getattr(callback, "__name__", "") == "_run_until_complete_cb":
             handle.cancel()
 
 
@@ -110,9 +111,8 @@ def _is_lost(loop, task) -> bool:
     if future is not None and not future.done():
         return False
     ready = getattr(loop, "_ready", None)
-    return ready is not None and all(
-        getattr(handle._callback, "__self__", None) is not task for handle in list(ready)
-    )
+    steps = [getattr(handle, "_callback", None) for handle in list(ready or ())]
+    return ready is not None and all(getattr(step, "__self__", None) is not task for step in steps)
 
 
 def _bury_lost(loop) -> None:
