@@ -61,6 +61,10 @@ def new_main() -> dict:
     return main.__dict__
 
 
+async def _plain(code, variables: dict):
+    return eval(code, variables)
+
+
 class Job:
     """One run: what it was asked, and how it went."""
 
@@ -136,7 +140,7 @@ class Job:
         """
         self.remember(shown or source)
         try:
-            return compile(source, self.name, "exec", ONLY_AST | AWAIT | _future, True)
+            return self._tree(source)
         except SyntaxError as exc:
             made = magics.transform(source)
             if made is None:
@@ -146,7 +150,15 @@ class Job:
                 return tree
             self.remember(shown or source, made[1])
             source = made[0]
-        return compile(source, self.name, "exec", ONLY_AST | AWAIT | _future, True)
+        return self._tree(source)
+
+    def _tree(self, source: str):
+        try:
+            return compile(source, self.name, "exec", ONLY_AST | AWAIT | _future, True)
+        except SystemError:
+            # CPython 3.11: the garbage collector ran a __del__ meanwhile that showed a traceback,
+            # for which it parses too.
+            return compile(source, self.name, "exec", ONLY_AST | AWAIT | _future, True)
 
     def _dedented(self, source: str, exc: SyntaxError):
         if not isinstance(exc, IndentationError):
@@ -157,7 +169,7 @@ class Job:
         if made == source:
             return None
         try:
-            return compile(made, self.name, "exec", ONLY_AST | AWAIT | _future, True)
+            return self._tree(made)
         except SyntaxError:
             return None
 
@@ -168,13 +180,15 @@ class Job:
     def evaluate(self) -> None:
         body = self.tree.body
         last = body.pop() if body and type(body[-1]) is Expr else None
-        value = None
-        if body:
-            self.step(compile(self.tree, self.name, "exec", AWAIT | _future, True))
+        value = final = None
+        first = self.compiled(self.tree, "exec") if body else None
         if last is not None:
-            value = self.step(
-                compile(Expression(last.value), self.name, "eval", AWAIT | _future, True)
-            )
+            final = self.compiled(Expression(last.value), "eval")
+        awaits = any(code is not None and code.co_flags & CO_COROUTINE for code in (first, final))
+        if first is not None:
+            self.step(first, awaits)
+        if final is not None:
+            value = self.step(final, awaits)
             body.append(last)
         if channel.is_copy():
             return
@@ -190,12 +204,20 @@ class Job:
         if "result" in self.names and names.binds(self.tree.body, "result"):
             self.result = channel.clean(channel.cut(repr(self.names["result"]), MAX_RESULT))
 
-    def step(self, code):
+    def compiled(self, tree, mode: str):
         global _future
-        self.started = True
+        code = compile(tree, self.name, mode, AWAIT | _future, True)
         _future |= code.co_flags & FUTURE_FLAGS if not self.warm else 0
-        value = eval(code, self.names)
-        return aio.wait(value) if code.co_flags & CO_COROUTINE else value
+        return code
+
+    def step(self, code, awaits: bool):
+        """What awaits nothing itself is run by the loop too where the rest of the run awaits: it
+        may have made the tasks.
+        """
+        self.started = True
+        if code.co_flags & CO_COROUTINE:
+            return aio.wait(eval(code, self.names))
+        return aio.wait(_plain(code, self.names)) if awaits else eval(code, self.names)
 
     def silenced(self, last) -> bool:
         """Whether the last expression ends in a semicolon."""

@@ -149,6 +149,31 @@ def namespace_is_fresh():
 
 
 @check
+def what_comes_before_an_await_may_make_its_tasks():
+    make = "import asyncio\nasync def f(n):\n    await asyncio.sleep(0)\n    return n\n"
+    with zygote.session() as session:
+        end = session.run(make + "t = [asyncio.create_task(f(n)) for n in (1, 2)]\nawait asyncio.gather(*t)")
+        equal((end["cause"], end["result"]), ("ok", "[1, 2]"))
+        equal(session.run("n = await f(3)\nt = asyncio.create_task(f(n))\ntype(t).__name__")["result"], "'Task'")
+        equal(session.run("asyncio.run(f(4))")["result"], "4")
+        end = session.run("def g():\n    1 / 0\ng()\nawait f(5)")
+        equal(end["error"]["type"], "ZeroDivisionError")
+        equal(end["error"]["traceback"].count("File "), 2)
+        equal(session.run("raise SystemExit(6)\nawait f(7)")["exit_code"], 6)
+
+
+@check
+def a_tree_is_made_though_a_finalizer_makes_one_too():
+    """CPython 3.11 loses count of its depth then, once."""
+    code = "a = [" + ", ".join("(1, [i])" for _ in range(5000)) + "] if 0 else 5\na"
+    with zygote.session() as session:
+        session.run("import ast, gc\nclass D:\n    def __del__(self): ast.parse('x')\ngc.set_threshold(5000)")
+        for _ in range(5):
+            equal(session.run("gc.collect()\nd = D(); d.d = d; del d")["cause"], "ok")
+            equal(session.run(code)["result"], "5")
+
+
+@check
 def top_level_await_and_one_loop():
     with zygote.session() as session:
         end = session.run(
