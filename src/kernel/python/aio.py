@@ -8,6 +8,7 @@ from types import TracebackType
 
 _loop = None
 _asyncio = None
+_sees_steps = False  # whether a task's next step can be told in the loop's list, which is no API
 
 
 def _get():
@@ -57,9 +58,11 @@ def close() -> None:
 
 def wait(coroutine):
     """Runs a run's top-level coroutine to its end."""
+    global _sees_steps
     loop = _get()
     _forget_stop(loop)
     task = loop.create_task(coroutine)
+    _sees_steps = any(step is task for step in _steps(loop))
     try:
         return loop.run_until_complete(task)
     except KeyboardInterrupt as exc:
@@ -105,14 +108,18 @@ def _forget_stop(loop) -> None:
             handle.cancel()
 
 
+def _steps(loop) -> list:
+    """Whose steps the loop will take."""
+    callbacks = [getattr(handle, "_callback", None) for handle in list(getattr(loop, "_ready", ()))]
+    return [getattr(callback, "__self__", None) for callback in callbacks]
+
+
 def _is_lost(loop, task) -> bool:
     """Waits for nothing, and has no step to take."""
     future = getattr(task, "_fut_waiter", task)
-    if future is not None and not future.done():
+    if not _sees_steps or (future is not None and not future.done()):
         return False
-    ready = getattr(loop, "_ready", None)
-    steps = [getattr(handle, "_callback", None) for handle in list(ready or ())]
-    return ready is not None and all(getattr(step, "__self__", None) is not task for step in steps)
+    return all(step is not task for step in _steps(loop))
 
 
 def _bury_lost(loop) -> None:

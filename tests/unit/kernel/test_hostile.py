@@ -2,11 +2,13 @@
 """Interrupts, forked copies, and user code that patches what the kernel stands on: each run
 still ends with one END frame.
 """
+import asyncio
+import importlib.util
 import os
 import signal
 import time
 
-from fake_krait import END, INPUT, RUN, Ended, Zygote
+from fake_krait import END, INPUT, KERNEL, RUN, Ended, Zygote
 from check import check, contains, equal, main
 
 zygote = Zygote()
@@ -140,6 +142,55 @@ def early_interrupts_are_not_lost():
         equal(session.run("'x' in globals()")["result"], "False")
         session.run("import signal\nsignal.signal(signal.SIGINT, lambda *_: print('mine'))")
         equal(session.run("print('code')", early=True)["stdout"], "mine\ncode\n")
+
+
+@check
+def interrupts_of_an_await_leave_other_tasks_alone():
+    with zygote.session() as session:
+        for _ in range(10):
+            session.run(
+                "import asyncio\nn = [0]\nasync def tick():\n    while True:\n        n[0] += 1\n        await asyncio.sleep(0.001)\n"
+                "async def slow():\n    await asyncio.sleep(0.05)\n    return 'kept'\n"
+                "t, q = asyncio.create_task(tick()), asyncio.create_task(slow())\nawait asyncio.sleep(0)"
+            )
+            end = session.run("await asyncio.sleep(9)", early=True, timeout=5)
+            equal(end["error"]["type"], "KeyboardInterrupt")
+            equal(session.run("m = n[0]\n(await q, t.done(), n[0] > m)")["result"], "('kept', False, True)")
+            equal(session.run("t.cancel()")["result"], "True")
+
+
+class Blind(asyncio.SelectorEventLoop):
+    """Whose list of steps says nothing: it is no API."""
+
+    def call_soon(self, call, *args, context=None):
+        return super().call_soon(lambda *a: call(*a), *args, context=context)
+
+
+@check
+def only_a_step_that_is_gone_makes_a_task_lost():
+    spec = importlib.util.spec_from_file_location("aio", os.path.join(KERNEL, "aio.py"))
+    aio = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(aio)
+
+    async def step():
+        await asyncio.sleep(0)
+        return 5
+
+    for kind, can_tell in ((asyncio.SelectorEventLoop, True), (Blind, False)):
+        aio._loop = loop = kind()
+        asyncio.set_event_loop(loop)
+        equal(aio.wait(step()), 5)
+        task = loop.create_task(step())
+        aio._bury_lost(loop)
+        equal(task.cancelled(), False)
+        loop._ready.clear()  # as an interrupt does that comes between the loop's list and the step
+        equal(aio._is_lost(loop, task), can_tell)
+        aio._bury_lost(loop)
+        equal(task.cancelled(), can_tell)
+        task._log_destroy_pending = False
+        task.get_coro().close()
+        loop.close()
+    asyncio.set_event_loop(None)
 
 
 @check
