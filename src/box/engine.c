@@ -270,11 +270,13 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
 
 /* ---- the warden's events ---- */
 
-static void on_hello(void *data, const struct kr_w_hello *hello)
+static void on_hello(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds)
 {
     struct kr_engine *e = data;
 
     e->hello = *hello;
+    for (unsigned i = 0; i < nfds && e->hier_count < KR_HIERARCHIES_MAX; i++)
+        e->hier_dirs[e->hier_count++] = steal_fd(&fds[i]);
     e->hello.detail[sizeof e->hello.detail - 1] = '\0';
     e->have_hello = true;
     if (hello->version != KR_PROTO_VERSION)
@@ -427,6 +429,8 @@ void kr_engine_free(struct kr_engine *e)
     kr_timer_close(e->waiter);
     kr_timer_close(e->stopper);
     kr_wc_close(e->wc);
+    while (e->hier_count > 0)
+        kr_fd_close(e->hier_dirs[--e->hier_count]);
     free(e);
 }
 

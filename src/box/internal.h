@@ -57,7 +57,8 @@ struct kr_session {
     bool confined;        /* S_STARTED has come */
     bool pooled;          /* it was parked before */
 
-    uint64_t cell; /* 0 until OPENED */
+    uint64_t cell;  /* 0 until OPENED */
+    uint64_t group; /* of its cgroup folders */
     uint32_t layers, generation, ask;
     struct kr_claim_ready claim;
     struct kr_watch *channel, *pipes[KR_STREAM_MAX_], *in;
@@ -131,6 +132,8 @@ struct kr_engine {
     bool have_hello, gone, stopping, stopped;
     bool woken[KR_ENGINE_ZYGOTES_MAX]; /* lazy: asked for */
     struct kr_w_hello hello;
+    int hier_dirs[KR_HIERARCHIES_MAX]; /* the folders of hello.hier[], to read a cell's counters by */
+    unsigned hier_count;
     struct kr_zygote zygotes[KR_ENGINE_ZYGOTES_MAX];
     struct kr_session *cells[KR_ENGINE_BUCKETS];
     struct kr_session_list sessions, graveyard;
@@ -180,8 +183,14 @@ void kr_session_write_env(struct kr_json *j, const char *const *env, size_t coun
 int kr_session_send(struct kr_session *s, uint16_t type, uint32_t id, const struct kr_buf *json);
 int kr_session_send_start(struct kr_session *s, struct kr_err *err);
 
+/* ---- session_usage.c ---- */
+/* 0, or -errno: the warden must be asked. */
+int kr_session_usage(const struct kr_session *s, struct kr_usage *ret);
+
 /* ---- session_pipes.c ---- */
 int kr_session_take_pipes(struct kr_session *s, int *fds, unsigned count);
+/* A new run: what the last one wrote, and how, is no reason to let this one's output wait. */
+void kr_session_calm(struct kr_session *s);
 /* Reads what both pipes hold at this moment, and no more. */
 void kr_session_drain(struct kr_session *s);
 /* Reads all that is left in the pipes of a session that is gone. */

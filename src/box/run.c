@@ -128,17 +128,12 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
 /* ---- running ---- */
 
 /* The counters as they were when it began, if the session was idle long enough to matter. */
-static void on_before_stats(void *data, const struct kr_wc_answer *a)
+static void take_before(struct kr_run *r, const struct kr_usage *usage)
 {
-    struct kr_run *r = data;
     struct kr_session *s = r->session;
-    uint64_t now;
+    uint64_t now = usage->cpu_ns;
 
-    r->ask_before = 0;
-    if (a->r < 0)
-        return;
-    r->before = ((const struct kr_w_stats *)a->payload)->usage;
-    now = r->before.cpu_ns;
+    r->before = *usage;
     if (now > s->usage.cpu_ns) {
         s->between_cpu_ns += now - s->usage.cpu_ns;
         if (now - s->usage.cpu_ns > UINT64_C(10000000))
@@ -147,10 +142,30 @@ static void on_before_stats(void *data, const struct kr_wc_answer *a)
     }
 }
 
-void kr_run_start(struct kr_run *r)
+static void on_before_stats(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_run *r = data;
+
+    r->ask_before = 0;
+    if (a->r >= 0)
+        take_before(r, &((const struct kr_w_stats *)a->payload)->usage);
+}
+
+static void look_before(struct kr_run *r)
 {
     struct kr_session *s = r->session;
     struct kr_w_cell cell = {.cell = s->cell};
+    struct kr_usage usage;
+
+    if (kr_session_usage(s, &usage) >= 0)
+        take_before(r, &usage);
+    else
+        kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_before_stats, r, &r->ask_before);
+}
+
+void kr_run_start(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
     uint64_t now = kr_clock_ns();
     struct kr_err err;
     int e;
@@ -160,8 +175,9 @@ void kr_run_start(struct kr_run *r)
     r->started_ns = now;
     r->before = s->usage;
     if (r->id > 1 && now - s->idle_since_ns > KR_SESSION_GAP_MS * UINT64_C(1000000))
-        kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_before_stats, r, &r->ask_before);
+        look_before(r);
     kr_session_set_state(s, KR_SESSION_RUNNING);
+    kr_session_calm(s);
     if (r->timeout_ms)
         kr_timer_arm(s->timer, r->timeout_ms);
     e = kr_session_send(s, KR_S_RUN, r->id, &r->json);
@@ -349,14 +365,10 @@ int kr_run_reply(struct kr_run *r, const char *text, size_t len)
 
 /* ---- the end ---- */
 
-static void on_after_stats(void *data, const struct kr_wc_answer *a)
+static void settle(struct kr_run *r)
 {
-    struct kr_run *r = data;
     struct kr_session *s = r->session;
 
-    r->ask = 0;
-    if (a->r >= 0)
-        s->usage = ((const struct kr_w_stats *)a->payload)->usage;
     s->run = NULL;
     if (s->state < KR_SESSION_KILLED)
         kr_session_set_state(s, KR_SESSION_IDLE);
@@ -364,10 +376,21 @@ static void on_after_stats(void *data, const struct kr_wc_answer *a)
     kr_session_next_run(s);
 }
 
+static void on_after_stats(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_run *r = data;
+
+    r->ask = 0;
+    if (a->r >= 0)
+        r->session->usage = ((const struct kr_w_stats *)a->payload)->usage;
+    settle(r);
+}
+
 void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
 {
     struct kr_session *s = r->session;
     struct kr_w_cell cell = {.cell = s->cell};
+    struct kr_usage usage;
 
     r->claim = *claim;
     r->ended = true;
@@ -379,8 +402,12 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
         return;
     }
     kr_timer_disarm(s->timer);
-    if (kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_after_stats, r, &r->ask) < 0)
+    if (r->ask_before == 0 && kr_session_usage(s, &usage) >= 0) { /* the later answer may not come first */
+        s->usage = usage;
+        settle(r);
+    } else if (kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_after_stats, r, &r->ask) < 0) {
         kr_session_kill(s); /* no warden: its end is near */
+    }
 }
 
 bool kr_run_asks(const struct kr_run *r)

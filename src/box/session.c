@@ -188,6 +188,7 @@ static int take_opened(struct kr_session *s, const struct kr_wc_answer *a, struc
     int r;
 
     s->cell = opened->cell;
+    s->group = opened->group;
     s->layers = opened->layers;
     s->generation = s->engine->zygotes[s->spec.zygote].generation;
     kr_engine_add_cell(s->engine, s);

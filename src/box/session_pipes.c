@@ -85,6 +85,15 @@ static void mind_crumbs(struct kr_session *s, enum kr_stream stream, ssize_t n)
     kr_timer_arm(s->rest, REST_MS);
 }
 
+void kr_session_calm(struct kr_session *s)
+{
+    s->crumbs = 0;
+    if (!s->rest || !kr_timer_armed(s->rest))
+        return;
+    kr_timer_disarm(s->rest);
+    want_output(s, !s->paused);
+}
+
 /* A frame that was sent before these bytes were written is in the channel by now, and comes first. */
 static void on_pipe_readable(struct kr_session *s, enum kr_stream stream)
 {

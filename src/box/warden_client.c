@@ -9,6 +9,7 @@
 #include "frame.h"
 #include "loop.h"
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -317,7 +318,7 @@ static int dispatch(struct kr_wc *wc, const struct kr_frame *f, const void *payl
 
     switch (f->type) {
     case KR_W_HELLO:
-        wc->calls.on_hello(wc->data, payload);
+        wc->calls.on_hello(wc->data, payload, fds, f->nfds);
         return 0;
     case KR_W_ZYGOTE:
         zygote = *(const struct kr_w_zygote *)payload;
@@ -366,6 +367,11 @@ static void on_control_readable(void *data)
         if (r < 0)
             mark_gone(wc, &err);
     }
+}
+
+bool kr_wc_is_silent(const struct kr_wc *wc)
+{
+    return !wc->gone && kr_fd_wait(kr_watch_fd(wc->watch), POLLIN, 0) == 0;
 }
 
 /* ---- life ---- */

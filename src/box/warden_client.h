@@ -2,6 +2,7 @@
 #pragma once
 #include "err.h"
 #include "proto.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +13,8 @@ struct uv_loop_s;
 #define KR_WC_GONE "the warden is gone" /* what is said of every -EPIPE from here */
 
 struct kr_wc_calls {
-    void (*on_hello)(void *data, const struct kr_w_hello *hello);
+    /* The callee takes the descriptors it sets to -1. */
+    void (*on_hello)(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds);
     void (*on_zygote)(void *data, const struct kr_w_zygote *zygote);
     void (*on_ended)(void *data, const struct kr_w_ended *ended);
     /* The warden is gone or speaks garbage. Once, from the loop; every question was answered with the same error
@@ -40,6 +42,8 @@ int kr_wc_ask(struct kr_wc *wc, uint16_t type, const void *payload, size_t len, 
               uint32_t *ret_id);
 /* fn will not be called any more; a cell that an OPEN still brings is killed. id 0 is nothing. */
 void kr_wc_forget(struct kr_wc *wc, uint32_t id);
+/* Whether all that the warden has said until now was heard. */
+bool kr_wc_is_silent(const struct kr_wc *wc);
 /* Orders without an answer. */
 int kr_wc_wake(struct kr_wc *wc, uint32_t zygote);
 int kr_wc_signal(struct kr_wc *wc, uint64_t cell, int signo);

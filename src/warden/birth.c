@@ -170,7 +170,7 @@ static int ask_zygote(struct kr_cell *c, const int theirs[4], int gate, struct k
     const struct kr_standing *s = &c->family->w->standing;
     int contained = s->level == KR_LEVEL_CONTAINED;
     struct kr_z_fork req = {.cell = c->id, .network = c->network, .level = s->level, .contained = contained != 0};
-    int fds[6 + KR_CGROUP_HIERARCHIES] = {theirs[0], theirs[1], theirs[2], theirs[3], gate, c->init_pidfd};
+    int fds[6 + KR_HIERARCHIES_MAX] = {theirs[0], theirs[1], theirs[2], theirs[3], gate, c->init_pidfd};
     unsigned fixed = contained ? 5 : 6;
     memcpy(fds + fixed, c->tasks, sizeof c->tasks);
     return ask_family(c, 1, KR_Z_FORK, &req, sizeof req, fds, fixed + (unsigned)c->task_count, err);
@@ -237,7 +237,8 @@ void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req)
 static int open_for_engine(struct kr_cell *c, struct kr_err *err)
 {
     struct kr_warden *w = c->family->w;
-    struct kr_w_opened opened = {.cell = c->id, .layers = c->layers | KR_LAYER_LANDLOCK | KR_LAYER_SECCOMP};
+    struct kr_w_opened opened = {
+        .cell = c->id, .group = c->group.name, .layers = c->layers | KR_LAYER_LANDLOCK | KR_LAYER_SECCOMP};
     c->session = kr_child_of(c->session_pidfd, c->family->zygote, "session", err);
     if (c->session < 0)
         return c->session;

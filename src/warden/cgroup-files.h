@@ -9,7 +9,7 @@ void kr_group_path(const struct kr_group *group, const char *file, char *buf, si
 int kr_group_open(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const char *file, int flags);
 int kr_group_write(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const char *file,
                    const char *text);
-/* The number after `key ` in a file of "key number" lines, or the number the file starts with when key is NULL. 0, or -errno. */
+/* kr_counter_look() of one of its files. */
 int kr_group_look(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const char *file,
                   const char *key, uint64_t *ret);
 /* Closes what is kept open of it. */

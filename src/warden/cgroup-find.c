@@ -90,9 +90,7 @@ static int add_hier(struct kr_cgroups *g, const char *parent, const char *name, 
         (void)rmdir(h->path);
         return r;
     }
-    h->layers = layers;
-    h->v2 = v2;
-    h->accounting = accounting;
+    h->is = (struct kr_w_hier){.layers = layers, .v2 = v2, .accounting = accounting};
     g->layers |= layers;
     g->count++;
     return 0;
@@ -175,7 +173,7 @@ static void init_v2(struct kr_cgroups *g, const char *mount_point, const char *o
         snprintf(g->why, sizeof g->why,
                  "cgroup %.80s is not writable: systemd-run --user --scope -p Delegate=yes krait …", parent);
     else /* what our folder got, it hands on to the cells in it */
-        g->layers = g->hier[0].layers = hand_down(g->hier[0].path);
+        g->layers = g->hier[0].is.layers = hand_down(g->hier[0].path);
 }
 
 static void init_v1(struct kr_cgroups *g, const struct mounts *m, const char *cgroups, const char *name)
@@ -194,8 +192,8 @@ static void init_v1(struct kr_cgroups *g, const struct mounts *m, const char *cg
             if (strncmp(g->hier[at].path, m->v1[i], strlen(m->v1[i])) == 0 && g->hier[at].path[strlen(m->v1[i])] == '/')
                 break;
         if (at < g->count) {
-            g->hier[at].layers |= controllers[i].layer;
-            g->hier[at].accounting |= controllers[i].accounting;
+            g->hier[at].is.layers |= controllers[i].layer;
+            g->hier[at].is.accounting |= controllers[i].accounting;
             g->layers |= controllers[i].layer;
         } else if (add_hier(g, parent, name, controllers[i].layer, 0, controllers[i].accounting) < 0) {
             snprintf(g->why, sizeof g->why, "cgroup %.80s is not ours to write; a v2 host can delegate one", m->v1[i]);

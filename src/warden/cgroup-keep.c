@@ -5,10 +5,10 @@
  * more than reading it. Invariants: whoever gets a kept folder can neither tell that somebody was there nor be charged for him; no more than
  * KR_GROUPS_OPEN_MAX folders have open files, fewer where descriptors are scarce, the files of all others are opened each time. */
 #include "cgroup-files.h"
+#include "counters.h"
 #include "fd.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +31,14 @@ static const struct {
 #define USUAL (sizeof usual / sizeof *usual)
 
 struct kr_group_files {
-    int fds[KR_CGROUP_HIERARCHIES][USUAL]; /* -1: opened each time */
+    int fds[KR_HIERARCHIES_MAX][USUAL]; /* -1: opened each time */
 };
 
 void kr_group_path(const struct kr_group *group, const char *file, char *buf, size_t size)
 {
-    snprintf(buf, size, "c%016" PRIx64 "%s%s", group->name, *file ? "/" : "", file);
+    char folder[KR_GROUP_NAME_ROOM];
+    kr_group_name(group->name, folder);
+    snprintf(buf, size, "%s%s%s", folder, *file ? "/" : "", file);
 }
 
 /* Of those that are kept open, or -1. */
@@ -88,27 +90,13 @@ int kr_group_write(const struct kr_cgroups *g, unsigned hier, const struct kr_gr
 int kr_group_look(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const char *file,
                   const char *key, uint64_t *ret)
 {
-    char text[1024];
     int fd = find_open(hier, group, file);
     cleanup_fd int own = fd < 0 ? open_file(g, hier, group, file, O_RDONLY) : -1; /* closes itself */
     if (fd < 0)
         fd = own;
     if (fd < 0)
         return fd;
-    ssize_t n = pread(fd, text, sizeof text - 1, 0); /* such a file comes whole in one read */
-    if (n <= 0)
-        return n < 0 ? -errno : -ENODATA;
-    text[n] = '\0';
-    const char *at = text;
-    size_t len = key != NULL ? strlen(key) : 0;
-    while (key != NULL && at != NULL && !(strncmp(at, key, len) == 0 && at[len] == ' ')) {
-        at = strchr(at, '\n');
-        at = at == NULL ? NULL : at + 1;
-    }
-    if (at == NULL)
-        return -ENODATA;
-    *ret = strtoull(at + len, NULL, 10);
-    return 0;
+    return kr_counter_look(fd, key, ret);
 }
 
 /* Dearer without, not wrong: so nothing here is an error. */
@@ -119,7 +107,7 @@ static void keep_open(struct kr_cgroups *g, struct kr_group *group)
     struct kr_group_files *files = malloc(sizeof *files);
     if (files == NULL)
         return;
-    for (unsigned hier = 0; hier < KR_CGROUP_HIERARCHIES; hier++)
+    for (unsigned hier = 0; hier < KR_HIERARCHIES_MAX; hier++)
         for (size_t i = 0; i < USUAL; i++) /* each hierarchy has those of its own controllers */
             files->fds[hier][i] = hier < g->count ? open_file(g, hier, group, usual[i].name, usual[i].flags) : -1;
     group->files = files;
@@ -130,7 +118,7 @@ void kr_group_close(struct kr_cgroups *g, struct kr_group *group)
 {
     if (group->files == NULL)
         return;
-    for (unsigned hier = 0; hier < KR_CGROUP_HIERARCHIES; hier++)
+    for (unsigned hier = 0; hier < KR_HIERARCHIES_MAX; hier++)
         for (size_t i = 0; i < USUAL; i++)
             kr_fd_close(group->files->fds[hier][i]);
     free(group->files);
@@ -157,7 +145,7 @@ static int set_back(const struct kr_cgroups *g, unsigned hier, const struct kr_g
     const struct kr_cgroup_hier *h = &g->hier[hier];
     uint64_t value = 0;
     for (size_t i = 0; i < sizeof leftovers / sizeof *leftovers; i++) {
-        if (leftovers[i].layer != 0 ? !(leftovers[i].layer & h->layers) : !h->accounting)
+        if (leftovers[i].layer != 0 ? !(leftovers[i].layer & h->is.layers) : !h->is.accounting)
             continue;
         const char *file = leftovers[i].file;
         if (leftovers[i].set != NULL
@@ -174,7 +162,7 @@ static int check_empty(const struct kr_cgroups *g, const struct kr_group *group)
     uint64_t tasks = 0;
     int r = -ENOENT;
     for (unsigned i = 0; i < g->count; i++)
-        if (g->hier[i].layers & KR_LAYER_CGROUP_PIDS)
+        if (g->hier[i].is.layers & KR_LAYER_CGROUP_PIDS)
             r = kr_group_look(g, i, group, "pids.current", NULL, &tasks);
     return r < 0 ? r : tasks > 0 ? -EBUSY : 0;
 }

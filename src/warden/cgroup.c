@@ -1,12 +1,12 @@
 /* What a cell's cgroup does: limits, attachment, counters, removal. Where the hierarchies are is cgroup-find.c's business, which folders are used
  * again cgroup-keep.c's. Called by the warden for each cell. Invariant: no limit is taken for set unless its file took it. */
 #include "cgroup-files.h"
+#include "counters.h"
 #include "fd.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ const char *const kr_cgroup_kind_names[KR_CGROUP_MAX_] = {"none", "v1", "v2", "h
 enum knob_form { FORM_BYTES, FORM_COUNT, FORM_QUOTA_V1, FORM_QUOTA_V2, FORM_ZERO, FORM_ONE };
 struct knob {
     uint32_t layer;
-    int v2;
+    uint32_t v2;
     const char *file;
     enum knob_form form;
     int may_miss; /* older kernels and builds without swap accounting lack it */
@@ -67,7 +67,7 @@ static int turn(const struct kr_cgroups *g, unsigned hier, const struct kr_group
                 const struct kr_limits *l, const struct kr_limits *was, struct kr_err *err)
 {
     char text[64], before[64];
-    if (!(k->layer & g->hier[hier].layers) || k->v2 != g->hier[hier].v2)
+    if (!(k->layer & g->hier[hier].is.layers) || k->v2 != g->hier[hier].is.v2)
         return 0;
     knob_text(k, l, text, sizeof text);
     if (was != NULL) {
@@ -129,7 +129,7 @@ int kr_cgroup_attach(const struct kr_cgroups *g, const struct kr_group *group, p
     char text[16];
     snprintf(text, sizeof text, "%d", pid);
     for (unsigned i = 0; i < g->count; i++) {
-        if (!g->hier[i].v2)
+        if (!g->hier[i].is.v2)
             continue;
         int r = kr_group_write(g, i, group, "cgroup.procs", text);
         if (r < 0)
@@ -138,12 +138,12 @@ int kr_cgroup_attach(const struct kr_cgroups *g, const struct kr_group *group, p
     return 0;
 }
 
-int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, int ret_fds[KR_CGROUP_HIERARCHIES],
+int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, int ret_fds[KR_HIERARCHIES_MAX],
                     struct kr_err *err)
 {
     int count = 0;
     for (unsigned i = 0; i < g->count; i++) {
-        if (g->hier[i].v2)
+        if (g->hier[i].is.v2)
             continue;
         int fd = kr_group_open(g, i, group, "tasks", O_WRONLY);
         if (fd < 0) {
@@ -159,10 +159,11 @@ int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, in
 
 int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err)
 {
-    char path[64], name[64], text[4096];
+    char path[64], name[64], folder[KR_GROUP_NAME_ROOM], text[4096];
     unsigned found = 0;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
-    snprintf(name, sizeof name, "/c%016" PRIx64 "\n", group->name);
+    kr_group_name(group->name, folder);
+    snprintf(name, sizeof name, "/%s\n", folder);
     ssize_t n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
     if (n < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, (int)-n, "read %s", path);
@@ -173,38 +174,23 @@ int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pi
     return 0;
 }
 
-/* One row per counter: which layer it belongs to (0: CPU accounting), in which version, which file, which line of it, where it goes. */
-static const struct {
-    uint32_t layer;
-    int v2;
-    const char *file, *key;
-    size_t offset;
-    uint64_t scale;
-} counters[] = {
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.max_usage_in_bytes", NULL, offsetof(struct kr_usage, memory_peak), 1},
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.oom_control", "oom_kill", offsetof(struct kr_usage, oom_kills), 1},
-    {KR_LAYER_CGROUP_PIDS, 0, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1},
-    {0, 0, "cpuacct.usage", NULL, offsetof(struct kr_usage, cpu_ns), 1},
-    {KR_LAYER_CGROUP_MEMORY, 1, "memory.peak", NULL, offsetof(struct kr_usage, memory_peak), 1},
-    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom_kill", offsetof(struct kr_usage, oom_kills), 1},
-    {KR_LAYER_CGROUP_PIDS, 1, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1},
-    {0, 1, "cpu.stat", "usage_usec", offsetof(struct kr_usage, cpu_ns), 1000},
+struct place {
+    const struct kr_cgroups *g;
+    const struct kr_group *group;
 };
+
+static int look(const void *arg, unsigned hier, const char *file, const char *key, uint64_t *ret)
+{
+    const struct place *p = arg;
+    return kr_group_look(p->g, hier, p->group, file, key, ret);
+}
 
 void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, struct kr_usage *ret)
 {
+    const struct place place = {g, group};
     memset(ret, 0, sizeof *ret);
-    for (unsigned i = 0; i < g->count; i++) {
-        const struct kr_cgroup_hier *h = &g->hier[i];
-        for (size_t k = 0; k < sizeof counters / sizeof *counters; k++) {
-            uint64_t value;
-            if (counters[k].v2 == h->v2 &&
-                (counters[k].layer != 0 ? (counters[k].layer & h->layers) != 0 : h->accounting) &&
-                kr_group_look(g, i, group, counters[k].file, counters[k].key, &value) >= 0)
-                *(uint64_t *)((char *)ret + counters[k].offset) = value * counters[k].scale;
-        }
-        ret->have |= h->layers | (h->accounting ? KR_LAYER_CGROUP_CPU : 0);
-    }
+    for (unsigned i = 0; i < g->count; i++)
+        (void)kr_counters_read(&g->hier[i].is, i, look, &place, ret); /* what cannot be read is 0 */
 }
 
 int kr_cgroup_remove(struct kr_cgroups *g, struct kr_group *group)

@@ -9,12 +9,9 @@
 enum kr_cgroup_kind { KR_CGROUP_NONE, KR_CGROUP_V1, KR_CGROUP_V2, KR_CGROUP_HYBRID, KR_CGROUP_MAX_ };
 extern const char *const kr_cgroup_kind_names[KR_CGROUP_MAX_];
 
-#define KR_CGROUP_HIERARCHIES 4
-
 struct kr_cgroup_hier {
-    int dir;            /* our folder in this hierarchy */
-    uint32_t layers;    /* enum kr_layer bits it carries, 0: only accounting */
-    int v2, accounting; /* accounting: has CPU usage */
+    int dir;             /* our folder in this hierarchy */
+    struct kr_w_hier is; /* which it is, as the engine is told */
     char path[512];
 };
 
@@ -33,7 +30,7 @@ struct kr_cgroups {
     enum kr_cgroup_kind kind;
     unsigned count;
     uint32_t layers; /* all of them together */
-    struct kr_cgroup_hier hier[KR_CGROUP_HIERARCHIES];
+    struct kr_cgroup_hier hier[KR_HIERARCHIES_MAX];
     struct kr_group free[KR_GROUPS_FREE_MAX]; /* as good as new, for the next cells */
     unsigned free_count, open_count, open_max;
     char why[192]; /* what is missing and how to get it */
@@ -55,7 +52,7 @@ int kr_cgroup_limit(const struct kr_cgroups *g, struct kr_group *group, const st
  * after an idle spell costs 10 ms. */
 int kr_cgroup_attach(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err);
 /* The v1 hierarchies' tasks files, opened for the process that shall write "0" to each. Their count, or -errno. */
-int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, int ret_fds[KR_CGROUP_HIERARCHIES],
+int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, int ret_fds[KR_HIERARCHIES_MAX],
                     struct kr_err *err);
 /* Is the process in the cell's folder of every hierarchy? 0, or -errno with err. */
 int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err);

@@ -71,11 +71,11 @@ struct kr_cell {
     uint32_t asked; /* the engine's OPEN or START that is to be answered; 0: none */
     uint32_t flags; /* of the OPEN */
     int init_pidfd, init_channel, session_pidfd;
-    int tasks[KR_CGROUP_HIERARCHIES], task_count; /* of its v1 cgroups, until its session is forked */
-    int ends[4];                                  /* the engine's: channel, stdout, stderr, stdin, until it has them */
-    int gate;                                     /* what a parked session waits at; a byte lets it start */
-    pid_t init, session;                          /* as we see them */
-    int announced;                                /* the engine knows it and will be told its end */
+    int tasks[KR_HIERARCHIES_MAX], task_count; /* of its v1 cgroups, until its session is forked */
+    int ends[4];                               /* the engine's: channel, stdout, stderr, stdin, until it has them */
+    int gate;                                  /* what a parked session waits at; a byte lets it start */
+    pid_t init, session;                       /* as we see them */
+    int announced;                             /* the engine knows it and will be told its end */
     int status, status_known, init_gone, unwatched;
     uint64_t cpu_ns; /* as the zygote's wait4() counted it; the cgroup's count, where there is one, is better */
     uint64_t retry_at, give_up_at; /* its cgroup is still busy */

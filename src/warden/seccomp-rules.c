@@ -603,7 +603,7 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(process_vm_writev, TRACE, EPERM),
     ALL(kcmp, TRACE, EPERM),
     ALL(finit_module, MODULE, EPERM),
-    CELL(sched_setattr, SCHED, ALLOW, PID0),
+    ALL(sched_setattr, SCHED, EPERM, "would choose its own slice, of which everybody else has to await the end; sched_setscheduler and nice do the rest"),
     ALL(sched_getattr, SCHED, ALLOW),
     ALL(renameat2, FILE, RENAME2),
     ALL(seccomp, SECCOMP, EPERM),

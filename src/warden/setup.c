@@ -7,6 +7,7 @@
 #include "frame.h"
 #include "landlock.h"
 #include "log.h"
+#include "slice.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -117,6 +118,7 @@ static int fork_engine(struct kr_warden *w, kr_engine_main *engine, void *arg, s
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
+    kr_slice_set(KR_SLICE_OWN_NS); /* the engine's too */
     w->engine_pid = fork();
     if (w->engine_pid == 0) {
         close(pair[0]);

@@ -413,9 +413,14 @@ static int say_hello(struct kr_warden *w)
                            .landlock_abi = (uint32_t)w->landlock_abi,
                            .cgroup_kind = w->cgroups.kind,
                            .id_count = w->standing.unique ? w->standing.id_count : 1};
+    int dirs[KR_HIERARCHIES_MAX]; /* to read by: what is ours there it could not write without them either */
     snprintf(h.detail, sizeof h.detail, "%.120s%s%.120s", w->standing.why,
              w->standing.why[0] && w->cgroups.why[0] ? "\n" : "", w->cgroups.why);
-    return kr_warden_tell(w, KR_W_HELLO, 0, &h, sizeof h, NULL, 0);
+    for (unsigned i = 0; i < w->cgroups.count; i++) {
+        h.hier[i] = w->cgroups.hier[i].is;
+        dirs[i] = w->cgroups.hier[i].dir;
+    }
+    return kr_warden_tell(w, KR_W_HELLO, 0, &h, sizeof h, dirs, w->cgroups.count);
 }
 
 int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, void *arg, struct kr_err *err)

@@ -2,6 +2,7 @@
  * Invariant: nothing of krait's own environment, arguments or descriptors reaches Python. */
 #include "zygote-exec.h"
 #include "caps.h"
+#include "slice.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -89,6 +90,7 @@ _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, 
     char *const argv[] = {(char *)a->python, "-I", "-S", boot, (char *)preloads[a->preload], control, NULL};
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || limit_sessions() < 0 || kr_caps_keep(keep_caps, &err) < 0)
         _exit(71);
+    kr_slice_set(KR_SLICE_SESSION_NS);
     if (place_descriptors(a) < 0)
         _exit(73);
     sigemptyset(&none);

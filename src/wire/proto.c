@@ -15,7 +15,7 @@
 /* clang-format off */
 const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_F_NONE]    = { "none",      EMPTY,               0, 0 },
-    [KR_W_HELLO]   = { "w_hello",   FIXED(kr_w_hello),   0, 0 },
+    [KR_W_HELLO]   = { "w_hello",   FIXED(kr_w_hello),   0, KR_HIERARCHIES_MAX },
     [KR_W_ZYGOTE]  = { "w_zygote",  FIXED(kr_w_zygote),  0, 0 },
     [KR_W_OPEN]    = { "w_open",    FIXED(kr_w_open),    0, 0 },
     [KR_W_OPENED]  = { "w_opened",  FIXED(kr_w_opened),  3, 4 },
@@ -60,7 +60,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
 /* Structs cross address spaces as they lie in memory: an implicit hole would carry a stranger's bytes. The fields are
  * laid out so that there is none; these are the ones where a slip would be easiest. */
 static_assert(sizeof(struct kr_limits) == 11 * 8, "no holes");
-static_assert(sizeof(struct kr_w_hello) == 6 * 4 + 256, "no holes");
+static_assert(sizeof(struct kr_w_hello) == 6 * 4 + KR_HIERARCHIES_MAX * 16 + 256, "no holes");
 static_assert(sizeof(struct kr_w_zygote) == 4 * 4 + sizeof(struct kr_err), "no holes");
 static_assert(sizeof(struct kr_w_open) == 4 * 4 + sizeof(struct kr_limits), "no holes");
 static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + sizeof(struct kr_limits), "no holes");

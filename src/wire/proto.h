@@ -13,7 +13,7 @@
 enum kr_frame_type {
     KR_F_NONE = 0,
     /* engine <-> warden */
-    KR_W_HELLO,   /* warden: struct kr_w_hello */
+    KR_W_HELLO,   /* warden: struct kr_w_hello + our folder in each cgroup hierarchy */
     KR_W_ZYGOTE,  /* warden: struct kr_w_zygote; a zygote changed state */
     KR_W_OPEN,    /* engine: struct kr_w_open */
     KR_W_OPENED,  /* warden: struct kr_w_opened + channel, stdout, stderr[, stdin] */
@@ -87,6 +87,11 @@ enum kr_layer {
 /* Set by the session itself, for good, before user code. */
 enum kr_rlimit { KR_RLIMIT_DATA, KR_RLIMIT_FSIZE, KR_RLIMIT_NOFILE, KR_RLIMIT_NPROC, KR_RLIMIT_CPU, KR_RLIMIT_MAX_ };
 
+#define KR_HIERARCHIES_MAX 4
+struct kr_w_hier {          /* what a cgroup hierarchy says of a cell */
+    uint32_t layers;        /* enum kr_layer bits it carries, 0: only accounting */
+    uint32_t v2, accounting, pad; /* accounting: has CPU usage */
+};
 struct kr_w_hello {
     uint32_t version;
     uint32_t level;         /* enum kr_level */
@@ -94,6 +99,7 @@ struct kr_w_hello {
     uint32_t landlock_abi;
     uint32_t cgroup_kind;   /* 0 none, 1 v1, 2 v2, 3 hybrid */
     uint32_t id_count;      /* host ids for cells; 1 = all share ours */
+    struct kr_w_hier hier[KR_HIERARCHIES_MAX]; /* one for each descriptor */
     char detail[256];       /* what is missing and why, one line each, newline separated */
 };
 struct kr_w_zygote {
@@ -115,6 +121,7 @@ struct kr_w_wake {
 };
 struct kr_w_opened {
     uint64_t cell;
+    uint64_t group;         /* the name of its cgroup folders, kr_group_name() */
     uint32_t layers, pad;
 };
 struct kr_w_cell {

@@ -9,6 +9,7 @@ from probe import *  # noqa: F403
 def priority():
     attr_fifo = struct.pack("IIQiIQQQ", 48, 1, 0, 0, 50, 0, 0, 0)
     attr_deadline = struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 10_000_000, 20_000_000, 20_000_000)
+    attr_slice = struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100_000_000, 0, 0)
     return {
         "nice": word(forked(lambda: attempt(os.nice, -5))),
         "setpriority": word(forked(lambda: call(141, 0, 0, -20))),
@@ -17,6 +18,7 @@ def priority():
         "round_robin": word(forked(lambda: call(144, 0, 2, struct.pack("i", 50)))),
         "attr_fifo": word(forked(lambda: call(314, 0, attr_fifo, 0))),
         "attr_deadline": word(forked(lambda: call(314, 0, attr_deadline, 0))),
+        "attr_slice": word(forked(lambda: call(314, 0, attr_slice, 0))),
         "ioprio_realtime": word(forked(lambda: call(251, 1, 0, 1 << 13))),
     }
 

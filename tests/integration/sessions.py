@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """Sessions through `krait engine`: variables, timeouts, interrupts, input, output between runs."""
+import ctypes
 import os
 import signal
+import struct
 import sys
 import time
 
@@ -129,6 +131,49 @@ def interrupt():
     equal((result.cause, result.end["exit_code"], result.end["session_alive"]), ("interrupted", 130, True))
     equal(engine.run(s, "x").end["result"], "3")
     equal(engine.ask("interrupt", session=s)["event"], "done")  # nothing runs: nothing happens
+    engine.close(s)
+
+
+SLICE = """
+import ctypes, struct
+room = ctypes.create_string_buffer(48)
+assert ctypes.CDLL(None).syscall(315, 0, room, 48, 0) == 0
+struct.unpack("IIQiIQQQ", room.raw)[5]
+"""
+
+
+def slice_of(pid: int) -> int:
+    """Nanoseconds; 0 on kernels whose scheduler takes no wish (before 6.12)."""
+    room = ctypes.create_string_buffer(48)
+    equal(ctypes.CDLL(None).syscall(315, pid, room, 48, 0), 0, "sched_getattr")
+    return struct.unpack("IIQiIQQQ", room.raw)[5]
+
+
+@check
+def slices_are_short():
+    """A session among busy ones waits for no slice of the kernel's usual length, and the engine for less."""
+    usual = slice_of(0)
+    s = session()
+    wanted = ("500000", 100000) if usual else ("0", 0)
+    equal((engine.run(s, SLICE).end["result"], slice_of(engine.process.pid)), wanted)
+    engine.close(s)
+
+
+@check
+def counters_are_the_runs_own():
+    """Read at each run's end: what it used, not what the session has used before, nor what a pause has."""
+    s = session()
+    first = engine.run(s, "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass").end
+    second = engine.run(s, "0").end
+    assert first["cpu_s"] >= 0.28 and second["cpu_s"] < 0.1, (first["cpu_s"], second["cpu_s"])
+    engine.run(s, "import threading\n"
+               "def burn():\n    end = time.thread_time() + 0.3\n    while time.thread_time() < end: pass\n"
+               "t = threading.Timer(0.2, burn)\nt.start()")
+    time.sleep(1.5)
+    third = engine.run(s, "t.join()").end
+    assert third["cpu_s"] < 0.1, third["cpu_s"]
+    grown = engine.run(s, "x = bytearray(64 << 20)").end
+    assert grown["peak_memory_bytes"] >= 64 << 20, grown["peak_memory_bytes"]
     engine.close(s)
 
 

@@ -1,0 +1,69 @@
+/* The table of a cell's counters and their reading. See counters.h. */
+#include "counters.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One row per counter: which layer it belongs to (0: CPU accounting), in which version, which file, which line of it, where it goes. */
+static const struct {
+    uint32_t layer;
+    uint32_t v2;
+    const char *file, *key;
+    size_t offset;
+    uint64_t scale;
+    int may_miss; /* older kernels lack it */
+} counters[] = {
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.max_usage_in_bytes", NULL, offsetof(struct kr_usage, memory_peak), 1, 0},
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.oom_control", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0},
+    {KR_LAYER_CGROUP_PIDS, 0, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0},
+    {0, 0, "cpuacct.usage", NULL, offsetof(struct kr_usage, cpu_ns), 1, 0},
+    {KR_LAYER_CGROUP_MEMORY, 1, "memory.peak", NULL, offsetof(struct kr_usage, memory_peak), 1, 1},
+    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0},
+    {KR_LAYER_CGROUP_PIDS, 1, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0},
+    {0, 1, "cpu.stat", "usage_usec", offsetof(struct kr_usage, cpu_ns), 1000, 0},
+};
+
+void kr_group_name(uint64_t group, char buf[KR_GROUP_NAME_ROOM])
+{
+    snprintf(buf, KR_GROUP_NAME_ROOM, "c%016" PRIx64, group);
+}
+
+int kr_counter_look(int fd, const char *key, uint64_t *ret)
+{
+    char text[1024];
+    ssize_t n = pread(fd, text, sizeof text - 1, 0); /* such a file comes whole in one read */
+    if (n <= 0)
+        return n < 0 ? -errno : -ENODATA;
+    text[n] = '\0';
+    const char *at = text;
+    size_t len = key != NULL ? strlen(key) : 0;
+    while (key != NULL && at != NULL && !(strncmp(at, key, len) == 0 && at[len] == ' ')) {
+        at = strchr(at, '\n');
+        at = at == NULL ? NULL : at + 1;
+    }
+    if (at == NULL)
+        return -ENODATA;
+    *ret = strtoull(at + len, NULL, 10);
+    return 0;
+}
+
+int kr_counters_read(const struct kr_w_hier *h, unsigned hier, kr_counters_look *look, const void *arg,
+                     struct kr_usage *ret)
+{
+    int failed = 0;
+    for (size_t k = 0; k < sizeof counters / sizeof *counters; k++) {
+        uint64_t value;
+        if (counters[k].v2 != h->v2 || (counters[k].layer != 0 ? !(counters[k].layer & h->layers) : !h->accounting))
+            continue;
+        int r = look(arg, hier, counters[k].file, counters[k].key, &value);
+        if (r >= 0)
+            *(uint64_t *)((char *)ret + counters[k].offset) = value * counters[k].scale;
+        else if (r != -ENOENT || !counters[k].may_miss)
+            failed = r;
+    }
+    ret->have |= h->layers | (h->accounting ? KR_LAYER_CGROUP_CPU : 0);
+    return failed;
+}
