@@ -125,7 +125,7 @@ void kr_engine_open_again(struct kr_engine *e, struct kr_open *open)
 
 int kr_engine_has_room(const struct kr_engine *e, struct kr_err *err)
 {
-    unsigned needed = e->descriptors + KR_ENGINE_FDS_RESERVE + KR_ENGINE_FDS_PER_SESSION;
+    unsigned needed = e->descriptors + e->hier_count + KR_ENGINE_FDS_RESERVE + KR_ENGINE_FDS_PER_SESSION;
     const struct kr_session *s;
     struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
 
@@ -274,8 +274,10 @@ static void on_hello(void *data, const struct kr_w_hello *hello, int *fds, unsig
 {
     struct kr_engine *e = data;
 
+    if (e->have_hello) /* what it said first was acted on */
+        return;
     e->hello = *hello;
-    for (unsigned i = 0; i < nfds && e->hier_count < KR_HIERARCHIES_MAX; i++)
+    for (unsigned i = 0; i < nfds && i < KR_HIERARCHIES_MAX; i++)
         e->hier_dirs[e->hier_count++] = steal_fd(&fds[i]);
     e->hello.detail[sizeof e->hello.detail - 1] = '\0';
     e->have_hello = true;

@@ -64,6 +64,7 @@ struct kr_session {
     struct kr_watch *channel, *pipes[KR_STREAM_MAX_], *in;
     struct kr_outq *channel_out, *in_out;
     bool in_ends, paused;
+    bool reading; /* its channel; a run begins after that: what it sent before that is of no run to come */
     struct kr_frame_reader reader;
     struct kr_timer *timer; /* what it means follows from the state */
     struct kr_timer *tick;  /* made when first needed */

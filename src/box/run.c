@@ -402,9 +402,9 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
         return;
     }
     kr_timer_disarm(s->timer);
-    /* The warden's answer also says that a signal it was told to send before is sent: it would hit the next run. And a later answer may not come
-     * before an earlier one. */
-    if (!r->signalled && r->ask_before == 0 && kr_session_usage(s, &usage) >= 0) {
+    /* The warden's answer also says that a signal it was told to send before is sent: it would hit the next run. And what we read now may not be
+     * followed by an answer that was given before. */
+    if (!r->signalled && r->ask_before == 0 && s->ask == 0 && kr_session_usage(s, &usage) >= 0) {
         s->usage = usage;
         settle(r);
     } else if (kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_after_stats, r, &r->ask) < 0) {

@@ -487,7 +487,7 @@ void kr_session_next_run(struct kr_session *s)
 {
     struct kr_run *r = TAILQ_FIRST(&s->queue);
 
-    if (s->state != KR_SESSION_IDLE || !r)
+    if (s->state != KR_SESSION_IDLE || !r || s->reading)
         return;
     TAILQ_REMOVE(&s->queue, r, link);
     kr_run_start(r);

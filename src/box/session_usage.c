@@ -5,6 +5,7 @@
 #include "counters.h"
 #include "fd.h"
 #include "internal.h"
+#include "log.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,9 +22,16 @@ static int look(const void *arg, unsigned hier, const char *file, const char *ke
     return fd < 0 ? -errno : kr_counter_look(fd, key, ret);
 }
 
+static void give_up(struct kr_engine *e, int error)
+{
+    kr_log(KR_LOG_INFO, "the warden is asked for each run's counters: they cannot be read here", "errno=%d", -error);
+    while (e->hier_count > 0)
+        kr_fd_close(e->hier_dirs[--e->hier_count]);
+}
+
 int kr_session_usage(const struct kr_session *s, struct kr_usage *ret)
 {
-    const struct kr_engine *e = s->engine;
+    struct kr_engine *e = s->engine;
     int r = 0;
 
     memset(ret, 0, sizeof *ret);
@@ -31,6 +39,8 @@ int kr_session_usage(const struct kr_session *s, struct kr_usage *ret)
         return -ENOENT;
     for (unsigned i = 0; i < e->hier_count && r >= 0; i++)
         r = kr_counters_read(&e->hello.hier[i], i, look, s, ret);
+    if (r == -EACCES || r == -EPERM) /* and it will not be better next time */
+        give_up(e, r);
     if (r < 0)
         return r;
     return kr_wc_is_silent(e->wc) && ret->cpu_ns >= s->usage.cpu_ns ? 0 : -EAGAIN;

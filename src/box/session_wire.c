@@ -431,10 +431,13 @@ bool kr_session_read_channel(struct kr_session *s)
 
     if (!s->channel || s->hung_up_ns)
         return true;
+    s->reading = true;
     while (r == 1 && s->state < KR_SESSION_KILLED)
         r = read_step(s, &share, &err);
+    s->reading = false;
     if (r < 0)
         kr_session_violation(s, &err);
+    kr_session_next_run(s);
     if (s->state >= KR_SESSION_KILLED && s->channel)
         kr_watch_want_read(s->channel, false); /* what is left is read when ENDED comes */
     return r != 2 || s->state >= KR_SESSION_KILLED;

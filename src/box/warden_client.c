@@ -297,12 +297,16 @@ static int handle_answer(struct kr_wc *wc, const struct kr_frame *f, const void 
     return 0;
 }
 
-/* An OPENED whose descriptors found no room here. The warden holds the cell for open: it is killed, and only whoever
- * asked for it is told. 0, or -EPROTO when it answers no OPEN. */
+/* Descriptors that found no room here. Of an OPENED: the warden holds the cell for open, so it is killed, and only whoever asked for it is told. Of
+ * HELLO: it goes without them. 0, or -EPROTO when it answers no OPEN. */
 static int handle_cut(struct kr_wc *wc, const struct kr_frame *f, const void *payload, const struct kr_err *err)
 {
     struct question *q = find_question(wc, f->id);
 
+    if (f->type == KR_W_HELLO) {
+        wc->calls.on_hello(wc->data, payload, NULL, 0);
+        return 0;
+    }
     if (!q || f->type != KR_W_OPENED || q->type != KR_W_OPEN)
         return -EPROTO;
     TAILQ_REMOVE(&wc->questions, q, link);

@@ -3,7 +3,7 @@
  * v1: beneath our own cgroup of each controller. v2: beneath our own cgroup if it can hand its controllers down, which the kernel allows only to
  * a cgroup without processes of its own: so either it was delegated with controllers on, or we are its only process and step into a leaf. As
  * root, a login shell usually shares our cgroup: then the nearest ancestor that does hand the controllers down takes our folder. */
-#include "cgroup.h"
+#include "cgroup-files.h"
 #include "fd.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -82,8 +82,9 @@ static int add_hier(struct kr_cgroups *g, const char *parent, const char *name, 
     if (r < 0)
         return r;
     /* One that is there already is somebody else's, whatever its name says. */
-    if (mkdir(h->path, 0755) < 0)
-        return -errno;
+    r = kr_group_mkdir(AT_FDCWD, h->path);
+    if (r < 0)
+        return r;
     h->dir = open(h->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (h->dir < 0) {
         r = -errno;

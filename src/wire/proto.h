@@ -5,7 +5,7 @@
 #include "limit.h"
 #include <stdint.h>
 
-#define KR_PROTO_VERSION 1u
+#define KR_PROTO_VERSION 2u
 /* Status of a session whose channel is gone or makes no sense: nobody can say how its run would have ended. */
 #define KR_EXIT_NO_CHANNEL 117
 

@@ -189,6 +189,19 @@ def a_document_s_open_default_binds_loopback_and_says_so():
             other.settimeout(5)
             contains((111,), other.connect_ex(("127.0.0.2", s.port)))
 
+@check
+def a_tight_umask_hides_no_counters():
+    """The service's own (deploy/krait.service): the server still reads a run's counters itself, so one ends while the warden sleeps."""
+    with Server(wrap=["/bin/sh", "-c", "umask 077; exec \"$0\" \"$@\""]) as s:
+        code = {"code": "1 + 1", "session_id": "kept", "stream": False}
+        equal(s.post(RUNS, code).json()["result"], "2")
+        os.kill(s.process.pid, signal.SIGSTOP)
+        try:
+            answer = s.post(RUNS, code, timeout=6)  # less than a question to the warden may take
+        finally:
+            os.kill(s.process.pid, signal.SIGCONT)
+        equal((answer.status, answer.json()["result"]), (200, "2"))
+
 
 @check
 def what_is_announced_works_as_printed():

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Sessions through `krait engine`: variables, timeouts, interrupts, input, output between runs."""
+import contextlib
 import ctypes
 import os
 import signal
@@ -11,7 +12,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main
 from drive import Engine
-from processes import below, name_of
+from processes import below, name_of, roles
 
 engine = None
 
@@ -155,7 +156,43 @@ def slices_are_short():
     usual = slice_of(0)
     s = session()
     wanted = ("500000", 100000) if usual else ("0", 0)
-    equal((engine.run(s, SLICE).end["result"], slice_of(engine.process.pid)), wanted)
+    own = roles(engine.process.pid)["server"][0]
+    equal((engine.run(s, SLICE).end["result"], slice_of(own)), wanted)
+    engine.close(s)
+
+
+@contextlib.contextmanager
+def warden_stopped():
+    os.kill(engine.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(engine.process.pid, signal.SIGCONT)
+
+
+@check
+def a_run_ends_without_the_warden():
+    """Its counters are read by the engine itself."""
+    s = session()
+    engine.run(s, "0")
+    with warden_stopped():
+        end = engine.result(engine.start(s, "sum(range(1000))"), 6).end  # less than a question to the warden may take
+    equal((end["cause"], end["result"]), ("ok", "499500"))
+    assert end["cpu_s"] > 0 and end["peak_memory_bytes"] > 0, end
+    engine.close(s)
+
+
+@check
+def a_signal_under_way_does_not_hit_the_next_run():
+    """The warden is told to interrupt a run and gets to it when that run has long ended."""
+    s = session()
+    first = engine.start(s, "import time\ntime.sleep(0.3)")
+    time.sleep(0.1)
+    with warden_stopped():
+        equal(engine.ask("interrupt", session=s)["event"], "done")
+        second = engine.start(s, "time.sleep(1)\nprint('next')")
+        time.sleep(0.7)
+    equal((engine.result(first).cause, engine.result(second).cause), ("ok", "ok"))
     engine.close(s)
 
 
