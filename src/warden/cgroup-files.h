@@ -5,8 +5,8 @@
 
 /* A path beneath the hierarchy's own folder; file "": the folder. */
 void kr_group_path(const struct kr_group *group, const char *file, char *buf, size_t size);
-/* mkdirat() that the engine may look into, whatever umask we were started with: the counters are its to read. 0, or -errno. */
-int kr_group_mkdir(int dir, const char *path);
+/* While a folder is made, whatever umask we were started with: its counters are the engine's to read. */
+#define KR_GROUP_UMASK 022
 /* A descriptor of the caller's own, or -errno. */
 int kr_group_open(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const char *file, int flags);
 int kr_group_write(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const char *file,

@@ -82,7 +82,9 @@ static int add_hier(struct kr_cgroups *g, const char *parent, const char *name, 
     if (r < 0)
         return r;
     /* One that is there already is somebody else's, whatever its name says. */
-    r = kr_group_mkdir(AT_FDCWD, h->path);
+    mode_t was = umask(KR_GROUP_UMASK);
+    r = mkdir(h->path, 0755) < 0 ? -errno : 0;
+    umask(was);
     if (r < 0)
         return r;
     h->dir = open(h->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The files of a v1 folder that every cell needs. One that a hierarchy lacks, or refuses, is not kept open. */
@@ -40,14 +39,6 @@ void kr_group_path(const struct kr_group *group, const char *file, char *buf, si
     char folder[KR_GROUP_NAME_ROOM];
     kr_group_name(group->name, folder);
     snprintf(buf, size, "%s%s%s", folder, *file ? "/" : "", file);
-}
-
-int kr_group_mkdir(int dir, const char *path)
-{
-    mode_t was = umask(022);
-    int r = mkdirat(dir, path, 0755) < 0 ? -errno : 0;
-    umask(was);
-    return r;
 }
 
 /* Of those that are kept open, or -1. */

@@ -118,12 +118,13 @@ int kr_cgroup_take(struct kr_cgroups *g, uint64_t cell, struct kr_group *ret, st
     }
     *ret = (struct kr_group){.name = cell};
     kr_group_path(ret, "", path, sizeof path);
-    for (unsigned i = 0; i < g->count; i++) {
-        int r = kr_group_mkdir(g->hier[i].dir, path);
-        if (r < 0)
-            return kr_err_set(err, KR_ERR_SYSTEM, -r, "make cgroup %s/%s", g->hier[i].path, path);
-    }
-    return 0;
+    mode_t was = umask(KR_GROUP_UMASK);
+    int r = 0;
+    for (unsigned i = 0; i < g->count && r == 0; i++)
+        if (mkdirat(g->hier[i].dir, path, 0755) < 0)
+            r = kr_err_set(err, KR_ERR_SYSTEM, errno, "make cgroup %s/%s", g->hier[i].path, path);
+    umask(was);
+    return r;
 }
 
 int kr_cgroup_attach(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err)
