@@ -24,7 +24,7 @@ import struct
 import sys
 import time
 from array import array
-from os import read as _os_read, write as _os_write
+from os import _exit as _os_exit, read as _os_read, write as _os_write  # user code may put others there
 from select import select as _select
 
 PROGRAM = os.path.abspath(__file__)
@@ -185,7 +185,7 @@ def _serve_one():
     _select([_channel], [], [])
     frame = recv_frame()
     if frame is None:
-        os._exit(0)
+        _os_exit(0)
     if frame[0] == START:
         try:
             reply = _hooks[1](frame[2])
