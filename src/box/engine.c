@@ -431,8 +431,7 @@ void kr_engine_free(struct kr_engine *e)
     kr_timer_close(e->waiter);
     kr_timer_close(e->stopper);
     kr_wc_close(e->wc);
-    while (e->hier_count > 0)
-        kr_fd_close(e->hier_dirs[--e->hier_count]);
+    kr_session_usage_done(e);
     free(e);
 }
 

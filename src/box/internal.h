@@ -187,6 +187,8 @@ int kr_session_send_start(struct kr_session *s, struct kr_err *err);
 /* ---- session_usage.c ---- */
 /* 0, or -errno: the warden must be asked. */
 int kr_session_usage(const struct kr_session *s, struct kr_usage *ret);
+/* From now on the warden is asked always. */
+void kr_session_usage_done(struct kr_engine *e);
 
 /* ---- session_pipes.c ---- */
 int kr_session_take_pipes(struct kr_session *s, int *fds, unsigned count);

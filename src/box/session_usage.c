@@ -22,9 +22,8 @@ static int look(const void *arg, unsigned hier, const char *file, const char *ke
     return fd < 0 ? -errno : kr_counter_look(fd, key, ret);
 }
 
-static void give_up(struct kr_engine *e, int error)
+void kr_session_usage_done(struct kr_engine *e)
 {
-    kr_log(KR_LOG_INFO, "the warden is asked for each run's counters: they cannot be read here", "errno=%d", -error);
     while (e->hier_count > 0)
         kr_fd_close(e->hier_dirs[--e->hier_count]);
 }
@@ -39,8 +38,10 @@ int kr_session_usage(const struct kr_session *s, struct kr_usage *ret)
         return -ENOENT;
     for (unsigned i = 0; i < e->hier_count && r >= 0; i++)
         r = kr_counters_read(&e->hello.hier[i], i, look, s, ret);
-    if (r == -EACCES || r == -EPERM) /* and it will not be better next time */
-        give_up(e, r);
+    if (r == -EACCES || r == -EPERM) { /* and it will not be better next time */
+        kr_log(KR_LOG_INFO, "the warden is asked for each run's counters: they cannot be read here", "errno=%d", -r);
+        kr_session_usage_done(e);
+    }
     if (r < 0)
         return r;
     return kr_wc_is_silent(e->wc) && ret->cpu_ns >= s->usage.cpu_ns ? 0 : -EAGAIN;

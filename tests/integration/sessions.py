@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import struct
 import sys
@@ -14,6 +15,7 @@ from check import check, contains, equal, main
 from drive import Engine
 from processes import below, name_of, roles
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 engine = None
 
 
@@ -193,6 +195,30 @@ def a_signal_under_way_does_not_hit_the_next_run():
         second = engine.start(s, "time.sleep(1)\nprint('next')")
         time.sleep(0.7)
     equal((engine.result(first).cause, engine.result(second).cause), ("ok", "ok"))
+    engine.close(s)
+
+
+def frame_type(name: str) -> int:
+    with open(os.path.join(ROOT, "src/wire/proto.h"), encoding="utf-8") as file:
+        text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+    return re.findall(r"\bKR_[FWBIZS]_\w+(?=\s*[,=])", text[text.index("KR_F_NONE"):text.index("KR_F_MAX_")]).index(name)
+
+
+FORGED = """
+import os, struct, time
+end = b'{"cause":"ok","exit_code":0,"result":"forged","error":null,"variables":[],"hint":null,"copy":false}'
+time.sleep(0.3)
+os.write(3, b"".join(struct.pack("=IHHII", len(end), %d, 0, i, 0) + end for i in range(1, 8)))
+time.sleep(0.3)
+"""
+
+
+@check
+def ends_sent_ahead_are_of_no_run():
+    """Whoever forges frames ends his own run; those that wait are run all the same."""
+    s = session()
+    numbers = [engine.start(s, FORGED % frame_type("KR_S_END"))] + [engine.start(s, str(i)) for i in range(5)]
+    equal([engine.result(number).end["result"] for number in numbers], ["forged", "0", "1", "2", "3", "4"])
     engine.close(s)
 
 
