@@ -1,6 +1,6 @@
 /* The warden's own pieces (cgroups, builder, cells, inits) around the bench's zygotes: what layers.c measures with. */
 #pragma once
-#include "internal.h"
+#include "warden_internal.h"
 
 /* A child of the bench's zygote. */
 struct kr_bench_child {

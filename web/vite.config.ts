@@ -2,7 +2,7 @@
 // that they can be cached for good. tools/web-build runs this, tools/embed-web.py puts dist into the program.
 //
 // Addresses are relative (base "./"), so that krait works beneath a path of a proxy. Nothing is inlined: the pages obey
-// a Content-Security-Policy without inline scripts and styles (src/http/guard_headers.c, docs/design/web.md).
+// a Content-Security-Policy without inline scripts and styles (src/http/message/guard_headers.c, docs/design/web.md).
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";

@@ -1,4 +1,4 @@
-/* The names of the dialects. What each fixes about settings is in src/cli/dialects.c, its tools are in src/mcp. */
+/* The names of the dialects. What each fixes about settings is in src/cli/config/dialects.c, its tools are in src/mcp. */
 #include "dialect.h"
 #include <assert.h>
 #include <stddef.h>

@@ -176,14 +176,14 @@ void kr_box_check_stopped(struct kr_box *b);
 void kr_box_job_begin(struct kr_box *b);
 bool kr_box_job_end(struct kr_box *b);
 
-/* ---- sandboxes.c ---- */
+/* ---- box_sandboxes.c ---- */
 /* Variables of an environment as a client may give them: 0 or -EINVAL. NULL is fine. */
 int kr_box_env_check(const json_t *env, struct kr_err *err);
 
 /* Is its folder the host's (config.workspace)? */
 bool kr_box_is_host(const struct kr_box *b, const struct kr_sandbox *s);
 
-/* ---- sandbox_cache.c ---- */
+/* ---- box_sandbox_cache.c ---- */
 int kr_sandbox_cache_new(struct kr_sandbox_cache **ret);
 void kr_sandbox_cache_free(struct kr_sandbox_cache *c);
 /* As kr_box_sandbox_find(), from memory if it is known; borrowed until the return to the loop. */

@@ -1,6 +1,6 @@
 /* Named sessions of sandboxes: seats, which outlast the processes in them.
  *
- * Called by box_room.c, box_runs.c, sandboxes.c and the voices; callbacks of the engine arrive here. Invariants: a seat has
+ * Called by box_room.c, box_runs.c, box_sandboxes.c and the voices; callbacks of the engine arrive here. Invariants: a seat has
  * a place from OPENING until its process has ended; runs of a session whose process ended go on in a new one, and are
  * told so; a seat that nobody wants is not opened, and one for a single run goes with it. */
 #include "box_internal.h"

@@ -7,7 +7,7 @@
  *
  * Invariant: handlers are called from the loop alone, never from inside a call they made; a connection's memory goes when
  * the loop has let go of its handle, so that nobody holds a dead one in the middle of a step. */
-#include "internal.h"
+#include "http_internal.h"
 #include "fd.h"
 #include <errno.h>
 #include <stdio.h>

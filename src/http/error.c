@@ -3,7 +3,7 @@
  *
  * One table has the words of every status. Invariant: a refused request gets one answer and its connection is closed
  * lingering, whatever the peer still sends. */
-#include "internal.h"
+#include "http_internal.h"
 #include "buf.h"
 #include "json.h"
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * An exchange is one piece of memory: its fields, a copy of the head in which every string was given its NUL, and the
  * decoded path. Invariant: a connection has one exchange exactly in C_BODY and C_ANSWER; each is reported once. */
-#include "internal.h"
+#include "http_internal.h"
 #include "clock.h"
 #include "log.h"
 #include <arpa/inet.h>

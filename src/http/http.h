@@ -8,7 +8,7 @@
  * What the engine answers by itself (400, 404, 405, 408, 413, 414, 417, 431, 500, 501, 503, 505) gets its body from
  * kr_http_config.error_body. docs/design/http.md has every limit and what happens at it. */
 #pragma once
-#include "method.h"
+#include "http_method.h"
 #include "route.h"
 #include <stdbool.h>
 #include <stddef.h>

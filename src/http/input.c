@@ -3,7 +3,7 @@
  * One buffer serves all connections: a connection owns memory only for an unfinished head, a paused body, or requests
  * that came before their turn. Invariant: `in` begins at the first byte that was not taken; it never holds more than a
  * head's length while an answer is due (who sends more is cut), nor more than a read and a head in any state. */
-#include "internal.h"
+#include "http_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * What connections have in common (no Nagle delay, a short unsent queue in the kernel, keep-alive probes) is set on the
  * listener, from which Linux hands it on to what is accepted. Invariant: a newcomer is either a connection or closed in
  * the same step; no shortage of descriptors or memory makes the loop spin or the listener die. */
-#include "internal.h"
+#include "http_internal.h"
 #include "err.h"
 #include "fd.h"
 #include "log.h"

@@ -2,7 +2,7 @@
  *
  * One entry per address that has any: an IPv4 address, or an IPv6 /64, which is what one host is usually given.
  * Invariant: an entry's count is the number of connections that hold it, and an entry with none is freed. */
-#include "internal.h"
+#include "http_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Every head is written here: status, Date, X-Request-ID, the default headers, those of the exchange, how the body is
  * framed and whether the connection stays. Invariant: what the head says about the framing is what is sent, or the
  * connection is cut so that the peer can tell. */
-#include "internal.h"
+#include "http_internal.h"
 #include "buf.h"
 #include "log.h"
 #include <errno.h>

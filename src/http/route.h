@@ -8,7 +8,7 @@
  * The path is matched segment by segment after strict percent-decoding. Refused with 400: a bad or cut `%xx`, an
  * encoded slash, backslash, NUL or other control character, bytes that are not UTF-8, `.` and `..` as segments. */
 #pragma once
-#include "method.h"
+#include "http_method.h"
 #include <stddef.h>
 #include <stdint.h>
 

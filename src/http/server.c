@@ -3,7 +3,7 @@
  * Whatever somebody outside the loop's own callbacks asks for (an answer queued, a body accepted) puts its connection on
  * the soon list, which runs before and after every poll of the loop. Invariant: the loop never blocks while that list has
  * anything; the server's memory goes after the last handle's. */
-#include "internal.h"
+#include "http_internal.h"
 #include "err.h"
 #include "fd.h"
 #include "log.h"

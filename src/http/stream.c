@@ -2,7 +2,7 @@
  *
  * Invariant: a line or an event is queued whole, as one chunk, so that a reader that takes chunk by chunk sees whole
  * ones; nothing the application passes can break out of its line. */
-#include "internal.h"
+#include "http_internal.h"
 #include "buf.h"
 #include <string.h>
 

@@ -28,7 +28,7 @@ extern struct kr_hooks kr_hooks;
 /* enter.c: from a fresh copy of the zygote to a confined process. On return every layer but Landlock holds and only descriptors 0 to 4 are open. */
 int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr_err *err);
 
-/* session.c */
+/* kernel_session.c */
 /* The session's life: waits for the warden's word, enters the cell, serves the channel. Never returns. */
 _Noreturn void kr_session_main(const struct kr_fork *f, const struct kr_seccomp *filter);
 /* The request this process was forked for; NULL in the zygote. */
@@ -41,7 +41,7 @@ PyObject *kr_py_restrict(PyObject *self, PyObject *args);
 PyObject *kr_py_get_ready(PyObject *self, PyObject *args);
 PyObject *kr_py_scratch(PyObject *self, PyObject *args);
 
-/* zygote.c */
+/* kernel_zygote.c */
 PyObject *kr_py_serve(PyObject *self, PyObject *args);
 PyObject *kr_py_fail(PyObject *self, PyObject *args);
 

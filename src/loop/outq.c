@@ -4,7 +4,7 @@
  * were added, an addition is kept whole or not at all, at most max bytes wait, and the watch wants to write exactly
  * while some do. */
 #include "buf.h"
-#include "internal.h"
+#include "loop_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/uio.h>

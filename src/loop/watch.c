@@ -4,7 +4,7 @@
  * ours and is polled exactly for what is wanted; after close no callback comes, whichever callback close was called
  * from. */
 #include "fd.h"
-#include "internal.h"
+#include "loop_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -4,10 +4,10 @@
 #include "mcp_internal.h"
 #include "err.h"
 #include "exec.h"
-#include "http_session.h"
-#include "http_tools.h"
+#include "mcp_http_session.h"
+#include "mcp_http_tools.h"
 #include "resource.h"
-#include "state.h"
+#include "request_state.h"
 #include "tasks.h"
 #include <errno.h>
 #include <stdlib.h>

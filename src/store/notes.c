@@ -2,7 +2,7 @@
  *
  * Each process that has them has a file of its own, called by its number (see kr_store_hold()).
  *
- * Called by run.c and audit.c once kr_store_notes_open() was called: a server's runs are many and short, and a transaction for each
+ * Called by store_run.c and store_audit.c once kr_store_notes_open() was called: a server's runs are many and short, and a transaction for each
  * would cost more than the run. Invariants: what kr_store_notes_write() returned 0 for is there after kill -9, because the next
  * kr_store_notes_open() reads the file; a row reaches the database once, because the number of the generation that was taken over
  * is written in the same transaction; whoever reads runs or the audit log settles first, and so sees every row.

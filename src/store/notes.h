@@ -1,4 +1,4 @@
-/* What notes.c, notes_settle.c, run.c and audit.c share. Not for other folders. */
+/* What notes.c, notes_settle.c, store_run.c and store_audit.c share. Not for other folders. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ bool kr_notes_left_by(const struct kr_store *s, int64_t holder);
 /* At the store's end. */
 void kr_store_notes_close(struct kr_store *s);
 
-/* ---- run.c, audit.c: the rows themselves, with texts that are cut ---- */
+/* ---- store_run.c, store_audit.c: the rows themselves, with texts that are cut ---- */
 
 struct kr_note_start {
     const char *id, *owner, *sandbox, *session, *code;

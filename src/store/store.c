@@ -1,7 +1,7 @@
 /* Opening and closing a store, batches and transactions, upkeep.
  *
  * Called by the server, `krait mcp`, `krait keys` and `krait users`. How a store is opened: everybody who has it
- * open shares a lock (files.c); whoever finds it missing or old lets go of that, takes the lock for itself alone,
+ * open shares a lock (store_files.c); whoever finds it missing or old lets go of that, takes the lock for itself alone,
  * makes or brings up to date, and goes back to sharing. So two first starts at once make one store, and a new krait
  * does not change the format under a running old one.
  *

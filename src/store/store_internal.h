@@ -1,4 +1,4 @@
-/* What the files of this folder share. Not for other folders; tests/unit/test-store.c reads it too. */
+/* What the files of this folder share. Not for other folders; tests/unit/store/test-store.c reads it too. */
 #pragma once
 #include "buf.h"
 #include "store.h"

@@ -4,7 +4,7 @@
  * shelf; every mount is idmapped to this cell's session where cells have ids of their own; what was opened is closed, whatever fails. */
 #include "fd.h"
 #include "frame.h"
-#include "internal.h"
+#include "warden_internal.h"
 #include <errno.h>
 #include <unistd.h>
 

@@ -13,7 +13,7 @@
 #include "log.h"
 #include "netns.h"
 #include "tree.h"
-#include "zygote-exec.h"
+#include "zygote_exec.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>

@@ -4,7 +4,7 @@
  * whoever asked for it is answered once, however it ends. Nothing is freed but by kr_cell_finish(), which only the loop calls. */
 #include "clock.h"
 #include "fd.h"
-#include "internal.h"
+#include "warden_internal.h"
 #include "log.h"
 #include <errno.h>
 #include <poll.h>

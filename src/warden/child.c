@@ -1,7 +1,7 @@
 /* Who is behind a pidfd. Called by the warden for every process a family names.
  * Invariant: a pid is used only after its parent was seen to be the one who named it. */
 #include "fd.h"
-#include "internal.h"
+#include "warden_internal.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include "fd.h"
 #include "frame.h"
 #include "log.h"
-#include "zygote-exec.h"
+#include "zygote_exec.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -5,7 +5,7 @@
 #include "contained.h"
 #include "fd.h"
 #include "frame.h"
-#include "internal.h"
+#include "warden_internal.h"
 #include "log.h"
 #include <errno.h>
 #include <fcntl.h>

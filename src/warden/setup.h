@@ -1,6 +1,6 @@
 /* The warden's start: what machine this is, the engine's fork, folders and locks; and the way back. */
 #pragma once
-#include "internal.h"
+#include "warden_internal.h"
 
 int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_err *err);
 /* What a lazy kr_setup() left out. On failure what it made so far stays for kr_setup_undo(). */

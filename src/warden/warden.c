@@ -9,7 +9,7 @@
 #include "clock.h"
 #include "fd.h"
 #include "frame.h"
-#include "internal.h"
+#include "warden_internal.h"
 #include "log.h"
 #include "setup.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 """Is a document valid OpenAPI 3.1? The objects that krait writes, by the specification's rules:
 which keys an object has and must have, that references lead somewhere, that templates and parameters
-agree, and that every example obeys its schema. Used by openapi.py and tests/unit/openapi.py.
+agree, and that every example obeys its schema. Used by openapi.py and tests/unit/contract/openapi.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,361 @@
+/* Sandboxes: create, list, read, change, reset, delete.
+ *
+ * Called through the route table. Invariants: every id or name is looked up among the caller's own, another's is 404; a
+ * value of `env` leaves the server in no reply, error or log; a change is made whole or not at all. */
+#include "sandbox_routes.h"
+#include "api.h"
+#include "buf.h"
+#include "json.h"
+#include "limit_fields.h"
+#include "body_read.h"
+#include "reply.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ID "01hv5k8m2nq7r9t3w6x8y0z2a4"
+
+struct settings_request {
+    const char *name;
+    struct kr_api_limits_given limits;
+    json_t *env, *mounts;
+    int network, preload;
+};
+struct list_query {
+    const char *after;
+    int64_t limit;
+};
+
+/* Counted in bytes by the store, and in characters by a row. */
+static int check_name(const char *value, struct kr_err *err)
+{
+    size_t len = strlen(value);
+
+    if (len <= KR_STORE_NAME_MAX && value[0] != ' ' && value[len - 1] != ' ')
+        return 0;
+    kr_err_set(err, KR_ERR_INVALID, 0, "must be at most %u bytes, without a blank at either end", KR_STORE_NAME_MAX);
+    return -EINVAL;
+}
+
+/* ---- rows ---- */
+
+static const char *const networks[] = {"none", "loopback", NULL};
+static const char *const preloads[] = {"basic", "data", NULL};
+static const char *const states[] = {"active", "frozen", NULL};
+static_assert(sizeof networks / sizeof *networks == KR_NET_MAX_ + 1, "every network has its word");
+static_assert(sizeof preloads / sizeof *preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");
+static_assert(sizeof states / sizeof *states == KR_STORE_SANDBOX_STATE_MAX_ + 1, "every state has its word");
+
+/* clang-format off */
+static const struct kr_api_field settings_fields[] = {
+    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct settings_request, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX),
+     .check = check_name, .help = "Unique among one's own. One that is made up, if a new sandbox has none.", .example = "analysis"},
+    {.name = "limits", .type = KR_API_OBJECT, KR_API_AT(struct settings_request, limits), .nullable = true, .of = &kr_api_limits_table,
+     .help = "Limits of its sessions, within the server's ceilings.", .example = "{\"memory\":\"512M\",\"timeout\":120}"},
+    {.name = "env", .type = KR_API_OBJECT, KR_API_AT(struct settings_request, env), .nullable = true, KR_API_LENGTH(0, KR_BOX_ENV_MAX), .secret = true,
+     .help = "Environment variables of its sessions: texts; null takes one away. Values are never shown again.", .example = "{\"MODE\":\"test\"}"},
+    {.name = "mounts", .type = KR_API_STRINGS, KR_API_AT(struct settings_request, mounts), .nullable = true, KR_API_LENGTH(0, 32),
+     .help = "Names of this server's data sets that its sessions see, read-only, beneath /data.", .example = "[]"},
+    {.name = "network", .type = KR_API_ENUM, KR_API_AT(struct settings_request, network), .nullable = true, .choices = networks,
+     .help = "What its sessions can reach.", .example = "none"},
+    {.name = "preload", .type = KR_API_ENUM, KR_API_AT(struct settings_request, preload), .nullable = true, .choices = preloads,
+     .help = "What its sessions have imported already.", .example = "data"},
+};
+static const struct kr_api_table settings_table = KR_API_TABLE("SandboxSettings",
+    "A sandbox's name and settings. What is left out stays as it is; what is null is the server's.", settings_fields, struct settings_request);
+
+static const struct kr_api_field list_fields[] = {
+    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_query, limit), KR_API_RANGE(1, 100), .def = "50", .help = "At most so many.", .example = "50"},
+    {.name = "after", .type = KR_API_STRING, KR_API_AT(struct list_query, after), KR_API_LENGTH(1, KR_STORE_CURSOR_ROOM - 1),
+     .help = "`next` of the page before.", .example = "1763200000000000." ID},
+};
+static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Which sandboxes.", list_fields, struct list_query);
+
+static const struct kr_api_prop sandbox_props[] = {
+    {.name = "id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = ID},
+    {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
+    {.name = "state", .type = KR_API_ENUM, .choices = states, .help = "A frozen one starts no runs.", .example = "active"},
+    {.name = "created_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
+    {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time, to ten seconds; 0: never.", .example = "1763200042"},
+    {.name = "network", .type = KR_API_ENUM, .choices = networks, .help = "What its sessions can reach.", .example = "none"},
+    {.name = "preload", .type = KR_API_ENUM, .choices = preloads, .help = "What its sessions have imported already.", .example = "data"},
+    {.name = "settings", .type = KR_API_OBJECT, .help = "What was set: limits, env, mounts, network, preload. Values of env are \"***\".",
+     .example = "{\"limits\":{\"memory\":\"512M\"},\"env\":{\"MODE\":\"***\"}}"},
+    {.name = "limits", .type = KR_API_OBJECT, .of = &kr_api_limits_schema, .help = "What holds for new sessions."},
+    {.name = "sessions", .type = KR_API_INT, .help = "Live ones.", .example = "1"},
+};
+static const struct kr_api_schema sandbox_schema = KR_API_SCHEMA("Sandbox", "What lasts: files, settings, a name.", sandbox_props);
+static const struct kr_api_prop list_props[] = {
+    {.name = "sandboxes", .type = KR_API_ARRAY, .of = &sandbox_schema, .help = "Newest first."},
+    {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.", .example = "1763200000000000." ID},
+};
+static const struct kr_api_schema list_schema = KR_API_SCHEMA("Sandboxes", "A page of sandboxes.", list_props);
+
+static const struct kr_api_param sandbox_params[] = {{"sandbox", "The sandbox's id, or its name.", "analysis"}, {0}};
+static const struct kr_api_header created_headers[] = {{"Location", "Where it is from now on.", "/api/v1/sandboxes/" ID}, {0}};
+#define CONFLICT(help_, text_) {409, help_, NULL, &kr_api_error_schema, \
+    "{\"error\":{\"kind\":\"conflict\",\"message\":\"" text_ "\",\"field\":null,\"request_id\":\"7f3a\"}}", NULL}
+static const struct kr_api_response list_ok[] = {{200, "The page.", NULL, &list_schema, NULL, NULL}, {0}};
+static const struct kr_api_response create_ok[] = {{201, "It is made.", NULL, &sandbox_schema, NULL, created_headers},
+    CONFLICT("There is one of that name.", "there is a sandbox called analysis"), {0}};
+static const struct kr_api_response read_ok[] = {{200, "The sandbox.", NULL, &sandbox_schema, NULL, NULL}, {0}};
+static const struct kr_api_response change_ok[] = {{200, "The sandbox as it is now.", NULL, &sandbox_schema, NULL, NULL},
+    CONFLICT("There is one of that name, or it keeps its own.", "there is a sandbox called analysis"), {0}};
+static const struct kr_api_response reset_ok[] = {{200, "The sandbox, empty.", NULL, &sandbox_schema, NULL, NULL}, {0}};
+static const struct kr_api_response delete_ok[] = {{204, "It is gone.", NULL, NULL, NULL, NULL},
+    CONFLICT("`default` is never deleted.", "the sandbox called default stays"), {0}};
+
+#define DOC(id_, summary_, needs_) .id = (id_), .tag = "sandboxes", .summary = (summary_), .voice = KR_API_KRAIT, .needs = (needs_)
+const struct kr_api_doc kr_api_sandboxes_list_doc = {DOC("list_sandboxes", "List sandboxes", KR_RIGHT_READ), .query = &list_table, .responses = list_ok};
+const struct kr_api_doc kr_api_sandboxes_create_doc = {DOC("create_sandbox", "Create a sandbox", KR_RIGHT_RUN), .body = &settings_table,
+    .body_example = "{\"name\":\"analysis\",\"limits\":{\"memory\":\"512M\"},\"env\":{\"MODE\":\"test\"}}", .responses = create_ok};
+const struct kr_api_doc kr_api_sandboxes_read_doc = {DOC("read_sandbox", "Read a sandbox", KR_RIGHT_READ), .params = sandbox_params, .responses = read_ok};
+const struct kr_api_doc kr_api_sandboxes_change_doc = {DOC("change_sandbox", "Rename a sandbox, change its settings", KR_RIGHT_RUN),
+    .description = "Sessions that live keep the settings they were opened with.", .params = sandbox_params, .body = &settings_table,
+    .body_example = "{\"name\":\"reports\",\"limits\":{\"timeout\":300,\"memory\":null}}", .responses = change_ok};
+const struct kr_api_doc kr_api_sandboxes_reset_doc = {DOC("reset_sandbox", "Empty a sandbox", KR_RIGHT_RUN),
+    .description = "Ends its sessions and takes away its files; id, name and settings stay.", .params = sandbox_params, .responses = reset_ok};
+const struct kr_api_doc kr_api_sandboxes_delete_doc = {DOC("delete_sandbox", "Delete a sandbox", KR_RIGHT_RUN),
+    .description = "Ends its sessions and takes away its files. The list of its runs stays. `default` cannot be deleted: reset it.",
+    .params = sandbox_params, .responses = delete_ok};
+/* clang-format on */
+
+/* ---- answers ---- */
+
+static void reply_sandbox(struct kr_api *api, struct kr_http_ex *ex, int status, const struct kr_sandbox *s)
+{
+    cleanup_buf struct kr_buf buf;
+    struct kr_json j;
+
+    kr_buf_init(&buf, KR_API_REPLY_MAX);
+    kr_json_init(&j, &buf);
+    kr_box_sandbox_json(api->box, &j, s);
+    kr_api_reply(ex, status, &buf);
+}
+
+/* What is only in the way is a conflict. */
+static void fail(struct kr_http_ex *ex, struct kr_err *err)
+{
+    if (err->code == EEXIST || err->code == EPERM)
+        err->kind = KR_ERR_CONFLICT;
+    kr_api_fail_named(ex, err);
+}
+
+/* The sandbox that the path names. False: answered. */
+static bool find(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_who *who, struct kr_sandbox *ret)
+{
+    struct kr_err err;
+
+    if (!kr_api_caller(api, ex, who))
+        return false;
+    if (kr_box_sandbox_find(api->box, &who->caller, kr_http_param(ex, "sandbox"), ret, &err) == 0)
+        return true;
+    kr_api_fail(ex, &err);
+    return false;
+}
+
+/* As it is now. */
+static void reply_again(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_who *who, const char *id)
+{
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    struct kr_err err;
+
+    if (kr_box_sandbox_find(api->box, &who->caller, id, &s, &err) < 0)
+        kr_api_fail(ex, &err);
+    else
+        reply_sandbox(api, ex, 200, &s);
+}
+
+/* ---- settings ---- */
+
+/* What the body says of settings, nulls included if wanted; NULL: no memory. */
+static json_t *pick_settings(const struct kr_api_input *in, bool nulls)
+{
+    static const char *const members[] = {"limits", "env", "mounts", "network", "preload"};
+    json_t *settings = json_object();
+    int r = settings ? 0 : -1;
+
+    for (size_t i = 0; i < sizeof members / sizeof *members && r == 0; i++) {
+        json_t *value = json_object_get(in->root, members[i]);
+
+        if (value && (nulls || !json_is_null(value)))
+            r = json_object_set(settings, members[i], value);
+    }
+    if (r == 0)
+        return settings;
+    json_decref(settings);
+    return NULL;
+}
+
+static void create(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+{
+    struct kr_api *api = app;
+    const struct settings_request *q = request;
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    char location[64];
+    struct kr_api_who who;
+    struct kr_err err;
+    json_t *settings;
+    int r;
+
+    if (!kr_api_caller(api, ex, &who))
+        return;
+    settings = pick_settings(in, false);
+    r = settings ? kr_box_sandbox_create(api->box, &who.caller, q->name, settings, &s, &err)
+                 : kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "settings");
+    json_decref(settings);
+    if (r < 0) {
+        fail(ex, &err);
+        return;
+    }
+    snprintf(location, sizeof location, "/api/v1/sandboxes/%s", s.row.id);
+    kr_http_set_header(ex, "Location", location); /* without memory: without it */
+    reply_sandbox(api, ex, 201, &s);
+}
+
+void kr_api_sandboxes_create(struct kr_http_ex *ex, void *app)
+{
+    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &settings_table, create);
+}
+
+/* Would the name be taken? So that settings are not changed for a request that fails at its name. 0 or -errno. */
+static int check_new_name(struct kr_api *api, const struct kr_api_who *who, const struct kr_sandbox *s,
+                          const char *name, struct kr_err *err)
+{
+    cleanup_sandbox struct kr_store_sandbox other = {0};
+
+    if (strcmp(s->row.name, KR_STORE_DEFAULT) == 0) {
+        kr_err_set(err, KR_ERR_CONFLICT, 0, "name: the sandbox called " KR_STORE_DEFAULT " keeps its name");
+        return -EPERM;
+    }
+    if (kr_store_sandbox_find(api->store, who->caller.user, name, &other, err) < 0)
+        return 0; /* whatever else is wrong, the rename will say so */
+    kr_err_set(err, KR_ERR_CONFLICT, 0, "name: there is a sandbox called %s", name);
+    return -EEXIST;
+}
+
+static void change(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+{
+    struct kr_api *api = app;
+    const struct settings_request *q = request;
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    bool renames;
+    struct kr_api_who who;
+    struct kr_err err;
+    json_t *changes;
+    int r;
+
+    if (!find(api, ex, &who, &s))
+        return;
+    renames = q->name && strcmp(q->name, s.row.name) != 0;
+    changes = pick_settings(in, true);
+    r = changes ? 0 : kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "settings");
+    if (r == 0 && renames)
+        r = check_new_name(api, &who, &s, q->name, &err);
+    if (r == 0 && json_object_size(changes) > 0)
+        r = kr_box_sandbox_configure(api->box, &who.caller, s.row.id, changes, &err);
+    if (r == 0 && renames)
+        r = kr_box_sandbox_rename(api->box, &who.caller, s.row.id, q->name, &err);
+    json_decref(changes);
+    if (r < 0)
+        fail(ex, &err);
+    else
+        reply_again(api, ex, &who, s.row.id);
+}
+
+void kr_api_sandboxes_change(struct kr_http_ex *ex, void *app)
+{
+    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &settings_table, change);
+}
+
+/* ---- list, read ---- */
+
+struct listing {
+    struct kr_api *api;
+    const struct kr_caller *caller;
+    struct kr_json j;
+};
+
+static void on_listed(void *data, const struct kr_store_sandbox *row)
+{
+    struct listing *l = data;
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+
+    if (kr_box_sandbox_find(l->api->box, l->caller, row->id, &s, NULL) == 0)
+        kr_box_sandbox_json(l->api->box, &l->j, &s);
+}
+
+void kr_api_sandboxes_list(struct kr_http_ex *ex, void *app)
+{
+    struct kr_api *api = app;
+    cleanup_input struct kr_api_input in = {0};
+    cleanup_box_sandbox struct kr_sandbox first = {0};
+    cleanup_buf struct kr_buf buf;
+    struct kr_api_who who;
+    struct listing l = {.api = api, .caller = &who.caller};
+    struct kr_store_page page;
+    struct list_query q;
+    struct kr_err err;
+    int r;
+
+    kr_buf_init(&buf, KR_API_REPLY_MAX);
+    if (!kr_api_caller(api, ex, &who) || !kr_api_read_query(ex, &list_table, &q, &in))
+        return;
+    page = (struct kr_store_page){.after = q.after, .limit = (unsigned)q.limit};
+    kr_api_page_begin(&l.j, &buf, "sandboxes");
+    r = kr_box_sandbox_find(api->box, &who.caller, NULL, &first, &err); /* everybody has a default: it is made here */
+    if (r >= 0)
+        r = kr_store_sandboxes_list(api->store, who.caller.user, &page, on_listed, &l, &err);
+    if (r < 0) {
+        kr_api_fail_field(ex, r == -EINVAL ? "after" : NULL, &err);
+        return;
+    }
+    kr_api_page_end(&l.j, page.next);
+    kr_api_reply(ex, 200, &buf);
+}
+
+void kr_api_sandboxes_read(struct kr_http_ex *ex, void *app)
+{
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    struct kr_api_who who;
+
+    if (find(app, ex, &who, &s))
+        reply_sandbox(app, ex, 200, &s);
+}
+
+/* ---- reset, delete ---- */
+
+void kr_api_sandboxes_reset(struct kr_http_ex *ex, void *app)
+{
+    struct kr_api *api = app;
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    struct kr_api_who who;
+    struct kr_err err;
+
+    if (!find(api, ex, &who, &s))
+        return;
+    if (kr_box_sandbox_reset(api->box, &who.caller, s.row.id, &err) < 0)
+        fail(ex, &err);
+    else
+        reply_again(api, ex, &who, s.row.id);
+}
+
+void kr_api_sandboxes_delete(struct kr_http_ex *ex, void *app)
+{
+    struct kr_api *api = app;
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    struct kr_api_who who;
+    struct kr_err err;
+
+    if (!find(api, ex, &who, &s))
+        return;
+    if (strcmp(s.row.name, KR_STORE_DEFAULT) == 0)
+        kr_api_fail_with(ex, KR_ERR_CONFLICT,
+                         "the sandbox called " KR_STORE_DEFAULT " stays; POST /api/v1/sandboxes/" KR_STORE_DEFAULT
+                         "/reset empties it");
+    else if (kr_box_sandbox_delete(api->box, &who.caller, s.row.id, &err) < 0)
+        fail(ex, &err);
+    else
+        kr_api_reply_nothing(ex);
+}

@@ -1,0 +1,406 @@
+/* The table of settings of `krait serve`. Every fact about a setting is in its row, and nowhere else: how it is called in a
+ * file, on the command line and in the environment, what it may be, what it is by default, what it is for.
+ *
+ * Read by the other files of the configuration. Invariant (tests/unit/cli/config/test-config.c): flags and names are unique,
+ * defaults and examples parse, everything has its help. */
+#include "config_rows.h"
+#include "choices.h"
+#include <assert.h>
+#include <string.h>
+
+#define KIB (UINT64_C(1) << 10)
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+#define TIB (UINT64_C(1) << 40)
+#define SECOND UINT64_C(1000)
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+#define AT(field) offsetof(struct kr_config, field)
+
+/* clang-format off */
+const struct kr_config_section kr_config_sections[] = {
+    { NULL,        "Files" },
+    { "server",    "Where it listens and what it runs as" },
+    { "auth",      "Who may use it" },
+    { "http",      "Browsers, connections and requests" },
+    { "sessions",  "Live sessions, queues and the pool" },
+    { "users",     "What one user may have" },
+    { "limits",    "Limits of a session, and the most a client may ask for" },
+    { "sandboxes", "What sandboxes are made of" },
+    { "mcp",       "What MCP clients see" },
+    { "data",      "What is kept, where and how long" },
+    { "log",       "What krait says about itself" },
+    { "packages",  "Python packages" },
+};
+/* clang-format on */
+const size_t kr_config_sections_count = sizeof kr_config_sections / sizeof *kr_config_sections;
+
+static const char *const log_formats[] = {"logfmt", "json", NULL};
+static_assert(sizeof log_formats / sizeof *log_formats == KR_LOG_FORMAT_MAX_ + 1, "every format has its word");
+static const char *const level_words[][2] = {
+    {"warning", "warn"}, {"critical", "error"}, {"fatal", "error"}, {"trace", "debug"}, {NULL, NULL}};
+
+/* clang-format off */
+static const struct kr_config_row rows[] = {
+    { .flag = "config", .type = KR_SET_PATH, .offset = AT(config_file), .value = "FILE", .fallback_text = "krait.toml in the current folder",
+      .example = "/etc/krait/krait.toml", .help = "The file of settings. One in the current folder counts only if it is yours or root's and nobody else can write it." },
+    { .flag = "env-file", .type = KR_SET_PATH, .offset = AT(env_file), .value = "FILE", .fallback_text = ".env in the current folder",
+      .example = "/etc/krait/krait.env", .help = "A file of NAME=value lines, read as if they were the environment. The same holds for it." },
+    { .flag = "no-files", .type = KR_SET_BOOL, .offset = AT(no_files), .fallback = "false", .example = "true",
+      .help = "Leave .env and krait.toml of the current folder alone." },
+    { .flag = "sse", .type = KR_SET_BOOL, .offset = AT(sse), .fallback = "false", .example = "true",
+      .help = "Listen, and print the address of the older MCP transport (/sse), which is always served." },
+
+    { .section = "server", .key = "host", .flag = "host", .env = {{"HOST", NULL}, {"APP_HOST", NULL}}, .type = KR_SET_ADDRESS, .offset = AT(host), .value = "ADDRESS",
+      .fallback = "127.0.0.1", .example = "0.0.0.0", .help = "The address to listen on. One that other machines can reach needs a key, or --allow-anonymous." },
+    { .section = "server", .key = "port", .flag = "port", .env = {{"PORT", NULL}, {"APP_PORT", NULL}}, .type = KR_SET_COUNT, .offset = AT(port), .value = "N", .max = 65535, .zero = "any free port",
+      .fallback = "8642", .example = "8080", .help = "The port to listen on." },
+    { .section = "server", .key = "listen", .flag = "listen", .type = KR_SET_WORDS, .offset = AT(listen), .value = "[ADDRESS:]PORT[=DIALECT]", .fallback_text = "host, port and dialect",
+      .example = "127.0.0.1:8642,127.0.0.1:16010=sandbox-mcp", .help = "Listen on several at once, each in its dialect, instead of on host and port. A dialect's name alone is the address and port of its document." },
+    { .section = "server", .key = "dialect", .flag = "dialect", .type = KR_SET_CHOICE, .offset = AT(dialect), .value = "NAME", .choices = kr_dialect_names, .fallback = "krait",
+      .example = "sandbox-mcp", .help = "Whose names, shapes and defaults hold where a listener or request names none." },
+    { .section = "server", .key = "transport", .flag = "transport", .type = KR_SET_CHOICE, .offset = AT(transport), .value = "HOW", .choices = kr_cli_transports, .fallback = "http",
+      .example = "stdio", .help = "http: listen. stdio: one MCP client on stdin and stdout, as `krait mcp` does." },
+    { .section = "server", .key = "public_url", .flag = "public-url", .env = {{"PUBLIC_URL", NULL}}, .type = KR_SET_URL, .offset = AT(public_url), .value = "URL", .fallback_text = "what the request's Host says",
+      .example = "https://krait.example.org", .help = "How clients reach the server, for the links it makes; its host is allowed." },
+    { .section = "server", .key = "user", .flag = "user", .type = KR_SET_TEXT, .offset = AT(user), .value = "NAME", .fallback_text = "krait if there is such a user, else a number of its own (1879048191)",
+      .example = "krait", .help = "Whom the server becomes when krait is started as root; the data folder is theirs." },
+    { .section = "server", .key = "stop_timeout", .flag = "stop-timeout", .type = KR_SET_TIME, .offset = AT(stop_timeout_ms), .value = "TIME", .max = HOUR, .zero = "at once",
+      .fallback = "8s", .example = "30s", .help = "How long runs may go on after SIGTERM; containers are killed 10 s after it." },
+
+    { .section = "auth", .key = "api_key", .flag = "api-key", .env = {{"API_KEY", NULL}, {"SANDBOX_API_TOKEN", NULL}}, .type = KR_SET_SECRET, .offset = AT(api_key), .value = "KEY", .fallback_text = "none; loopback is open",
+      .example = "change-me-0123456789abcdef", .help = "A key that every request must show. On a command line others can read it: better in the environment or a file." },
+    { .section = "auth", .key = "api_key_file", .flag = "api-key-file", .type = KR_SET_PATH, .offset = AT(api_key_file), .value = "FILE",
+      .example = "/run/secrets/krait-key", .help = "The same, as the only line of a file." },
+    { .section = "auth", .key = "require_auth", .flag = "require-auth", .type = KR_SET_BOOL, .offset = AT(require_auth), .fallback = "false", .example = "true",
+      .help = "Ask for a user's key or login on every listener, loopback too." },
+    { .section = "auth", .key = "allow_anonymous", .flag = "allow-anonymous", .type = KR_SET_BOOL, .offset = AT(allow_anonymous), .fallback = "false", .example = "true",
+      .help = "Allow an address that other machines can reach without any key: everybody there can run code." },
+    { .section = "auth", .key = "allow_registration", .flag = "allow-registration", .type = KR_SET_BOOL, .offset = AT(allow_registration), .fallback = "false", .example = "true",
+      .help = "Let anybody make an account for themselves." },
+    { .section = "auth", .key = "open_metrics", .flag = "open-metrics", .type = KR_SET_BOOL, .offset = AT(open_metrics), .fallback = "false", .example = "true",
+      .help = "Answer /metrics without a key." },
+    { .section = "auth", .key = "login_ttl", .flag = "login-ttl", .type = KR_SET_TIME, .offset = AT(login_ttl_ms), .value = "TIME", .min = MINUTE, .max = 365 * DAY,
+      .fallback = "12h", .example = "1h", .help = "How long a login holds." },
+    { .section = "auth", .key = "link_ttl", .flag = "link-ttl", .type = KR_SET_TIME, .offset = AT(link_ttl_ms), .value = "TIME", .min = SECOND, .max = 365 * DAY,
+      .fallback = "24h", .example = "1h", .help = "How long a signed link to a file holds." },
+
+    { .section = "http", .key = "allowed_hosts", .flag = "allowed-hosts", .env = {{"ALLOWED_HOSTS", NULL}}, .type = KR_SET_WORDS, .offset = AT(allowed_hosts), .value = "LIST", .fallback_text = "none",
+      .example = "krait.example.org,*.lan", .help = "Host names that requests may name beyond IP addresses, localhost, names without a dot and public_url; * is any, and gives up the guard against DNS rebinding." },
+    { .section = "http", .key = "cors_origins", .flag = "cors-origins", .type = KR_SET_WORDS, .offset = AT(cors_origins), .value = "LIST", .fallback_text = "none",
+      .example = "https://app.example.org", .help = "Web pages of other origins that may use the server from a browser." },
+    { .section = "http", .key = "cors_credentials", .flag = "cors-credentials", .type = KR_SET_BOOL, .offset = AT(cors_credentials), .fallback = "false", .example = "true",
+      .help = "Let those pages send the browser's own credentials." },
+    { .section = "http", .key = "max_head", .flag = "max-head", .type = KR_SET_SIZE, .offset = AT(max_head), .value = "SIZE", .min = 4 * KIB, .max = 64 * KIB,
+      .fallback = "16K", .example = "32K", .help = "Bytes of a request's head." },
+    { .section = "http", .key = "max_body", .flag = "max-body", .type = KR_SET_SIZE, .offset = AT(max_body), .value = "SIZE", .min = 64 * KIB, .max = GIB,
+      .fallback = "16M", .example = "64M", .help = "Bytes of a request's body, uploads excepted." },
+    { .section = "http", .key = "max_upload", .flag = "max-upload", .type = KR_SET_SIZE, .offset = AT(max_upload), .value = "SIZE", .min = 64 * KIB, .max = TIB,
+      .fallback = "256M", .example = "2G", .help = "Bytes of an uploaded file." },
+    { .section = "http", .key = "max_connections", .flag = "max-connections", .type = KR_SET_COUNT, .offset = AT(max_connections), .value = "N", .min = 8, .max = 1000000,
+      .fallback = "16384", .example = "1024", .help = "Connections at once." },
+    { .section = "http", .key = "max_connections_per_address", .flag = "max-connections-per-address", .type = KR_SET_COUNT, .offset = AT(max_connections_per_address), .value = "N", .min = 1, .max = 1000000, .zero = "no bound of its own",
+      .fallback = "1024", .example = "64", .help = "Connections at once from one address." },
+    { .section = "http", .key = "max_unsent", .flag = "max-unsent", .type = KR_SET_SIZE, .offset = AT(max_unsent), .value = "SIZE", .min = MIB, .max = TIB,
+      .fallback = "256M", .example = "64M", .help = "Bytes of answers that wait for slow readers, on all connections: past it the one that holds most is cut." },
+    { .section = "http", .key = "head_timeout", .flag = "head-timeout", .type = KR_SET_TIME, .offset = AT(head_timeout_ms), .value = "TIME", .min = 100, .max = 10 * MINUTE,
+      .fallback = "10s", .example = "5s", .help = "Time for a request's head to come, from its first byte." },
+    { .section = "http", .key = "body_timeout", .flag = "body-timeout", .type = KR_SET_TIME, .offset = AT(body_timeout_ms), .value = "TIME", .min = 100, .max = HOUR,
+      .fallback = "30s", .example = "2m", .help = "Time for a request's body to go on coming." },
+    { .section = "http", .key = "write_timeout", .flag = "write-timeout", .type = KR_SET_TIME, .offset = AT(write_timeout_ms), .value = "TIME", .min = 100, .max = DAY,
+      .fallback = "60s", .example = "5m", .help = "Time that a client may leave its reply unread." },
+    { .section = "http", .key = "keep_alive", .flag = "keep-alive", .type = KR_SET_TIME, .offset = AT(keep_alive_ms), .value = "TIME", .min = 100, .max = DAY,
+      .fallback = "75s", .example = "15s", .help = "Time that a connection may wait for its next request." },
+    { .section = "http", .key = "ping_interval", .flag = "ping-interval", .type = KR_SET_TIME, .offset = AT(ping_interval_ms), .value = "TIME", .min = 100, .max = HOUR,
+      .fallback = "15s", .example = "30s", .help = "Time between the signs of life in a stream that has nothing to say." },
+
+    { .section = "sessions", .key = "max_sessions", .flag = "max-sessions", .env = {{"MAX_KERNELS", NULL}}, .old_flag = "max-kernels", .type = KR_SET_COUNT, .offset = AT(max_sessions), .value = "N", .max = 100000, .zero = "bounded by memory",
+      .fallback = "0", .example = "100", .help = "Live sessions at once; the one idle for longest makes room." },
+    { .section = "sessions", .key = "idle_timeout", .flag = "idle-timeout", .env = {{"KERNEL_TIMEOUT", NULL}}, .old_flag = "kernel-timeout", .type = KR_SET_TIME, .offset = AT(idle_timeout_ms), .value = "TIME", .min = SECOND, .max = 365 * DAY, .zero = "never",
+      .fallback = "4h", .example = "30m", .help = "When a session without a run is ended; its files stay." },
+    { .section = "sessions", .key = "cleanup_interval", .flag = "cleanup-interval", .env = {{"KERNEL_CLEANUP_INTERVAL", NULL}}, .type = KR_SET_TIME, .offset = AT(cleanup_interval_ms), .value = "TIME", .min = 100, .max = DAY,
+      .fallback = "60s", .example = "10s", .help = "How often idle sessions, old runs and the data folder's size are looked at." },
+    { .section = "sessions", .key = "queue_max", .flag = "queue-max", .type = KR_SET_COUNT, .offset = AT(queue_max), .value = "N", .max = 10000, .zero = "none may wait",
+      .fallback = "16", .example = "4", .help = "Runs that may wait for their turn in one session." },
+    { .section = "sessions", .key = "queue_wait", .flag = "queue-wait", .type = KR_SET_TIME, .offset = AT(queue_wait_ms), .value = "TIME", .max = HOUR, .zero = "not at all",
+      .fallback = "10s", .example = "1m", .help = "How long a run waits for a session when all are busy." },
+    { .section = "sessions", .key = "linger", .flag = "linger", .type = KR_SET_TIME, .offset = AT(linger_ms), .value = "TIME", .max = DAY, .zero = "not at all",
+      .fallback = "60s", .example = "5m", .help = "How long a streamed run goes on after its client has left, to be picked up again." },
+    { .section = "sessions", .key = "pool_size", .flag = "pool-size", .env = {{"SESSION_POOL_SIZE", NULL}}, .type = KR_SET_COUNT, .offset = AT(pool_size), .value = "N", .max = 256, .zero = "no pool",
+      .fallback = "2", .example = "8", .help = "Sessions kept ready for each preload." },
+
+    { .section = "users", .key = "max_sessions", .flag = "max-sessions-per-user", .type = KR_SET_COUNT, .offset = AT(max_sessions_per_user), .value = "N", .max = 100000, .zero = "no bound of its own",
+      .fallback = "0", .example = "10", .help = "Live sessions of one user at once." },
+    { .section = "users", .key = "max_sandboxes", .flag = "max-sandboxes-per-user", .type = KR_SET_COUNT, .offset = AT(max_sandboxes_per_user), .value = "N", .max = 1000000, .zero = "no bound",
+      .fallback = "100", .example = "3", .help = "Sandboxes of one user." },
+    { .section = "users", .key = "runs_per_minute", .flag = "runs-per-minute", .type = KR_SET_COUNT, .offset = AT(runs_per_minute), .value = "N", .max = 1000000, .zero = "no bound",
+      .fallback = "0", .example = "120", .help = "Runs that one user may start in a minute." },
+    { .section = "users", .key = "max_disk", .flag = "max-disk-per-user", .type = KR_SET_SIZE, .offset = AT(max_disk_per_user), .value = "SIZE", .min = MIB, .max = 1024 * TIB, .zero = "no bound",
+      .fallback = "10G", .example = "1G", .help = "Bytes in all sandboxes of one user." },
+
+    { .section = "sandboxes", .key = "python", .flag = "python", .type = KR_SET_PATH, .offset = AT(python), .value = "PATH",
+      .fallback = "/usr/bin/python3", .example = "/usr/bin/python3.11", .help = "The interpreter." },
+    { .section = "sandboxes", .key = "preload", .flag = "preload", .type = KR_SET_WORDS, .offset = AT(preload), .value = "LIST", .choices = kr_cli_preloads,
+      .fallback = "basic,data", .example = "basic", .help = "What sessions may have imported beforehand: basic, data (numpy, pandas, scipy, matplotlib, as far as installed)." },
+    { .section = "sandboxes", .key = "network", .flag = "network", .type = KR_SET_CHOICE, .offset = AT(network), .value = "RULE", .choices = kr_cli_networks,
+      .fallback = "none", .example = "loopback", .help = "The network of a sandbox that says nothing else: none, or loopback (127.0.0.1 of its own)." },
+    { .section = "sandboxes", .key = "level", .flag = "level", .type = KR_SET_CHOICE, .offset = AT(level), .value = "LEVEL", .choices = kr_cli_levels, .fallback_text = "the best this machine gives",
+      .example = "root", .help = "Insist on a level of isolation: root, user or contained. What it cannot give is refused, never left out." },
+    { .section = "sandboxes", .key = "allow_contained", .flag = "allow-contained", .type = KR_SET_BOOL, .offset = AT(allow_contained), .fallback = "false", .example = "true",
+      .help = "Allow the level contained where no namespace can be made: Landlock, seccomp and rlimits only." },
+    { .section = "sandboxes", .key = "mounts", .flag = "mounts", .type = KR_SET_MOUNTS, .offset = AT(mounts), .value = "NAME=DIR", .fallback_text = "none",
+      .example = "census=/srv/data/census", .help = "Folders of data that sandboxes may ask for by name, read-only." },
+    { .section = "sandboxes", .key = "upload_roots", .flag = "upload-roots", .type = KR_SET_PATHS, .offset = AT(upload_roots), .value = "DIRS", .fallback_text = "none",
+      .example = "/srv/upload", .help = "Folders of this machine from which a client may have files copied into its sandbox by path." },
+
+    { .section = "mcp", .key = "tools", .flag = "tools", .type = KR_SET_CHOICE, .offset = AT(tools), .value = "WHICH", .choices = kr_cli_tools,
+      .fallback = "all", .example = "core", .help = "Tools that are listed in krait's own dialect: all, or those that matter most. Every tool can be called." },
+    { .section = "mcp", .key = "structured", .flag = "structured", .type = KR_SET_BOOL, .offset = AT(structured), .fallback = "false", .example = "true",
+      .help = "Results of krait's own execution tools carry their structure as well. Some clients then show a model that alone, without figures." },
+    { .section = "mcp", .key = "answer_after", .flag = "answer-after", .type = KR_SET_TIME, .offset = AT(answer_after_ms), .value = "TIME", .min = SECOND, .max = HOUR,
+      .fallback = "50s", .example = "25s", .help = "A run of krait's own tools that takes longer is answered with its id and what it has so far, for clients that take neither progress nor tasks. Most give a call 60 s." },
+    { .section = "mcp", .key = "authorization_servers", .flag = "authorization-servers", .type = KR_SET_WORDS, .offset = AT(authorization_servers), .value = "URLS", .fallback_text = "none",
+      .example = "https://login.example.org", .help = "Where MCP clients get tokens: told by /.well-known/oauth-protected-resource, and with a refusal if public_url is set. A proxy in front checks them." },
+    { .section = "mcp", .key = "conformance_fixtures", .flag = "conformance-fixtures", .type = KR_SET_BOOL, .offset = AT(conformance_fixtures), .fallback = "false", .example = "true",
+      .help = "Offer the tools, prompts and resources of the protocol's conformance suite as well." },
+
+    { .section = "data", .key = "dir", .flag = "data", .type = KR_SET_PATH, .offset = AT(data), .value = "DIR", .fallback_text = "/var/lib/krait as root, else ~/.local/state/krait",
+      .example = "/srv/krait", .help = "Where users, sandboxes and their files, runs and the audit log are kept." },
+    { .section = "data", .key = "retention", .flag = "retention", .type = KR_SET_TIME, .offset = AT(retention_ms), .value = "TIME", .min = SECOND, .max = 3650 * DAY, .zero = "for good",
+      .fallback = "7d", .example = "24h", .help = "How long ended runs, their output and the audit log are kept." },
+    { .section = "data", .key = "max_size", .flag = "max-data", .type = KR_SET_SIZE, .offset = AT(max_data), .value = "SIZE", .min = 16 * MIB, .max = 1024 * TIB, .zero = "no bound",
+      .fallback = "20G", .example = "100G", .help = "Bytes of the data folder; past them the oldest runs and audit lines go first." },
+
+    { .section = "log", .key = "level", .flag = "log-level", .env = {{"LOG_LEVEL", NULL}}, .type = KR_SET_CHOICE, .offset = AT(log_level), .value = "LEVEL", .choices = kr_cli_log_levels, .synonyms = level_words,
+      .fallback = "info", .example = "debug", .help = "What is told: error, warn, info or debug." },
+    { .section = "log", .key = "format", .flag = "log-format", .type = KR_SET_CHOICE, .offset = AT(log_format), .value = "FORMAT", .choices = log_formats,
+      .fallback = "logfmt", .example = "json", .help = "logfmt (key=value) or json, a line each." },
+    { .section = "log", .key = "dir", .flag = "log-dir", .env = {{"LOG_DIR", NULL}}, .type = KR_SET_PATH, .offset = AT(log_dir), .value = "DIR", .fallback_text = "stderr alone",
+      .example = "/var/log/krait", .help = "Write the log to files there as well." },
+    { .section = "log", .key = "debug", .flag = "debug", .env = {{"DEBUG", NULL}}, .type = KR_SET_BOOL, .offset = AT(debug), .fallback = "false", .example = "true",
+      .help = "Log level debug, and in the dialect sandbox-mcp the page /docs." },
+
+    { .section = "packages", .key = "blocked", .flag = "blocked-packages", .env = {{"BLOCKED_PACKAGES", NULL}}, .type = KR_SET_WORDS, .offset = AT(blocked_packages), .value = "LIST",
+      .fallback = "os,subprocess,sys,importlib,ctypes,multiprocessing,threading,crypto-locker,pythonapi,python-api,system,snake", .example = "os,subprocess",
+      .help = "Packages that are never installed." },
+};
+
+/* What the documents call limits. */
+static const struct {
+    const char *flag;
+    struct kr_config_alias env[KR_CONFIG_ALIASES_MAX];
+    const char *old_flag;
+} limit_names[] = {
+    { "memory",      {{"MAX_MEMORY_MB", "M"}, {"SANDBOX_DEFAULT_MEMORY_LIMIT", NULL}}, NULL },
+    { "timeout",     {{"SANDBOX_TIMEOUT", NULL}, {"SANDBOX_DEFAULT_TIMEOUT", NULL}},   NULL },
+    { "max-timeout", {{"MAX_EXECUTION_TIME", NULL}, {"SANDBOX_MAX_TIMEOUT", NULL}},    "max-execution-time" },
+    { "output",      {{"SANDBOX_MAX_OUTPUT_SIZE", NULL}},                              NULL },
+};
+
+/* The most that a client may ask for by default; a limit that is not here: as much as its row allows. */
+static const struct {
+    const char *limit, *ceiling;
+} ceilings[] = {
+    {"memory", "4G"},   {"disk", "4G"},         {"inodes", "1000000"}, {"file_size", "4G"},    {"output", "64M"}, {"cpu", "4"},
+    {"cpu_time", "0"},  {"timeout", "1h"},      {"grace", "1m"},       {"processes", "1024"},  {"open_files", "4096"},
+};
+
+const struct kr_config_foreign kr_config_foreign_rows[] = {
+    { "PYTHONPATH",                    false, true,  "nothing of krait's environment reaches a sandbox" },
+    { "SESSION_POOL_REFILL_INTERVAL",  false, false, "a session that is taken from the pool is replaced at once" },
+    { "SESSION_POOL_MAX_IDLE_TIME",    false, false, "sessions in the pool do not age" },
+    { "ENABLE_NETWORK_ACCESS",         false, false, "no network leads out of a sandbox" },
+    { "SANDBOX_ENABLE_NETWORK",        false, false, "no network leads out of a sandbox" },
+    { "SANDBOX_ENABLE_FILESYSTEM",     false, false, "every sandbox has files of its own" },
+    { "SANDBOX_ENABLE_DATA_SCIENCE",   false, false, "--preload says what is imported" },
+    { "SANDBOX_ALLOWED_IMPORTS",       true,  false, "krait has no import policy to enforce it with" },
+    { "SANDBOX_ENABLE_CONTAINER_MODE", true,  false, "krait has no container runtime; its own cells hold every run" },
+    { "SANDBOX_CONTAINER_IMAGE",       false, false, "krait's sandboxes are no containers" },
+    { "docker.*",                      false, false, "krait's sandboxes are no containers" },
+    { "auth.default_user_id",          false, false, "without keys everybody is the user root" },
+    { "logging.format",                false, false, "[log] format chooses between logfmt and json" },
+    { "logging.log_file",              false, false, "[log] dir is where log files go" },
+    { "mirror.pypi_index_url",         false, false, "krait installs no packages" },
+};
+/* clang-format on */
+const size_t kr_config_foreign_count = sizeof kr_config_foreign_rows / sizeof *kr_config_foreign_rows;
+
+/* Keys of other programs' files that mean a setting of ours. */
+static const struct {
+    const char *section, *key, *flag;
+} foreign_keys[] = {
+    {"logging", "level", "log-level"},
+    {"auth", "user_sandbox_limit", "max-sandboxes-per-user"},
+};
+
+/* ---- the rows of the limits ---- */
+
+#define LIMITS_MAX 16u
+#define ROWS (sizeof rows / sizeof *rows)
+
+/* Made once, from rows and kr_limit_rows. */
+static struct {
+    size_t count;
+    struct kr_config_row all[ROWS + 2 * LIMITS_MAX];
+    char env_names[ROWS + 2 * LIMITS_MAX][48];
+    struct {
+        char key[32], flag[32], fallback[24], help[80];
+    } texts[2 * LIMITS_MAX];
+} made;
+
+static const enum kr_config_type types_by_unit[] = {
+    [KR_UNIT_BYTES] = KR_SET_SIZE,
+    [KR_UNIT_MILLI] = KR_SET_CORES,
+    [KR_UNIT_MS] = KR_SET_TIME,
+    [KR_UNIT_COUNT] = KR_SET_COUNT,
+};
+static const char *const values_by_unit[] = {
+    [KR_UNIT_BYTES] = "SIZE", [KR_UNIT_MILLI] = "CORES", [KR_UNIT_MS] = "TIME", [KR_UNIT_COUNT] = "N"};
+static_assert(sizeof types_by_unit / sizeof *types_by_unit == KR_UNIT_MAX_, "every unit has its type");
+
+static void make_limit(const struct kr_limit_row *limit, bool is_ceiling, size_t text)
+{
+    struct kr_config_row *row = &made.all[made.count++];
+
+    *row = (struct kr_config_row){
+        .section = "limits",
+        .key = made.texts[text].key,
+        .flag = made.texts[text].flag,
+        .type = types_by_unit[limit->unit],
+        .offset = (is_ceiling ? AT(limits.ceilings) : AT(limits.values)) + limit->offset,
+        .value = values_by_unit[limit->unit],
+        .min = limit->min,
+        .max = limit->max,
+        .zero = limit->zero_is_none ? "no limit" : NULL,
+        .fallback = made.texts[text].fallback,
+        .example = limit->example,
+        .help = limit->help,
+    };
+    snprintf(made.texts[text].key, sizeof made.texts[text].key, "%s%s", is_ceiling ? "max_" : "", limit->name);
+    snprintf(made.texts[text].flag, sizeof made.texts[text].flag, "%s", row->key);
+    for (char *p = made.texts[text].flag; *p; p++)
+        *p = *p == '_' ? '-' : *p;
+    kr_config_plain(row, is_ceiling ? limit->max : limit->value, made.texts[text].fallback,
+                    sizeof made.texts[text].fallback);
+    for (size_t i = 0; is_ceiling && i < sizeof ceilings / sizeof *ceilings; i++)
+        if (strcmp(ceilings[i].limit, limit->name) == 0)
+            row->fallback = ceilings[i].ceiling;
+    if (is_ceiling) {
+        snprintf(made.texts[text].help, sizeof made.texts[text].help, "The most that a client may ask for as %s.",
+                 limit->name);
+        row->help = made.texts[text].help;
+    }
+    for (size_t i = 0; i < sizeof limit_names / sizeof *limit_names; i++)
+        if (strcmp(limit_names[i].flag, row->flag) == 0) {
+            memcpy(row->env, limit_names[i].env, sizeof row->env);
+            row->old_flag = limit_names[i].old_flag;
+        }
+}
+
+static void make_limits(void)
+{
+    assert(kr_limit_rows_count <= LIMITS_MAX);
+    for (size_t i = 0; i < kr_limit_rows_count; i++)
+        make_limit(&kr_limit_rows[i], false, i);
+    for (size_t i = 0; i < kr_limit_rows_count; i++)
+        make_limit(&kr_limit_rows[i], true, LIMITS_MAX + i);
+}
+
+static bool same_section(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* "max-memory" -> "KRAIT_MAX_MEMORY". */
+static void make_env_name(const char *flag, char *buf, size_t size)
+{
+    snprintf(buf, size, "KRAIT_%s", flag);
+    for (char *p = buf + 6; *p; p++)
+        *p = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p;
+}
+
+static void make_rows(void)
+{
+    for (size_t s = 0; s < kr_config_sections_count; s++) {
+        const char *section = kr_config_sections[s].name;
+
+        for (size_t i = 0; i < ROWS; i++)
+            if (same_section(rows[i].section, section))
+                made.all[made.count++] = rows[i];
+        if (same_section(section, "limits"))
+            make_limits();
+    }
+    for (size_t i = 0; i < made.count; i++)
+        make_env_name(made.all[i].flag, made.env_names[i], sizeof made.env_names[i]);
+}
+
+const struct kr_config_row *kr_config_rows(size_t *ret_count)
+{
+    if (made.count == 0)
+        make_rows();
+    *ret_count = made.count;
+    return made.all;
+}
+
+/* ---- finding a row ---- */
+
+const struct kr_config_row *kr_config_row(const char *flag)
+{
+    size_t count;
+    const struct kr_config_row *all = kr_config_rows(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(all[i].flag, flag) == 0 || (all[i].old_flag && strcmp(all[i].old_flag, flag) == 0))
+            return &all[i];
+    return NULL;
+}
+
+const struct kr_config_row *kr_config_by_key(const char *section, const char *key)
+{
+    size_t count;
+    const struct kr_config_row *all = kr_config_rows(&count);
+
+    for (size_t i = 0; i < count; i++)
+        if (all[i].section && strcmp(all[i].section, section) == 0 && strcmp(all[i].key, key) == 0)
+            return &all[i];
+    for (size_t i = 0; i < sizeof foreign_keys / sizeof *foreign_keys; i++)
+        if (strcmp(foreign_keys[i].section, section) == 0 && strcmp(foreign_keys[i].key, key) == 0)
+            return kr_config_row(foreign_keys[i].flag);
+    return NULL;
+}
+
+const char *kr_config_env_name(const struct kr_config_row *row)
+{
+    return made.env_names[row - made.all];
+}
+
+const struct kr_config_row *kr_config_by_env(const char *name, const struct kr_config_alias **ret_alias)
+{
+    size_t count;
+    const struct kr_config_row *all = kr_config_rows(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        *ret_alias = NULL;
+        if (strcmp(kr_config_env_name(&all[i]), name) == 0)
+            return &all[i];
+        for (size_t a = 0; a < KR_CONFIG_ALIASES_MAX && all[i].env[a].name; a++)
+            if (strcmp(all[i].env[a].name, name) == 0) {
+                *ret_alias = &all[i].env[a];
+                return &all[i];
+            }
+    }
+    return NULL;
+}
+
+const struct kr_config_foreign *kr_config_foreign(const char *name)
+{
+    for (size_t i = 0; i < kr_config_foreign_count; i++) {
+        const char *known = kr_config_foreign_rows[i].name;
+        size_t len = strlen(known);
+
+        if (strcmp(known, name) == 0 || (known[len - 1] == '*' && strncmp(known, name, len - 1) == 0))
+            return &kr_config_foreign_rows[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,636 @@
+/* The server: HTTP, authentication, the domain and the store, in the process that the warden forked for it.
+ *
+ * Called by kr_warden_launch() for cmd_serve.c. Invariants: it has no privilege and, before its thread pool starts, no more
+ * of the file system than it needs; the first SIGTERM or SIGINT ends it gracefully, a second one at once; when the warden
+ * is gone it is gone. */
+#include "pages.h"
+#include "routes.h"
+#include "serve.h"
+#include "file_routes.h"
+#include "accounts.h"
+#include "checkpoint.h"
+#include "clock.h"
+#include "commands.h"
+#include "fd.h"
+#include "guard.h"
+#include "landlock.h"
+#include "launch.h"
+#include "log.h"
+#include "loop.h"
+#include "mcp.h"
+#include "resource.h"
+#include "metrics.h"
+#include "notify.h"
+#include "reply.h"
+#include "server_resources.h"
+#include "monitor.h"
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define LAST_WORDS_MS 500u /* for answers to reach their readers when all is over */
+#define LARGE (256 << 10)
+#define DESCRIPTORS_LEFT 4u /* of so many one is not for connections: sessions and files have theirs */
+
+/* ---- what happens, for metrics and the log ---- */
+
+static void on_session_opened(void *data, bool pooled, uint64_t ns)
+{
+    kr_monitor_session_opened(((struct kr_serve *)data)->watch, pooled, ns);
+}
+
+static void on_session_ended(void *data, const char *why)
+{
+    kr_monitor_session_ended(((struct kr_serve *)data)->watch, why);
+}
+
+static void on_run_started(void *data, const struct kr_box_run *run)
+{
+    struct kr_monitor_run who = {.run = kr_box_run_id(run),
+                                 .session = kr_box_run_session(run),
+                                 .sandbox = kr_box_run_sandbox(run),
+                                 .user = kr_box_run_user(run),
+                                 .request = kr_box_run_request(run)};
+    size_t len;
+    const char *code = kr_box_run_code(run, &len);
+
+    kr_monitor_run_started(((struct kr_serve *)data)->watch, &who, code, len, kr_box_run_waited_ns(run));
+}
+
+static void on_run_ended(void *data, const struct kr_box_run *run, enum kr_cause cause, uint64_t wall_ns)
+{
+    struct kr_monitor_run who = {.run = kr_box_run_id(run),
+                                 .session = kr_box_run_session(run),
+                                 .sandbox = kr_box_run_sandbox(run),
+                                 .user = kr_box_run_user(run),
+                                 .request = kr_box_run_request(run)};
+
+    kr_monitor_run_ended(((struct kr_serve *)data)->watch, &who, kr_cause_rows[cause].name, wall_ns);
+    if (((struct kr_serve *)data)->mcp)
+        kr_mcp_run_ended(((struct kr_serve *)data)->mcp, &((struct kr_serve *)data)->api, run);
+}
+
+static void on_refused(void *data, const struct kr_err *err)
+{
+    kr_monitor_run_refused(((struct kr_serve *)data)->watch, &(struct kr_monitor_run){0}, err);
+}
+
+static void look(void *data, struct kr_monitor_state *ret)
+{
+    struct kr_serve *s = data;
+    struct kr_box_figures f;
+
+    kr_box_figures(s->box, &f);
+    ret->active_sessions = f.sessions;
+    ret->stopping = s->stopping;
+    for (size_t i = 0; i < kr_engine_zygote_count(s->engine); i++) {
+        struct kr_engine_zygote z = kr_engine_zygote(s->engine, i);
+        char what[32];
+
+        snprintf(what, sizeof what, "zygote %s", kr_preload_names[z.preload]);
+        if (z.state != KR_ZYG_READY)
+            kr_monitor_miss(ret, what, kr_zygote_state_names[z.state]);
+    }
+}
+
+static void collect(void *data, struct kr_metrics *m)
+{
+    struct kr_serve *s = data;
+    struct kr_box_figures f;
+    uint64_t sandboxes;
+
+    kr_box_figures(s->box, &f);
+    kr_metrics_set(m, KR_M_SESSIONS, KR_AT("opening"), (double)f.opening);
+    kr_metrics_set(m, KR_M_SESSIONS, KR_AT("busy"), (double)f.busy);
+    kr_metrics_set(m, KR_M_SESSIONS, KR_AT("idle"), (double)(f.sessions - f.busy));
+    kr_metrics_set(m, KR_M_RUNS_ACTIVE, KR_AT_NONE, (double)f.runs_active);
+    kr_metrics_set(m, KR_M_RUNS_QUEUED, KR_AT_NONE, (double)f.runs_queued);
+    kr_metrics_set(m, KR_M_RUNLOG_MEMORY, KR_AT_NONE, (double)f.runlogs.memory);
+    kr_metrics_set(m, KR_M_RUNLOG_CUTS, KR_AT_NONE, (double)f.runlogs.cuts);
+    if (kr_store_sandbox_count(s->store, &sandboxes, NULL) >= 0)
+        kr_metrics_set(m, KR_M_SANDBOXES, KR_AT_NONE, (double)sandboxes);
+    kr_metrics_set(m, KR_M_STORE_BYTES, KR_AT_NONE, (double)kr_store_size(s->store));
+    kr_metrics_set(m, KR_M_DATA_BYTES, KR_AT_NONE, (double)f.data_bytes);
+    for (size_t i = 0; i < kr_engine_zygote_count(s->engine); i++) {
+        struct kr_engine_zygote z = kr_engine_zygote(s->engine, i);
+
+        kr_metrics_set(m, KR_M_POOL_PARKED, KR_AT(kr_preload_names[z.preload]), z.parked);
+        kr_metrics_set(m, KR_M_POOL_SIZE, KR_AT(kr_preload_names[z.preload]), z.pool_size);
+    }
+}
+
+static bool has_docs(void *data, unsigned tag)
+{
+    const struct kr_serve *s = data;
+
+    return s->config->debug || tag != KR_DIALECT_SANDBOX_MCP;
+}
+
+/* ---- HTTP ---- */
+
+static void error_body(void *app, unsigned tag, const char *path, int status, const char *text, const char *request_id,
+                       struct kr_buf *out)
+{
+    (void)app, (void)tag;
+    if (kr_mcp_engine_error(path, status, text, out))
+        return;
+    kr_api_engine_error(kr_api_routes, kr_api_routes_count, path, status, text, request_id, out);
+}
+
+static void on_report(void *app, const struct kr_http_report *report)
+{
+    kr_monitor_http(((struct kr_api *)app)->watch, report);
+}
+
+static bool is_link(void *data, const struct kr_http_ex *ex)
+{
+    (void)data;
+    return kr_api_is_link(ex);
+}
+
+static void audit(void *data, const struct kr_caller *who, const char *what, const char *object, const char *outcome,
+                  const char *detail)
+{
+    kr_box_audit(((struct kr_serve *)data)->box, who, what, object, outcome, detail);
+}
+
+/* What a refused MCP client is told of where tokens come from; NULL: keys are all there is. */
+static const char *challenge(const struct kr_config *c)
+{
+    static char text[1024];
+    const char *url = c->public_url;
+    size_t len = url ? strlen(url) : 0;
+
+    if (!c->authorization_servers.count || !url)
+        return NULL;
+    while (len > 0 && url[len - 1] == '/')
+        len--;
+    snprintf(text, sizeof text, "Bearer resource_metadata=\"%.*s/.well-known/oauth-protected-resource/mcp\"", (int)len,
+             url);
+    return text;
+}
+
+static int open_auth(struct kr_serve *s, struct kr_err *err)
+{
+    const struct kr_config *c = s->config;
+    struct kr_guard_config guard = {.allowed_hosts = (const char *const *)c->allowed_hosts.items,
+                                    .allowed_hosts_count = c->allowed_hosts.count,
+                                    .cors_origins = (const char *const *)c->cors_origins.items,
+                                    .cors_origins_count = c->cors_origins.count,
+                                    .public_url = c->public_url,
+                                    .cors_credentials = c->cors_credentials};
+    int r = kr_guard_new(&guard, &s->guard, err);
+    struct kr_auth_config auth = {.on = c->auth,
+                                  .api_key = c->api_key,
+                                  .store = s->store,
+                                  .guard = s->guard,
+                                  .metrics = s->metrics,
+                                  .open_too = c->open_metrics ? kr_api_doc_metrics.id : NULL,
+                                  .challenge = challenge(c),
+                                  .is_link = is_link,
+                                  .audit = audit,
+                                  .data = s};
+
+    return r < 0 ? r : kr_auth_new(&auth, &s->api.auth, err);
+}
+
+/* As many as configured, and not all the descriptors there are. */
+static unsigned connections_max(const struct kr_config *c)
+{
+    uint64_t most = c->max_connections;
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && most > l.rlim_cur - l.rlim_cur / DESCRIPTORS_LEFT)
+        most = l.rlim_cur - l.rlim_cur / DESCRIPTORS_LEFT;
+    return (unsigned)most;
+}
+
+/* Those of the API and those of MCP as one table; GET / is MCP's, which hands on what is not for it. */
+static int join_routes(struct kr_serve *s, size_t *ret_count, struct kr_err *err)
+{
+    size_t count = 0;
+
+    s->routes = calloc(kr_api_routes_count + kr_mcp_routes_count, sizeof *s->routes);
+    if (!s->routes)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "routes");
+    for (size_t i = 0; i < kr_api_routes_count; i++)
+        if (kr_api_routes[i].method != KR_HTTP_GET || strcmp(kr_api_routes[i].pattern, "/") != 0)
+            s->routes[count++] = kr_api_routes[i];
+    memcpy(s->routes + count, kr_mcp_routes, kr_mcp_routes_count * sizeof *s->routes);
+    *ret_count = count + kr_mcp_routes_count;
+    return 0;
+}
+
+static int open_http(struct kr_serve *s, struct kr_err *err)
+{
+    const struct kr_config *c = s->config;
+    struct kr_http_config http = {.app = &s->api,
+                                  .gate = kr_api_gate,
+                                  .error_body = error_body,
+                                  .on_report = on_report,
+                                  .connections_max = connections_max(c),
+                                  .per_address_max = (unsigned)c->max_connections_per_address,
+                                  .unsent_max = c->max_unsent,
+                                  .head_ms = (unsigned)c->head_timeout_ms,
+                                  .idle_ms = (unsigned)c->keep_alive_ms,
+                                  .body_ms = (unsigned)c->body_timeout_ms,
+                                  .write_ms = (unsigned)c->write_timeout_ms,
+                                  .beat_ms = (unsigned)c->ping_interval_ms};
+    int r = join_routes(s, &http.route_count, err);
+
+    http.routes = s->routes;
+    if (r >= 0)
+        r = kr_http_server_new(&s->loop, &http, &s->http, err);
+    for (size_t i = 0; r >= 0 && i < c->listener_count; i++) {
+        r = kr_http_server_listen(s->http, s->sockets[i], (unsigned)c->listeners[i].dialect, err);
+        if (r >= 0)
+            s->sockets[i] = -1;
+    }
+    s->api.server = s->http;
+    return r;
+}
+
+static int open_box(struct kr_serve *s, struct kr_err *err)
+{
+    static const struct kr_box_calls calls = {.on_session_opened = on_session_opened,
+                                              .on_session_ended = on_session_ended,
+                                              .on_run_started = on_run_started,
+                                              .on_run_ended = on_run_ended,
+                                              .on_refused = on_refused};
+    static const char *mounts[KR_MOUNTS_MAX];
+    const struct kr_config *c = s->config;
+    struct kr_box_config box = {.store = s->store,
+                                .data = c->data,
+                                .limits = c->limits.values,
+                                .ceilings = c->limits.ceilings,
+                                .network = (enum kr_network)c->network,
+                                .preload = s->warden.zygotes[s->warden.zygote_count - 1].preload,
+                                .mounts = mounts,
+                                .mount_count = c->mounts.count,
+                                .max_sessions = (uint32_t)c->max_sessions,
+                                .idle_timeout_ms = c->idle_timeout_ms,
+                                .cleanup_interval_ms = c->cleanup_interval_ms,
+                                .queue_max = (uint32_t)c->queue_max,
+                                .queue_wait_ms = c->queue_wait_ms,
+                                .linger_ms = c->linger_ms,
+                                .max_sessions_per_user = (uint32_t)c->max_sessions_per_user,
+                                .max_sandboxes_per_user = (uint32_t)c->max_sandboxes_per_user,
+                                .runs_per_minute = (uint32_t)c->runs_per_minute,
+                                .max_disk_per_user = c->max_disk_per_user,
+                                .retention_ms = c->retention_ms,
+                                .max_data = c->max_data,
+                                .workspace = s->workspace};
+
+    for (size_t i = 0; i < c->mounts.count; i++)
+        mounts[i] = c->mounts.items[i].name;
+    return kr_box_new(&s->loop, s->engine, &box, &calls, s, &s->box, err);
+}
+
+/* The warden's table by the number of the bit. */
+static const char *const *layer_names(void)
+{
+    static const char *names[32];
+
+    for (size_t i = 0; i < kr_layer_rows_count; i++)
+        if (kr_layer_rows[i].bit != KR_LAYER_PROC) /* known of each cell alone */
+            names[__builtin_ctz(kr_layer_rows[i].bit)] = kr_layer_rows[i].name;
+    return names;
+}
+
+static void fill_api(struct kr_serve *s)
+{
+    static struct kr_limits dialect_limits[KR_DIALECT_MAX_];
+    const struct kr_config *c = s->config;
+
+    for (size_t i = 0; i < KR_DIALECT_MAX_; i++)
+        dialect_limits[i] = c->dialect_limits[i].values;
+
+    s->api.loop = &s->loop;
+    s->api.box = s->box;
+    s->api.store = s->store;
+    s->api.metrics = s->metrics;
+    s->api.watch = s->watch;
+    s->api.started_ns = kr_clock_ns();
+    s->api.config = (struct kr_api_config){.version = KR_VERSION,
+                                           .auth = c->auth,
+                                           .allow_registration = c->allow_registration,
+                                           .login_ttl_ms = c->login_ttl_ms,
+                                           .link_ttl_ms = c->link_ttl_ms,
+                                           .public_url = c->public_url,
+                                           .debug = c->debug,
+                                           .max_body = c->max_body,
+                                           .max_upload = c->max_upload,
+                                           .max_disk_per_user = c->max_disk_per_user,
+                                           .default_dialect = kr_dialect_names[c->dialect],
+                                           .dialects = kr_dialect_names,
+                                           .dialect_count = KR_DIALECT_MAX_,
+                                           .dialect_limits = dialect_limits,
+                                           .level_names = kr_level_names,
+                                           .layer_names = layer_names(),
+                                           .layer_count = 32};
+}
+
+static int open_mcp(struct kr_serve *s, struct kr_err *err)
+{
+    const struct kr_config *c = s->config;
+    struct kr_mcp_config mcp = {.version = KR_VERSION,
+                                .dialect = (enum kr_dialect)c->dialect,
+                                .structured = c->structured,
+                                .core_only = c->tools == KR_TOOLS_CORE,
+                                .fixtures = c->conformance_fixtures,
+                                .answer_after_ms = c->answer_after_ms,
+                                .workspace = s->workspace,
+                                .authorization_servers = (const char *const *)c->authorization_servers.items,
+                                .authorization_server_count = c->authorization_servers.count,
+                                .upload_roots = (const char *const *)c->upload_roots.items,
+                                .upload_root_count = c->upload_roots.count};
+
+    return kr_mcp_new(&s->api, &mcp, &s->mcp, err);
+}
+
+static void on_watchdog(void *data)
+{
+    struct kr_serve *s = data;
+
+    (void)kr_notify_watchdog();
+    kr_timer_arm(s->watchdog, kr_notify_watchdog_ms());
+}
+
+/* ---- the engine's news ---- */
+
+static void say_where(const struct kr_serve *s)
+{
+    const struct kr_config_listener *l = &s->config->listeners[0];
+    bool v6 = strchr(l->address, ':') != NULL;
+    char url[80];
+
+    snprintf(url, sizeof url, "http://%s%s%s:%u", v6 ? "[" : "", l->address, v6 ? "]" : "", s->ports[0]);
+    printf("krait is ready: %s/\n", url);
+    printf("  page and API    %s/  %s/docs\n", url, url);
+    kr_setup_hint(stdout, url);
+    if (s->config->sse)
+        printf("  MCP over SSE    %s/sse\n", url);
+    printf("  try             curl -s %s/api/v1/runs -d '{\"code\": \"print(6 * 7)\", \"stream\": false}'%s\n", url,
+           s->config->auth ? " -H \"Authorization: Bearer $API_KEY\"" : "");
+    if (!s->config->auth)
+        printf("  anybody on this machine may use it; `krait serve --help` shows how to ask for a key\n");
+    fflush(stdout);
+}
+
+static void on_zygote(void *data, const struct kr_w_zygote *zygote)
+{
+    struct kr_serve *s = data;
+    struct kr_monitor_state state = {0};
+
+    if (zygote->state == KR_ZYG_ENDED || zygote->state == KR_ZYG_FAILED)
+        kr_metrics_inc(s->metrics, KR_M_ZYGOTE_RESTARTS,
+                       KR_AT(kr_preload_names[kr_engine_zygote(s->engine, zygote->zygote).preload]));
+    if (s->said_ready || !s->box || s->stdio)
+        return;
+    look(s, &state);
+    if (state.missing_count)
+        return;
+    s->said_ready = true;
+    (void)kr_notify_ready();
+    say_where(s);
+}
+
+/* Every run has ended as `lost` by now: whoever reads one is still told. */
+static void on_gone(void *data, const struct kr_err *err)
+{
+    struct kr_serve *s = data;
+
+    if (!s->stopping) {
+        kr_log(KR_LOG_ERROR, "the warden is gone", "error=\"%s\"", err->msg);
+        s->status = 1;
+    }
+    kr_serve_stop(s, 0);
+}
+
+static void on_engine_stopped(void *data)
+{
+    uv_stop(&((struct kr_serve *)data)->loop);
+}
+
+/* ---- stop ---- */
+
+static void stop_engine(struct kr_serve *s)
+{
+    if (s->http_stopped && s->box_stopped)
+        kr_engine_stop(s->engine);
+}
+
+static void on_http_stopped(void *app)
+{
+    struct kr_serve *s = (struct kr_serve *)((char *)app - offsetof(struct kr_serve, api));
+
+    s->http_stopped = true;
+    stop_engine(s);
+}
+
+static void on_box_stopped(void *data)
+{
+    struct kr_serve *s = data;
+
+    s->box_stopped = true;
+    kr_http_server_stop(s->http, LAST_WORDS_MS, on_http_stopped); /* answers that wait for their runs have them now */
+    stop_engine(s);
+}
+
+void kr_serve_stop(struct kr_serve *s, uint64_t grace_ms)
+{
+    s->stopping = true;
+    kr_serve_mcp_stop(s);
+    kr_mcp_stop(s->mcp);
+    kr_http_server_stop(s->http, (unsigned)grace_ms + 2 * LAST_WORDS_MS, on_http_stopped);
+    if (s->box_stopped)
+        return;
+    kr_box_stop(s->box, grace_ms, on_box_stopped, s);
+}
+
+static void on_signal(uv_signal_t *handle, int signo)
+{
+    struct kr_serve *s = handle->data;
+
+    if (signo == SIGHUP) { /* logrotate's word */
+        (void)kr_log_reopen();
+        return;
+    }
+    if (s->asked_to_stop++ > 0) { /* again: at once; once more: whatever is left */
+        kr_serve_stop(s, 0);
+        if (s->asked_to_stop > 2) {
+            kr_http_server_stop(s->http, 0, on_http_stopped);
+            kr_engine_stop(s->engine);
+        }
+        return;
+    }
+    kr_log(KR_LOG_INFO, "stopping", "signal=%d grace_ms=%llu", signo, (unsigned long long)s->config->stop_timeout_ms);
+    (void)kr_notify_stopping();
+    kr_serve_stop(s, s->stdio ? 0 : s->config->stop_timeout_ms); /* one client, and it wishes us gone */
+}
+
+/* ---- life ---- */
+
+static int watch_signals(struct kr_serve *s)
+{
+    static const int numbers[3] = {SIGTERM, SIGINT, SIGHUP};
+
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < 3; i++) {
+        s->signals[i].data = s;
+        if (uv_signal_init(&s->loop, &s->signals[i]) < 0 || uv_signal_start(&s->signals[i], on_signal, numbers[i]) < 0)
+            return -ENOMEM;
+        uv_unref((uv_handle_t *)&s->signals[i]);
+    }
+    return 0;
+}
+
+/* Before: the server's user reaches whatever that user may. After: its data, upload_roots, the libraries of the system and the
+ * kernel's figures to read, and nothing else, for all threads it will ever have; it can run no program, reach no other server and
+ * signal nobody. A kernel without Landlock is said so. */
+static int confine(const struct kr_serve *s, struct kr_err *err)
+{
+    const struct kr_landlock_path usual[] = {
+        {"/usr", KR_LL_READ},
+        {"/lib", KR_LL_READ | KR_LL_MAY_MISS},
+        {"/lib64", KR_LL_READ | KR_LL_MAY_MISS},
+        {"/proc", KR_LL_READ}, /* of other processes only what everybody may see */
+        {"/sys", KR_LL_READ | KR_LL_MAY_MISS},
+        {"/dev/null", KR_LL_READ | KR_LL_WRITE_FILE},
+        {"/dev/urandom", KR_LL_READ},
+        {s->config->data, KR_LL_READ | KR_LL_WRITE},
+        {s->config->log_dir ? s->config->log_dir : s->config->data, KR_LL_READ | KR_LL_WRITE},
+        {s->workspace ? s->workspace : s->config->data, KR_LL_READ | KR_LL_WRITE},
+        /* `krait mcp` has one client, who started it and may have any file of his uploaded by its path. */
+        {s->stdio ? "/" : s->config->data, KR_LL_READ}};
+    const size_t count = sizeof usual / sizeof *usual, roots = s->config->upload_roots.count;
+    cleanup_free struct kr_landlock_path *paths = calloc(count + roots, sizeof *paths);
+    int abi = kr_landlock_abi();
+
+    if (abi < 1) {
+        kr_log(KR_LOG_WARN, "the server itself is not confined: this kernel has no Landlock", NULL);
+        return 0;
+    }
+    if (!paths)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "confine the server");
+    memcpy(paths, usual, sizeof usual);
+    for (size_t i = 0; i < roots; i++)
+        paths[count + i] = (struct kr_landlock_path){s->config->upload_roots.items[i], KR_LL_READ | KR_LL_MAY_MISS};
+    /* No TCP of its own either: its sockets are bound, and what they accept Landlock does not look at. */
+    return kr_landlock_restrict(paths, count + roots, 0, err) < 0 ? -EPERM : 0;
+}
+
+static int open_all(struct kr_serve *s, int control, struct kr_err *err)
+{
+    static const struct kr_engine_calls calls = {
+        .on_zygote = on_zygote, .on_gone = on_gone, .on_stopped = on_engine_stopped};
+    struct kr_engine_config engine = {.zygote_count = s->warden.zygote_count,
+                                      .shelf = s->shelf,
+                                      .pool_size = (uint32_t)s->config->pool_size,
+                                      .lazy = s->stdio};
+    struct kr_monitor_config watch = {.name = "krait",
+                                      .version = KR_VERSION,
+                                      .started_ns = kr_clock_ns(),
+                                      .api_endpoint = "/api/v1",
+                                      .mcp_endpoint = KR_API_MCP_ENDPOINT,
+                                      .look = look,
+                                      .collect = collect,
+                                      .has_docs = has_docs,
+                                      .data = s};
+    int r;
+
+    for (size_t i = 0; i < engine.zygote_count; i++)
+        engine.preloads[i] = s->warden.zygotes[i].preload;
+    if (s->workspace)
+        engine.workspaces[engine.workspace_count++].path = s->workspace;
+    if (s->config->log_dir && !s->stdio && (r = kr_log_open(s->config->log_dir, err)) < 0)
+        return r;
+    if (!s->stdio)
+        (void)kr_notify_open();
+    if ((r = kr_serve_mcp_bind(s, err)) < 0 || (r = confine(s, err)) < 0 ||
+        (r = kr_store_open(s->config->data, KR_STORE_CREATE, &s->store, err)) < 0)
+        return r;
+    if (kr_checkpoint_new(&s->loop, s->store, &s->checkpoint) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "checkpoints");
+    if (kr_metrics_new(&s->metrics) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "metrics");
+    watch.metrics = s->metrics;
+    if (kr_resources_new("", s->config->data, &s->resources) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "resources");
+    watch.resources = s->resources;
+    if (kr_monitor_new(&watch, &s->watch) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "watch");
+    r = kr_engine_new(&s->loop, control, &engine, &calls, s, &s->engine);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "the engine");
+    if ((r = open_box(s, err)) < 0)
+        return r;
+    fill_api(s);
+    if ((r = open_auth(s, err)) < 0 || (r = kr_accounts_new(&s->api, err)) < 0 ||
+        (r = kr_api_files_new(&s->api, err)) < 0)
+        return r;
+    if (kr_notify_watchdog_ms() > 0 && kr_timer_new(&s->loop, on_watchdog, s, &s->watchdog) >= 0)
+        on_watchdog(s);
+    if ((r = open_mcp(s, err)) < 0 || (r = open_http(s, err)) < 0)
+        return r;
+    return kr_serve_mcp_open(s, err);
+}
+
+static void close_all(struct kr_serve *s)
+{
+    kr_timer_close(s->watchdog);
+    kr_checkpoint_close(s->checkpoint);
+    kr_http_server_free(s->http);
+    kr_serve_mcp_close(s);
+    kr_mcp_free(s->mcp);
+    s->mcp = NULL; /* runs that end with the box have nobody to tell */
+    if (s->api.files)
+        kr_api_files_free(&s->api);
+    if (s->api.account)
+        kr_accounts_close(&s->api);
+    kr_api_pages_free(&s->api);
+    kr_auth_free(s->api.auth);
+    kr_guard_free(s->guard);
+    kr_box_free(s->box);
+    if (s->engine)
+        kr_engine_free(s->engine);
+    kr_monitor_free(s->watch);
+    kr_resources_free(s->resources);
+    kr_metrics_free(s->metrics);
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    free(s->routes);
+    kr_store_close(s->store);
+    kr_log_close();
+}
+
+int kr_serve_main(int control, void *arg)
+{
+    struct kr_serve *s = arg;
+    struct kr_err err;
+    int r;
+
+    /* What is large is mapped: it grows without being copied, and goes back when it is freed. The C library would
+     * learn from the first large one that is freed to do neither. */
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE);
+    kr_log_set_who("server");
+    kr_log_set_time(true);
+    if (uv_loop_init(&s->loop) < 0 || watch_signals(s) < 0)
+        return KR_EXIT_OURS;
+    r = open_all(s, control, &err);
+    if (r < 0) {
+        s->status = kr_cli_fail(s->stdio ? "mcp" : "serve", &err);
+    } else if (s->stdio) {
+        uv_run(&s->loop, UV_RUN_DEFAULT);
+    } else {
+        kr_log(KR_LOG_INFO, "listening", "port=%u data=%s auth=%s", s->ports[0], s->config->data,
+               s->config->auth ? "on" : "off");
+        uv_run(&s->loop, UV_RUN_DEFAULT);
+    }
+    close_all(s);
+    return s->status;
+}

@@ -1,0 +1,50 @@
+/* What the files of the OpenAPI writer share. */
+#pragma once
+#include "route_doc.h"
+#include "openapi.h"
+
+struct kr_json;
+
+#define KR_API_COMPONENTS_MAX 512u
+
+/* A schema of the document: of a request's table or of a reply. */
+struct kr_api_component {
+    const char *name;
+    const struct kr_api_table *table; /* or */
+    const struct kr_api_schema *schema;
+};
+
+struct kr_api_components {
+    struct kr_api_component rows[KR_API_COMPONENTS_MAX];
+    size_t count;
+};
+
+/* All that the routes speak of, and the shapes of errors, sorted by name. 0; -EINVAL with err if a name means two
+ * things; -E2BIG. */
+int kr_api_components_collect(struct kr_api_components *c, const struct kr_http_route *routes, size_t count,
+                              struct kr_err *err);
+/* "components/schemas/X", whole. */
+void kr_api_component_write(struct kr_json *j, const struct kr_api_component *c);
+
+/* {"$ref":"#/components/schemas/X"} */
+void kr_api_ref_write(struct kr_json *j, const char *name);
+/* {"type":"integer",…} for a row: a property of a body or, with `inner` false, the schema of a parameter, which has its
+ * help and example beside it. */
+void kr_api_field_write(struct kr_json *j, const struct kr_api_field *f, bool inner);
+/* A default or an example as JSON. */
+void kr_api_sample_write(struct kr_json *j, enum kr_api_type type, const char *text);
+/* An example made from the rows: of a table those that are required, or the first; of a schema all that are always
+ * there. */
+void kr_api_table_sample(struct kr_json *j, const struct kr_api_table *table);
+void kr_api_schema_sample(struct kr_json *j, const struct kr_api_schema *schema);
+
+/* "responses": the route's own, then the usual errors. */
+void kr_api_responses_write(struct kr_json *j, const struct kr_http_route *route);
+/* "components/responses" and "components/headers". */
+void kr_api_errors_write(struct kr_json *j);
+
+/* The pattern as OpenAPI writes paths: `{name*}` is {name}. `buf` has KR_API_PATH_MAX bytes. */
+#define KR_API_PATH_MAX 512u
+const char *kr_api_path_of(const char *pattern, char *buf);
+/* The next parameter of a pattern from *at on, into name (KR_API_NAME_MAX bytes); false: no more. */
+bool kr_api_next_param(const char **at, char *name, bool *ret_rest);

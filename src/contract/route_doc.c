@@ -1,0 +1,69 @@
+/* What routes say of themselves: their voice, and the tags they are sorted under. Called by the gate, by reply.c and by the
+ * writer of OpenAPI.
+ *
+ * Invariant: every request has a voice, also one whose path nobody serves. */
+#include "route_doc.h"
+#include "http.h"
+#include <string.h>
+
+/* clang-format off */
+const struct kr_api_tag kr_api_tags[] = {
+    {"runs",      "Run code, follow a run's output, cancel it, read it again."},
+    {"sessions",  "Live interpreters that keep their variables between runs."},
+    {"sandboxes", "Places with files, packages and limits of their own, which outlive a restart."},
+    {"files",     "Files of a sandbox: list, read, write, delete."},
+    {"tools",     "What models call over MCP, as plain HTTP."},
+    {"users",     "People and their rights. For administrators."},
+    {"keys",      "Keys for the API: made once, shown once, revoked at any time."},
+    {"account",   "One's own account: registration, login, key."},
+    {"audit",     "Who did what, and what was refused."},
+    {"info",      "What this server is and can do, and how it is."},
+    {"documents", "Routes of other sandbox servers, served as their documents describe them."},
+    {NULL, NULL},
+};
+/* clang-format on */
+
+const struct kr_api_doc *kr_api_doc_of(const struct kr_http_ex *ex)
+{
+    const struct kr_http_route *route = kr_http_route(ex);
+
+    return route ? route->doc : NULL;
+}
+
+enum kr_api_voice kr_api_voice_of(const struct kr_http_ex *ex)
+{
+    const struct kr_api_doc *doc = kr_api_doc_of(ex);
+
+    return doc ? doc->voice : kr_api_voice_of_path(NULL, 0, kr_http_path(ex));
+}
+
+/* Segment by segment, without decoding: it is only about manners. */
+static bool fits(const char *pattern, const char *path)
+{
+    while (*pattern == '/' && *path == '/') {
+        size_t a = strcspn(++pattern, "/"), b = strcspn(++path, "/");
+
+        if (pattern[0] == '{') {
+            if (a >= 2 && pattern[a - 2] == '*')
+                return *path != '\0';
+            if (!b)
+                return false;
+        } else if (a != b || memcmp(pattern, path, a) != 0) {
+            return false;
+        }
+        pattern += a;
+        path += b;
+    }
+    return !*pattern && !*path;
+}
+
+enum kr_api_voice kr_api_voice_of_path(const struct kr_http_route *routes, size_t count, const char *path)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct kr_api_doc *doc = routes[i].doc;
+
+        if (doc && routes[i].pattern[1] != '{' && fits(routes[i].pattern, path)) /* not what catches all the rest */
+            return doc->voice;
+    }
+    return strncmp(path, "/api/v1/", 8) == 0 || strcmp(path, "/api/v1") == 0 ? KR_API_KRAIT : KR_API_DOCUMENT;
+}

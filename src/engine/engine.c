@@ -1,0 +1,489 @@
+/* The engine: who waits for what, and which session a cell is.
+ *
+ * Called by the commands (and later by the server). Invariants: every kr_engine_open() is answered once, within its
+ * deadline; a session is freed only from the loop, after everything that might still look at it has returned; when
+ * the warden is gone, every run ends as `lost` before on_gone. */
+#include "engine.h"
+#include "engine_internal.h"
+#include "clock.h"
+#include "fd.h"
+#include "log.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define WAITING_MAX 4096u
+#define WAITER_MS 1000u
+#define AGAIN_MS 20u
+#define STOP_MS 5000u
+
+const char *const kr_preload_names[] = {[KR_PRELOAD_BASIC] = "basic", [KR_PRELOAD_DATA] = "data"};
+const char *const kr_network_names[] = {[KR_NET_NONE] = "none", [KR_NET_LOOPBACK] = "loopback"};
+const char *const kr_zygote_state_names[] = {
+    [KR_ZYG_STARTING] = "starting", [KR_ZYG_READY] = "ready", [KR_ZYG_RETIRED] = "retired",
+    [KR_ZYG_FAILED] = "failed",     [KR_ZYG_ENDED] = "ended",
+};
+static_assert(sizeof kr_preload_names / sizeof kr_preload_names[0] == KR_PRELOAD_MAX_, "every preload has its name");
+static_assert(sizeof kr_network_names / sizeof kr_network_names[0] == KR_NET_MAX_, "every network has its name");
+static_assert(sizeof kr_zygote_state_names / sizeof kr_zygote_state_names[0] == KR_ZYG_STATE_MAX_,
+              "every state has its name");
+
+static void serve_opens(struct kr_engine *e);
+
+/* ---- sessions by cell, and their graves ---- */
+
+static struct kr_session **bucket_of(struct kr_engine *e, uint64_t cell)
+{
+    return &e->cells[(cell ^ cell >> 20) % KR_ENGINE_BUCKETS];
+}
+
+void kr_engine_add_cell(struct kr_engine *e, struct kr_session *s)
+{
+    struct kr_session **b = bucket_of(e, s->cell);
+
+    s->next_cell = *b;
+    *b = s;
+}
+
+static void remove_cell(struct kr_engine *e, struct kr_session *s)
+{
+    for (struct kr_session **p = bucket_of(e, s->cell); *p; p = &(*p)->next_cell)
+        if (*p == s) {
+            *p = s->next_cell;
+            return;
+        }
+}
+
+static struct kr_session *find_cell(struct kr_engine *e, uint64_t cell)
+{
+    struct kr_session *s = *bucket_of(e, cell);
+
+    while (s && s->cell != cell)
+        s = s->next_cell;
+    return s;
+}
+
+void kr_engine_bury(struct kr_engine *e, struct kr_session *s)
+{
+    if (s->cell)
+        remove_cell(e, s);
+    TAILQ_REMOVE(&e->sessions, s, link);
+    TAILQ_INSERT_TAIL(&e->graveyard, s, link);
+    kr_timer_arm(e->reaper, 0);
+    if (e->stopping && TAILQ_EMPTY(&e->sessions))
+        kr_timer_arm(e->stopper, 0);
+}
+
+static void on_reap(void *data)
+{
+    struct kr_engine *e = data;
+    struct kr_session *s;
+
+    while ((s = TAILQ_FIRST(&e->graveyard))) {
+        TAILQ_REMOVE(&e->graveyard, s, link);
+        kr_session_free(s);
+    }
+}
+
+/* ---- opens ---- */
+
+void kr_engine_free_open(struct kr_open *open)
+{
+    kr_session_spec_done(&open->spec);
+    free(open);
+}
+
+static void refuse(struct kr_open *open, const struct kr_err *err)
+{
+    open->calls.on_open(open->data, NULL, err);
+    kr_engine_free_open(open);
+}
+
+void kr_engine_open_done(struct kr_engine *e, struct kr_session *s, struct kr_open *open, const struct kr_err *err)
+{
+    struct kr_pool *pool = e->zygotes[open->spec.zygote].pool;
+
+    e->opens_in_flight--;
+    open->calls.on_open(open->data, s, err);
+    kr_engine_free_open(open);
+    if (pool)
+        kr_pool_taken(pool);
+    serve_opens(e);
+}
+
+void kr_engine_open_again(struct kr_engine *e, struct kr_open *open)
+{
+    e->opens_in_flight--;
+    open->pooled = false;
+    open->waiting = true;
+    TAILQ_INSERT_HEAD(&e->opens, open, link);
+    kr_timer_arm(e->waiter, open->tries++ ? AGAIN_MS : 0); /* at once, then with pauses until its deadline */
+}
+
+int kr_engine_has_room(const struct kr_engine *e, struct kr_err *err)
+{
+    unsigned needed = e->descriptors + e->hier_count + KR_ENGINE_FDS_RESERVE + KR_ENGINE_FDS_PER_SESSION;
+    const struct kr_session *s;
+    struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
+
+    TAILQ_FOREACH(s, &e->sessions, link) /* those that wait for their OPENED among them */
+    needed += KR_ENGINE_FDS_PER_SESSION;
+    if (getrlimit(RLIMIT_NOFILE, &most) < 0 || needed <= most.rlim_cur)
+        return 0;
+    return kr_err_set(err, KR_ERR_LIMIT, EMFILE, "no room for another session: RLIMIT_NOFILE allows %llu descriptors",
+                      (unsigned long long)most.rlim_cur);
+}
+
+/* From the pool, or a new one. 0, or -errno with err. */
+static int start_open(struct kr_engine *e, struct kr_open *open, struct kr_err *err)
+{
+    struct kr_pool *pool = e->zygotes[open->spec.zygote].pool;
+    struct kr_session *s = NULL;
+
+    if (open->pooled && pool && kr_pool_serves(pool, open->spec.network) && !open->spec.stdin_pipe)
+        s = kr_pool_take(pool);
+    if (s && kr_session_adopt(s, open) >= 0)
+        return 0;
+    if (s) {
+        s->pool = NULL;
+        kr_session_kill(s);
+    }
+    return kr_session_create(e, open, NULL, &open->spec, err);
+}
+
+/* What holds an open back: 1 nothing, 0 it waits, -errno with err. */
+static int may_start(struct kr_engine *e, const struct kr_open *open, struct kr_err *err)
+{
+    const struct kr_zygote *z = &e->zygotes[open->spec.zygote];
+
+    if (e->gone || e->stopping)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
+    if (e->have_hello && z->state == KR_ZYG_READY && (!open->tries || kr_clock_ns() < open->deadline_ns))
+        return e->opens_in_flight < KR_ENGINE_OPENS_MAX;
+    if (z->state == KR_ZYG_FAILED) {
+        *err = z->err;
+        return err->code ? -err->code : -EIO;
+    }
+    if (kr_clock_ns() > open->deadline_ns)
+        return kr_err_set(err, KR_ERR_TIMEOUT, ETIMEDOUT, "the %s zygote was not ready within %u s",
+                          kr_preload_names[z->preload], KR_ENGINE_ZYGOTE_MS / 1000);
+    return 0;
+}
+
+/* Goes through those who wait, in order; those of one zygote do not hold up those of another. */
+static void serve_opens(struct kr_engine *e)
+{
+    struct kr_open *open, *next;
+    struct kr_err err;
+
+    for (open = TAILQ_FIRST(&e->opens); open; open = next) {
+        int r = may_start(e, open, &err);
+
+        next = TAILQ_NEXT(open, link);
+        if (r == 0)
+            continue;
+        TAILQ_REMOVE(&e->opens, open, link);
+        open->waiting = false;
+        if (r > 0) {
+            e->opens_in_flight++;
+            r = start_open(e, open, &err);
+            if (r < 0)
+                e->opens_in_flight--;
+        }
+        if (r < 0) {
+            refuse(open, &err);
+            next = TAILQ_FIRST(&e->opens); /* the callback may have changed the list */
+        }
+    }
+    if (!TAILQ_EMPTY(&e->opens) && !kr_timer_armed(e->waiter))
+        kr_timer_arm(e->waiter, WAITER_MS);
+}
+
+static void on_waiter(void *data)
+{
+    serve_opens(data);
+}
+
+static int check_spec(const struct kr_engine *e, const struct kr_session_spec *spec, struct kr_err *err)
+{
+    if (spec->zygote >= e->config.zygote_count)
+        return kr_err_set(err, KR_ERR_INVALID, 0, "there is no such zygote");
+    if ((unsigned)spec->network >= KR_NET_MAX_)
+        return kr_err_set(err, KR_ERR_INVALID, 0, "there is no such network");
+    if (spec->workspace == KR_WORKSPACE_SHELF
+            ? !e->config.shelf
+            : spec->workspace < KR_WORKSPACE_NONE ||
+                  (spec->workspace >= 0 && (size_t)spec->workspace >= e->config.workspace_count))
+        return kr_err_set(err, KR_ERR_INVALID, 0, "there is no workspace %d", spec->workspace);
+    for (size_t i = 0; i < spec->env_count; i++) {
+        size_t len = strcspn(spec->env[i], "=");
+
+        if (len == 0 || len > 200 || spec->env[i][len] != '=')
+            return kr_err_set(err, KR_ERR_INVALID, 0, "environment \"%.60s\" is not NAME=VALUE", spec->env[i]);
+        for (size_t k = 0; k < i; k++)
+            if (strncmp(spec->env[k], spec->env[i], len + 1) == 0)
+                return kr_err_set(err, KR_ERR_INVALID, 0, "environment \"%.*s\" is given twice", (int)len,
+                                  spec->env[i]);
+    }
+    return kr_limits_check(&spec->limits, err);
+}
+
+int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool pooled,
+                   const struct kr_session_calls *calls, void *data, struct kr_err *err)
+{
+    struct kr_open *open, *o;
+    unsigned waiting = 0;
+    int r = check_spec(e, spec, err);
+
+    if (r < 0)
+        return r;
+    TAILQ_FOREACH(o, &e->opens, link)
+    waiting++;
+    if (waiting >= WAITING_MAX)
+        return kr_err_set(err, KR_ERR_LIMIT, 0, "%u sessions are waited for already", WAITING_MAX);
+    open = calloc(1, sizeof *open);
+    r = open ? kr_session_spec_copy(spec, &open->spec) : -ENOMEM;
+    if (r < 0) {
+        free(open);
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "open");
+    }
+    open->pooled = pooled;
+    open->calls = *calls;
+    open->data = data;
+    open->deadline_ns = kr_clock_after_ms(KR_ENGINE_ZYGOTE_MS);
+    open->waiting = true;
+    TAILQ_INSERT_TAIL(&e->opens, open, link);
+    if (e->config.lazy && !e->woken[spec->zygote]) {
+        e->woken[spec->zygote] = true;
+        (void)kr_wc_wake(e->wc, spec->zygote); /* that the warden is gone is told by itself */
+    }
+    /* Started here if it can be: its answer comes from the loop all the same. Refusals wait for the timer. */
+    if (may_start(e, open, err) > 0 && TAILQ_FIRST(&e->opens) == open)
+        serve_opens(e);
+    else
+        kr_timer_arm(e->waiter, 0);
+    return 0;
+}
+
+/* ---- the warden's events ---- */
+
+static void on_hello(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds)
+{
+    struct kr_engine *e = data;
+
+    if (e->have_hello) /* what it said first was acted on */
+        return;
+    e->hello = *hello;
+    for (unsigned i = 0; i < nfds && i < KR_HIERARCHIES_MAX; i++)
+        e->hier_dirs[e->hier_count++] = steal_fd(&fds[i]);
+    e->hello.detail[sizeof e->hello.detail - 1] = '\0';
+    e->have_hello = true;
+    if (hello->version != KR_PROTO_VERSION)
+        kr_log(KR_LOG_ERROR, "the warden speaks another version", "its=%u ours=%u", hello->version, KR_PROTO_VERSION);
+    serve_opens(e);
+}
+
+/* A zygote of an older generation only takes its parked sessions with it. */
+static void on_zygote(void *data, const struct kr_w_zygote *event)
+{
+    struct kr_engine *e = data;
+    struct kr_zygote *z;
+
+    if (event->zygote >= e->config.zygote_count || event->state >= KR_ZYG_STATE_MAX_)
+        return;
+    z = &e->zygotes[event->zygote];
+    if (event->generation >= z->generation) {
+        z->generation = event->generation;
+        z->state = (enum kr_zygote_state)event->state;
+        z->err = event->err;
+    }
+    kr_log(event->state == KR_ZYG_FAILED || event->state == KR_ZYG_ENDED ? KR_LOG_WARN : KR_LOG_INFO, "zygote",
+           "preload=%s state=%s generation=%u%s%s", kr_preload_names[z->preload], kr_zygote_state_names[event->state],
+           event->generation, event->state == KR_ZYG_FAILED ? " why=" : "",
+           event->state == KR_ZYG_FAILED ? event->err.msg : "");
+    if (z->pool && (event->state == KR_ZYG_RETIRED || event->state == KR_ZYG_ENDED))
+        kr_pool_drop(z->pool, event->generation);
+    if (e->calls.on_zygote)
+        e->calls.on_zygote(e->data, event);
+    serve_opens(e);
+    if (z->pool)
+        kr_pool_refill(z->pool);
+}
+
+static void on_ended(void *data, const struct kr_w_ended *ended)
+{
+    struct kr_engine *e = data;
+    struct kr_session *s = find_cell(e, ended->cell);
+
+    if (s)
+        kr_session_ended(s, ended);
+}
+
+static void on_gone(void *data, const struct kr_err *err)
+{
+    struct kr_engine *e = data;
+    struct kr_session *s;
+
+    e->gone = true;
+    while ((s = TAILQ_FIRST(&e->sessions))) {
+        s->broken = true;
+        s->why = *err;
+        kr_session_ended(s, NULL);
+    }
+    serve_opens(e);
+    e->calls.on_gone(e->data, err);
+}
+
+/* ---- life ---- */
+
+static void on_stopper(void *data)
+{
+    struct kr_engine *e = data;
+
+    if (e->stopped || !e->calls.on_stopped)
+        return;
+    e->stopped = true;
+    e->calls.on_stopped(e->data);
+}
+
+void kr_engine_stop(struct kr_engine *e)
+{
+    struct kr_session *s, *next;
+
+    e->stopping = true;
+    for (s = TAILQ_FIRST(&e->sessions); s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        kr_session_close(s);
+    }
+    kr_timer_arm(e->stopper, TAILQ_EMPTY(&e->sessions) ? 0 : STOP_MS);
+    kr_timer_arm(e->waiter, 0);
+}
+
+static int make_parts(struct kr_engine *e, int control)
+{
+    static const struct kr_wc_calls calls = {on_hello, on_zygote, on_ended, on_gone};
+    int r;
+
+    r = kr_timer_new(e->loop, on_reap, e, &e->reaper);
+    if (r >= 0)
+        r = kr_timer_new(e->loop, on_waiter, e, &e->waiter);
+    if (r >= 0)
+        r = kr_timer_new(e->loop, on_stopper, e, &e->stopper);
+    for (size_t i = 0; i < e->config.zygote_count && r >= 0; i++) {
+        e->zygotes[i] = (struct kr_zygote){.preload = e->config.preloads[i], .state = KR_ZYG_STARTING};
+        if (e->config.pool_size > 0)
+            r = kr_pool_new(e, (uint32_t)i, KR_NET_NONE, e->config.pool_size, &e->zygotes[i].pool);
+    }
+    if (r >= 0)
+        r = kr_wc_new(e->loop, control, &calls, e, &e->wc);
+    return r;
+}
+
+int kr_engine_new(struct uv_loop_s *loop, int control, const struct kr_engine_config *config,
+                  const struct kr_engine_calls *calls, void *data, struct kr_engine **ret_engine)
+{
+    struct kr_engine *e = calloc(1, sizeof *e);
+    int r;
+
+    if (!e)
+        return -ENOMEM;
+    e->loop = loop;
+    e->config = *config;
+    e->calls = *calls;
+    e->data = data;
+    r = fcntl(control, F_DUPFD_CLOEXEC, 0); /* the lowest that is free: descriptors are given out without gaps */
+    e->descriptors = r < 0 ? 0 : (unsigned)r;
+    kr_fd_close(r);
+    TAILQ_INIT(&e->sessions);
+    TAILQ_INIT(&e->graveyard);
+    TAILQ_INIT(&e->opens);
+    r = make_parts(e, control);
+    if (r < 0) {
+        kr_engine_free(e);
+        return r;
+    }
+    *ret_engine = e;
+    return 0;
+}
+
+void kr_engine_free(struct kr_engine *e)
+{
+    struct kr_session *s;
+    struct kr_open *open;
+
+    if (!e)
+        return;
+    while ((s = TAILQ_FIRST(&e->sessions))) {
+        TAILQ_REMOVE(&e->sessions, s, link);
+        kr_session_free(s);
+    }
+    on_reap(e);
+    while ((open = TAILQ_FIRST(&e->opens))) {
+        TAILQ_REMOVE(&e->opens, open, link);
+        kr_engine_free_open(open);
+    }
+    for (size_t i = 0; i < e->config.zygote_count; i++)
+        kr_pool_free(e->zygotes[i].pool);
+    kr_timer_close(e->reaper);
+    kr_timer_close(e->waiter);
+    kr_timer_close(e->stopper);
+    kr_wc_close(e->wc);
+    kr_session_usage_done(e);
+    free(e);
+}
+
+/* ---- what there is ---- */
+
+const struct kr_w_hello *kr_engine_hello(const struct kr_engine *e)
+{
+    return e->have_hello ? &e->hello : NULL;
+}
+
+size_t kr_engine_zygote_count(const struct kr_engine *e)
+{
+    return e->config.zygote_count;
+}
+
+struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index)
+{
+    const struct kr_zygote *z = &e->zygotes[index];
+
+    return (struct kr_engine_zygote){
+        .preload = z->preload,
+        .state = z->state,
+        .generation = z->generation,
+        .parked = z->pool ? kr_pool_parked(z->pool) : 0,
+        .pool_size = z->pool ? kr_pool_size(z->pool) : 0,
+    };
+}
+
+size_t kr_engine_session_count(const struct kr_engine *e)
+{
+    const struct kr_session *s;
+    size_t n = 0;
+
+    TAILQ_FOREACH(s, &e->sessions, link)
+    n += s->handed_out;
+    return n;
+}
+
+struct kr_session *kr_engine_session(const struct kr_engine *e, uint32_t number)
+{
+    struct kr_session *s;
+
+    TAILQ_FOREACH(s, &e->sessions, link)
+    if (s->number == number && s->handed_out)
+        return s;
+    return NULL;
+}
+
+struct kr_session *kr_engine_next(const struct kr_engine *e, struct kr_session *s)
+{
+    s = s ? TAILQ_NEXT(s, link) : TAILQ_FIRST(&e->sessions);
+    while (s && !s->handed_out)
+        s = TAILQ_NEXT(s, link);
+    return s;
+}

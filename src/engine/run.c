@@ -1,0 +1,428 @@
+/* One run, from its queue to its verdict.
+ *
+ * Called by whoever holds a session (new, interrupt, cancel, reply) and by session.c (start, timer, frames, finish).
+ * Invariants: a run ends exactly once, through kr_run_finish() or kr_run_drop() (run_end.c), and is freed there;
+ * after its S_END it is neither interrupted nor timed out; what it prints until its end is read before its end is
+ * told. */
+#include "engine_internal.h"
+#include "clock.h"
+#include "fd.h"
+#include "json.h"
+#include "log.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASKS_MAX 16u /* questions for a line that nobody has answered yet */
+#define YOUNG_NS 250000000u
+#define AGAIN_MS 100u
+
+/* ---- into the queue ---- */
+
+static void write_script(struct kr_json *j, const struct kr_run_script *script)
+{
+    kr_json_key(j, "script");
+    if (!script) {
+        kr_json_null(j);
+        return;
+    }
+    kr_json_object(j);
+    kr_json_key_str(j, "file", script->file);
+    kr_json_key(j, "argv");
+    kr_json_array(j);
+    for (size_t i = 0; i < script->argc; i++)
+        kr_json_str(j, script->argv[i]);
+    kr_json_array_end(j);
+    kr_json_key_bool(j, "write", script->write);
+    kr_json_key_bool(j, "exit", true);
+    kr_json_object_end(j);
+}
+
+static int write_run(struct kr_buf *buf, const struct kr_run_spec *spec, uint32_t name)
+{
+    struct kr_json j;
+    char text[32];
+
+    snprintf(text, sizeof text, "<run %u>", name);
+    kr_json_init(&j, buf);
+    kr_json_object(&j);
+    kr_json_key(&j, "code");
+    kr_json_str_n(&j, spec->code, spec->code_len);
+    kr_json_key_str(&j, "name", text);
+    kr_json_key_bool(&j, "warm", false);
+    kr_json_key_str(&j, "figures", "png");
+    if (spec->figure_px)
+        kr_json_key_uint(&j, "figure_px", spec->figure_px);
+    if (spec->variables) {
+        kr_json_key(&j, "variables");
+        kr_json_raw(&j, spec->variables, strlen(spec->variables));
+    }
+    if (spec->env_count > 0)
+        kr_session_write_env(&j, spec->env, spec->env_count);
+    kr_json_key(&j, "stdin");
+    if (spec->stdin_text)
+        kr_json_str_n(&j, spec->stdin_text, spec->stdin_len);
+    else
+        kr_json_null(&j);
+    write_script(&j, spec->script);
+    kr_json_object_end(&j);
+    return kr_json_done(&j);
+}
+
+static void on_output(void *data, enum kr_stream stream, const char *text, size_t len)
+{
+    struct kr_run *r = data;
+
+    r->calls.on_output(r->data, r, stream, text, len);
+}
+
+static size_t queue_length(const struct kr_session *s)
+{
+    size_t n = 0;
+    struct kr_run *r;
+
+    TAILQ_FOREACH(r, &s->queue, link)
+    n++;
+    return n;
+}
+
+int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struct kr_run_calls *calls, void *data,
+               struct kr_run **ret_run, struct kr_err *err)
+{
+    struct kr_run *r;
+    int e;
+
+    if (s->state >= KR_SESSION_KILLED || !s->handed_out)
+        return kr_err_set(err, KR_ERR_NOT_FOUND, 0, "session %u has ended", s->number);
+    if (queue_length(s) >= KR_RUN_QUEUE_MAX)
+        return kr_err_set(err, KR_ERR_LIMIT, 0, "%d runs wait for session %u already", KR_RUN_QUEUE_MAX, s->number);
+    r = calloc(1, sizeof *r);
+    if (!r)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "run");
+    kr_buf_init(&r->json, KR_FRAME_CHANNEL_MAX);
+    e = write_run(&r->json, spec, s->last_name + 1);
+    if (e < 0) {
+        kr_buf_done(&r->json);
+        free(r);
+        return e == -ENOBUFS ? kr_err_set(err, KR_ERR_INVALID, 0, "the code is larger than 16 MiB")
+                             : kr_err_set(err, KR_ERR_SYSTEM, -e, "run");
+    }
+    s->last_name++;
+    r->session = s;
+    r->calls = *calls;
+    r->data = data;
+    r->script = spec->script != NULL;
+    r->timeout_ms = spec->timeout_ms;
+    kr_output_init(&r->output, spec->raw, spec->output_cap, on_output, r);
+    r->display_cap = spec->output_cap > 0 && spec->output_cap < KR_RUN_DISPLAY_BYTES_MAX ? spec->output_cap
+                                                                                         : KR_RUN_DISPLAY_BYTES_MAX;
+    TAILQ_INSERT_TAIL(&s->queue, r, link);
+    *ret_run = r;
+    kr_session_next_run(s);
+    return 0;
+}
+
+/* ---- running ---- */
+
+/* The counters as they were when it began, if the session was idle long enough to matter. */
+static void take_before(struct kr_run *r, const struct kr_usage *usage)
+{
+    struct kr_session *s = r->session;
+    uint64_t now = usage->cpu_ns;
+
+    r->before = *usage;
+    if (now > s->usage.cpu_ns) {
+        s->between_cpu_ns += now - s->usage.cpu_ns;
+        if (now - s->usage.cpu_ns > UINT64_C(10000000))
+            kr_log(KR_LOG_INFO, "processor time was used between runs", "session=%u ms=%" PRIu64, s->number,
+                   (now - s->usage.cpu_ns) / 1000000u);
+    }
+}
+
+static void on_before_stats(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_run *r = data;
+
+    r->ask_before = 0;
+    if (a->r >= 0)
+        take_before(r, &((const struct kr_w_stats *)a->payload)->usage);
+}
+
+static void look_before(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
+    struct kr_w_cell cell = {.cell = s->cell};
+    struct kr_usage usage;
+
+    if (kr_session_usage(s, &usage) >= 0)
+        take_before(r, &usage);
+    else
+        kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_before_stats, r, &r->ask_before);
+}
+
+void kr_run_start(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
+    uint64_t now = kr_clock_ns();
+    struct kr_err err;
+    int e;
+
+    s->run = r;
+    r->id = ++s->last_run;
+    r->started_ns = now;
+    r->before = s->usage;
+    if (r->id > 1 && now - s->idle_since_ns > KR_SESSION_GAP_MS * UINT64_C(1000000))
+        look_before(r);
+    kr_session_set_state(s, KR_SESSION_RUNNING);
+    kr_session_calm(s);
+    if (r->timeout_ms)
+        kr_timer_arm(s->timer, r->timeout_ms);
+    e = kr_session_send(s, KR_S_RUN, r->id, &r->json);
+    kr_buf_done(&r->json);
+    if (e < 0) {
+        kr_err_set(&err, KR_ERR_SYSTEM, -e, "send the code");
+        if (e != -EPIPE && e != -ECONNRESET) /* then it is dying, and its end says why */
+            kr_session_violation(s, &err);
+    }
+    kr_session_arm_tick(s);
+}
+
+/* A session takes a SIGINT that is there before its code begins for the last run's; so it is told first, by a way on which it
+ * cannot be mistaken. */
+static void signal_run(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
+    struct kr_buf nothing;
+
+    kr_buf_init(&nothing, 0);
+    if (!r->signalled)
+        (void)kr_session_send(s, KR_S_INTERRUPT, r->id, &nothing);
+    r->signalled = true;
+    kr_wc_signal(s->engine->wc, s->cell, SIGINT);
+    if (s->state == KR_SESSION_RUNNING)
+        kr_session_set_state(s, KR_SESSION_INTERRUPTING);
+}
+
+/* SIGINT and the grace; without a grace, the kill. A young run is sent another: a thread of the user's may have taken the first
+ * where nobody looks. */
+static void insist(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
+    uint64_t grace_ms = s->spec.limits.grace_ms;
+
+    r->insist = true;
+    if (grace_ms == 0) {
+        kr_session_kill(s);
+        return;
+    }
+    signal_run(r);
+    r->signal_again = grace_ms > 2 * AGAIN_MS && kr_clock_ns() - r->started_ns < YOUNG_NS;
+    kr_timer_arm(s->timer, r->signal_again ? AGAIN_MS : grace_ms);
+}
+
+/* ---- the wall time while input() waits ---- */
+
+static void stand_still(struct kr_run *r)
+{
+    if (r->stands || r->insist || r->script || !r->timeout_ms || r->timed_out ||
+        r->stood_ns >= KR_RUN_ASKS_MS * UINT64_C(1000000))
+        return;
+    r->stands = true;
+    r->asked_ns = kr_clock_ns();
+    kr_timer_arm(r->session->timer, KR_RUN_ASK_MS);
+}
+
+static void go_on(struct kr_run *r)
+{
+    uint64_t now = kr_clock_ns(), used;
+
+    if (!r->stands)
+        return;
+    r->stands = false;
+    r->stood_ns += now - r->asked_ns;
+    if (r->insist || r->ended)
+        return;
+    used = (now - r->started_ns - r->stood_ns) / 1000000u;
+    kr_timer_arm(r->session->timer, used < r->timeout_ms ? r->timeout_ms - used : 0);
+}
+
+void kr_run_on_timer(struct kr_run *r)
+{
+    if (r->stands && !r->insist && !r->ended) { /* nobody answers */
+        if (kr_run_reply(r, NULL, 0) < 0)
+            go_on(r);
+        return;
+    }
+    if (r->insist && r->signal_again && !r->ended) {
+        r->signal_again = false;
+        signal_run(r);
+        kr_timer_arm(r->session->timer, r->session->spec.limits.grace_ms - AGAIN_MS);
+        return;
+    }
+    if (r->ended || r->insist) { /* a script that does not exit after its end, or the grace is over */
+        kr_session_kill(r->session);
+        return;
+    }
+    r->timed_out = true;
+    insist(r);
+}
+
+void kr_run_interrupt(struct kr_run *r, bool insisting)
+{
+    struct kr_session *s = r->session;
+
+    if (s->run != r) {
+        TAILQ_REMOVE(&s->queue, r, link);
+        kr_run_drop(r, KR_CAUSE_INTERRUPTED, "interrupted before it began");
+        return;
+    }
+    if (r->ended || s->state >= KR_SESSION_KILLED)
+        return;
+    r->interrupted = true;
+    go_on(r); /* the question is gone with the KeyboardInterrupt */
+    if (insisting && !r->insist)
+        insist(r);
+    else
+        signal_run(r); /* the wall time, if there is one, goes on */
+}
+
+void kr_run_cancel(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
+
+    if (s->run != r) {
+        TAILQ_REMOVE(&s->queue, r, link);
+        kr_run_drop(r, KR_CAUSE_CANCELLED, "cancelled before it began");
+        return;
+    }
+    if (!r->ended)
+        r->cancelled = true;
+    kr_session_kill(s);
+}
+
+bool kr_run_takes_display(struct kr_run *r, size_t len)
+{
+    if (r->displays < KR_RUN_DISPLAYS_MAX && r->display_bytes + len <= r->display_cap)
+        return true;
+    r->displays_cut++;
+    return false;
+}
+
+void kr_run_on_display(struct kr_run *r, json_t *display, size_t len)
+{
+    r->displays++;
+    r->display_bytes += len;
+    if (r->calls.on_display)
+        r->calls.on_display(r->data, r, display);
+}
+
+int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct kr_err *err)
+{
+    /* More than one: an interrupted input() leaves its question behind, and the next asks again. */
+    if (++r->asks > ASKS_MAX)
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session asked for %u lines and awaited none", ASKS_MAX);
+    r->asked = true;
+    stand_still(r);
+    if (r->calls.on_input)
+        r->calls.on_input(r->data, r, prompt, password);
+    else
+        kr_run_reply(r, NULL, 0);
+    return 0;
+}
+
+int kr_run_reply(struct kr_run *r, const char *text, size_t len)
+{
+    cleanup_buf struct kr_buf buf;
+    struct kr_json j;
+    int e;
+
+    kr_buf_init(&buf, KR_FRAME_CHANNEL_MAX);
+    if (!r->asked || r->ended || r->session->run != r)
+        return -EINVAL;
+    kr_json_init(&j, &buf);
+    kr_json_object(&j);
+    if (text) {
+        kr_json_key(&j, "text");
+        kr_json_str_n(&j, text, len);
+    } else {
+        kr_json_key_bool(&j, "eof", true);
+    }
+    kr_json_object_end(&j);
+    e = kr_json_done(&j);
+    if (e >= 0)
+        e = kr_session_send(r->session, KR_S_REPLY, r->id, &buf);
+    if (e >= 0) {
+        r->asked = false;
+        go_on(r);
+        if (kr_outq_pending(r->session->channel_out) == 0) /* else it asks on and leaves the answers unread */
+            r->asks = 0;
+    }
+    return e;
+}
+
+/* ---- the end ---- */
+
+static void settle(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
+
+    s->run = NULL;
+    if (s->state < KR_SESSION_KILLED)
+        kr_session_set_state(s, KR_SESSION_IDLE);
+    kr_run_finish(r, NULL);
+    kr_session_next_run(s);
+}
+
+static void on_after_stats(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_run *r = data;
+
+    r->ask = 0;
+    if (a->r >= 0)
+        r->session->usage = ((const struct kr_w_stats *)a->payload)->usage;
+    settle(r);
+}
+
+void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
+{
+    struct kr_session *s = r->session;
+    struct kr_w_cell cell = {.cell = s->cell};
+    struct kr_usage usage;
+
+    r->claim = *claim;
+    r->ended = true;
+    r->ended_ns = kr_clock_ns();
+    if (s->reaped)
+        return;
+    if (r->script) {
+        kr_timer_arm(s->timer, KR_SESSION_EXIT_MS);
+        return;
+    }
+    kr_timer_disarm(s->timer);
+    /* The warden's answer also says that a signal it was told to send before is sent: it would hit the next run. And what we read now may not be
+     * followed by an answer that was given before. */
+    if (!r->signalled && r->ask_before == 0 && s->ask == 0 && kr_session_usage(s, &usage) >= 0) {
+        s->usage = usage;
+        settle(r);
+    } else if (kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_after_stats, r, &r->ask) < 0) {
+        kr_session_kill(s); /* no warden: its end is near */
+    }
+}
+
+bool kr_run_asks(const struct kr_run *r)
+{
+    return r->asked && !r->ended && r->session->run == r;
+}
+
+void *kr_run_data(const struct kr_run *r)
+{
+    return r->data;
+}
+
+struct kr_session *kr_run_session(const struct kr_run *r)
+{
+    return r->session;
+}

@@ -1,0 +1,205 @@
+/* The end of a run: facts, verdict, what a person is told.
+ *
+ * Called by session.c when a session has ended and by run.c when the counters of an ended run have come. Invariant:
+ * on_end is the last call of a run, and the run is freed behind it. */
+#include "engine_internal.h"
+#include "clock.h"
+#include "fd.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#define FULL_BYTES (256u << 10)
+
+void kr_run_free(struct kr_run *r)
+{
+    struct kr_wc *wc = r->session->engine->wc;
+
+    kr_wc_forget(wc, r->ask);
+    kr_wc_forget(wc, r->ask_before);
+    kr_claim_end_done(&r->claim);
+    kr_buf_done(&r->json);
+    free(r);
+}
+
+static void gather(const struct kr_run *r, const struct kr_session *s, const struct kr_w_ended *ended,
+                   struct kr_cause_facts *f)
+{
+    *f = (struct kr_cause_facts){
+        .after = s->usage,
+        .limits = s->spec.limits,
+        .data_limited = true,
+        .cpu_exceeded = s->cpu_exceeded,
+        .disk_exceeded = s->disk_exceeded,
+        .killed = s->killed,
+        .broken = s->broken,
+    };
+    if (ended) {
+        f->ended = true;
+        f->status_known = ended->known;
+        f->status = ended->status;
+    }
+    if (!r)
+        return;
+    f->claim = r->claim.claim;
+    f->blame = r->claim.blame;
+    f->claimed_code = r->claim.exit_code;
+    f->raised = r->claim.raised;
+    f->inodes = r->claim.inodes;
+    f->before = r->before;
+    f->timed_out = r->timed_out;
+    f->interrupted = r->interrupted;
+    f->cancelled = r->cancelled;
+    f->output_cut = r->output.cut || r->displays_cut > 0;
+}
+
+enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_w_ended *ended)
+{
+    struct kr_cause_facts f;
+
+    gather(NULL, s, ended, &f);
+    f.cancelled = s->closing;
+    return kr_cause_decide(&f).cause;
+}
+
+/* ---- what a person is told ---- */
+
+/* "memory limit of 256 MiB", for the limit that a verdict is about. */
+static const char *name_limit(const struct kr_session *s, enum kr_cause cause, unsigned hits, char *buf, size_t size)
+{
+    struct kr_limits limits = s->spec.limits;
+    const struct kr_limit_row *row;
+    const char *name = "disk";
+    char shown[32];
+
+    if (cause == KR_CAUSE_MEMORY_LIMIT)
+        name = "memory";
+    else if (cause == KR_CAUSE_CPU_LIMIT)
+        name = "cpu_time";
+    else if (cause == KR_CAUSE_PROCESS_LIMIT)
+        name = "processes";
+    else if (hits & KR_HIT_FILE_SIZE)
+        name = "file_size";
+    else if (hits & KR_HIT_INODES)
+        name = "inodes";
+    row = kr_limit_find(name);
+    snprintf(buf, size, "%s limit of %s", name, kr_limit_show(row, *kr_limit_at(&limits, row), shown, sizeof shown));
+    for (char *p = buf; *p; p++)
+        if (*p == '_')
+            *p = ' ';
+    return buf;
+}
+
+/* Is the disk itself full that a session's folder is on? Then the folder's own limit was not what ended a run. File systems
+ * keep a little for themselves: less than FULL_BYTES is none. */
+static bool disk_is_full(const struct kr_session *s)
+{
+    char path[4096];
+    struct statvfs f;
+
+    if (kr_session_host_folder(s, path, sizeof path) != 0 || statvfs(path, &f) < 0)
+        return false;
+    return (uint64_t)f.f_bavail * f.f_frsize < FULL_BYTES || (f.f_files > 0 && f.f_favail == 0);
+}
+
+static void describe_limit(const struct kr_session *s, const struct kr_verdict *v, char *buf, size_t size)
+{
+    char text[96];
+
+    name_limit(s, v->cause, v->hits, text, sizeof text);
+    if (v->cause == KR_CAUSE_DISK_LIMIT && !v->by_kill && !(v->hits & KR_HIT_FILE_SIZE) && disk_is_full(s))
+        snprintf(buf, size, "the server's disk is full, before the %s: the program ended by an exception", text);
+    else
+        snprintf(buf, size, "%s reached: the program %s", text, v->by_kill ? "was killed" : "ended by an exception");
+}
+
+/* What happened, without what it means for the variables. False: the cause says it all. */
+static bool describe(const struct kr_run *r, const struct kr_session *s, const struct kr_verdict *v, char *buf,
+                     size_t size)
+{
+    static const struct kr_limit_row ms = {.unit = KR_UNIT_MS};
+    const char *how = v->by_kill ? "killed" : "interrupted", *name;
+    char text[96];
+
+    switch (v->cause) {
+    case KR_CAUSE_TIMEOUT:
+        snprintf(buf, size, "timeout after %s: the program was %s",
+                 kr_limit_show(&ms, r->timeout_ms, text, sizeof text), how);
+        return true;
+    case KR_CAUSE_INTERRUPTED:
+        snprintf(buf, size, "the program was %s", v->by_kill ? "interrupted and killed" : "interrupted");
+        return true;
+    case KR_CAUSE_MEMORY_LIMIT:
+    case KR_CAUSE_CPU_LIMIT:
+    case KR_CAUSE_DISK_LIMIT:
+    case KR_CAUSE_PROCESS_LIMIT:
+        describe_limit(s, v, buf, size);
+        return true;
+    case KR_CAUSE_SIGNAL:
+        name = sigabbrev_np(v->exit_code - 128);
+        snprintf(buf, size, "the program was ended by signal %d%s%s", v->exit_code - 128, name ? ", SIG" : "",
+                 name ? name : "");
+        return true;
+    case KR_CAUSE_DENIED:
+        snprintf(buf, size, "the program was ended by the system call filter (SIGSYS)");
+        return true;
+    case KR_CAUSE_LOST:
+        snprintf(buf, size, "the run is lost: %s",
+                 s->broken || s->engine->gone ? s->why.msg : "nobody could read how the session ended");
+        return true;
+    case KR_CAUSE_OK:
+    case KR_CAUSE_EXCEPTION:
+    case KR_CAUSE_EXIT:
+    case KR_CAUSE_CANCELLED:
+    case KR_CAUSE_MAX_:
+        break;
+    }
+    return false;
+}
+
+static void explain(const struct kr_run *r, const struct kr_session *s, struct kr_run_end *end)
+{
+    size_t len;
+
+    if (!describe(r, s, &end->verdict, end->message, sizeof end->message) || r->script)
+        return;
+    len = strlen(end->message);
+    snprintf(end->message + len, sizeof end->message - len, "; %s",
+             end->session_alive ? "variables kept" : "variables gone");
+}
+
+/* ---- the end ---- */
+
+void kr_run_finish(struct kr_run *r, const struct kr_w_ended *ended)
+{
+    struct kr_session *s = r->session;
+    struct kr_run_end end = {.claim = &r->claim};
+    struct kr_cause_facts f;
+
+    kr_output_finish(&r->output);
+    gather(r, s, ended, &f);
+    end.verdict = kr_cause_decide(&f);
+    end.truncated = r->output.cut || r->displays_cut > 0;
+    end.session_alive = !ended && s->state < KR_SESSION_KILLED;
+    end.output_bytes = r->output.total;
+    end.wall_ns = (r->ended_ns && !r->script ? r->ended_ns : kr_clock_ns()) - r->started_ns;
+    end.have_cpu = s->usage.cpu_ns > 0;
+    end.cpu_ns = s->usage.cpu_ns > r->before.cpu_ns ? s->usage.cpu_ns - r->before.cpu_ns : 0;
+    end.have_peak = (s->usage.have & KR_LAYER_CGROUP_MEMORY) != 0;
+    end.peak_memory = s->usage.memory_peak;
+    explain(r, s, &end);
+    r->calls.on_end(r->data, r, &end);
+    kr_run_free(r);
+}
+
+void kr_run_drop(struct kr_run *r, enum kr_cause cause, const char *message)
+{
+    struct kr_run_end end = {.verdict = {.cause = cause, .exit_code = 125}, .claim = &r->claim};
+
+    end.session_alive = r->session->state < KR_SESSION_KILLED;
+    snprintf(end.message, sizeof end.message, "%s", message);
+    r->calls.on_end(r->data, r, &end);
+    kr_run_free(r);
+}

@@ -1,0 +1,543 @@
+/* Sessions: their states, from the question to the warden to the last byte.
+ *
+ * Called by engine.c and pool.c (create, adopt), by the warden client's events, and by whoever holds a session.
+ * Invariants: the state changes only in kr_session_set_state() and only along its table; whoever waits for a session
+ * hears of it exactly once; a session that was handed out ends with exactly one on_ended, after the end of its runs;
+ * nothing is freed here but from the engine's graveyard. */
+#include "engine_internal.h"
+#include "clock.h"
+#include "fd.h"
+#include "log.h"
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const kr_session_state_names[] = {
+    [KR_SESSION_OPENING] = "opening",           [KR_SESSION_READY] = "ready",   [KR_SESSION_PARKED] = "parked",
+    [KR_SESSION_STARTING] = "starting",         [KR_SESSION_IDLE] = "idle",     [KR_SESSION_RUNNING] = "running",
+    [KR_SESSION_INTERRUPTING] = "interrupting", [KR_SESSION_KILLED] = "killed", [KR_SESSION_ENDED] = "ended",
+};
+static_assert(sizeof kr_session_state_names / sizeof kr_session_state_names[0] == KR_SESSION_STATE_MAX_,
+              "every state has its name");
+
+#define BIT(state) (1u << KR_SESSION_##state)
+#define GONE (BIT(KILLED) | BIT(ENDED))
+#define LOST_TRIES 3u
+/* Where each state may go. */
+static const unsigned next_states[] = {
+    [KR_SESSION_OPENING] = BIT(READY) | GONE,
+    [KR_SESSION_READY] = BIT(PARKED) | BIT(STARTING) | GONE,
+    [KR_SESSION_PARKED] = BIT(STARTING) | GONE,
+    [KR_SESSION_STARTING] = BIT(IDLE) | GONE,
+    [KR_SESSION_IDLE] = BIT(RUNNING) | GONE,
+    [KR_SESSION_RUNNING] = BIT(IDLE) | BIT(INTERRUPTING) | GONE,
+    [KR_SESSION_INTERRUPTING] = BIT(IDLE) | GONE,
+    [KR_SESSION_KILLED] = BIT(ENDED),
+    [KR_SESSION_ENDED] = 0,
+};
+static_assert(sizeof next_states / sizeof next_states[0] == KR_SESSION_STATE_MAX_, "every state has its row");
+
+void kr_session_set_state(struct kr_session *s, enum kr_session_state next)
+{
+    assert(next_states[s->state] & (1u << next));
+    s->state = next;
+    if (next == KR_SESSION_IDLE)
+        s->idle_since_ns = kr_clock_ns();
+    if (next == KR_SESSION_IDLE || next == KR_SESSION_PARKED)
+        kr_timer_disarm(s->timer);
+}
+
+/* ---- specs ---- */
+
+void kr_session_spec_done(struct kr_session_spec *spec)
+{
+    for (size_t i = 0; i < spec->env_count; i++)
+        free((char *)spec->env[i]);
+    free((void *)spec->env);
+    spec->env = NULL;
+    spec->env_count = 0;
+}
+
+int kr_session_spec_copy(const struct kr_session_spec *from, struct kr_session_spec *ret)
+{
+    struct kr_session_spec spec = *from;
+    const char **env = calloc(from->env_count + 1, sizeof *env);
+
+    if (!env)
+        return -ENOMEM;
+    spec.env = env;
+    for (spec.env_count = 0; spec.env_count < from->env_count; spec.env_count++) {
+        env[spec.env_count] = strdup(from->env[spec.env_count]);
+        if (!env[spec.env_count]) {
+            kr_session_spec_done(&spec);
+            return -ENOMEM;
+        }
+    }
+    *ret = spec;
+    return 0;
+}
+
+/* ---- timers ---- */
+
+static void on_session_timer(void *data)
+{
+    struct kr_session *s = data;
+    struct kr_err err;
+
+    switch (s->state) {
+    case KR_SESSION_OPENING:
+    case KR_SESSION_READY:
+    case KR_SESSION_STARTING:
+        kr_err_set(&err, KR_ERR_TIMEOUT, ETIMEDOUT, "the session was not ready within %u s", KR_SESSION_OPEN_MS / 1000);
+        kr_session_open_failed(s, &err);
+        break;
+    case KR_SESSION_RUNNING:
+    case KR_SESSION_INTERRUPTING:
+        kr_run_on_timer(s->run);
+        break;
+    case KR_SESSION_KILLED:
+        if (s->cell && !s->engine->gone)
+            kr_log(KR_LOG_WARN, "the warden did not tell the end of a killed session", "session=%u", s->number);
+        kr_session_ended(s, NULL);
+        break;
+    case KR_SESSION_PARKED:
+    case KR_SESSION_IDLE:
+    case KR_SESSION_ENDED:
+    case KR_SESSION_STATE_MAX_:
+        break;
+    }
+}
+
+/* The counters came: is the CPU time used up? */
+static void on_tick_stats(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_session *s = data;
+    const struct kr_w_stats *stats = a->payload;
+
+    s->ask = 0;
+    if (a->r < 0 || s->state >= KR_SESSION_KILLED)
+        return;
+    s->usage = stats->usage;
+    if ((s->usage.have & KR_LAYER_CGROUP_CPU) && s->usage.cpu_ns / 1000000u >= s->spec.limits.cpu_time_ms) {
+        s->cpu_exceeded = true;
+        kr_session_kill(s);
+    }
+}
+
+static void check_folder(struct kr_session *s)
+{
+    if (kr_sweep_growth(s->sweep) > (s->spec.growth ? s->spec.growth : s->spec.limits.disk)) {
+        s->disk_exceeded = true;
+        kr_session_kill(s);
+        return;
+    }
+    kr_sweep_again(s->sweep);
+}
+
+static void on_session_tick(void *data)
+{
+    struct kr_session *s = data;
+    struct kr_w_cell cell = {.cell = s->cell};
+    struct kr_err err;
+
+    if (s->hung_up_ns && kr_clock_ns() - s->hung_up_ns > KR_SESSION_HANGUP_MS * UINT64_C(1000000)) {
+        kr_err_set(&err, KR_ERR_PROTOCOL, 0, "the session closed its channel");
+        kr_session_violation(s, &err);
+    }
+    if (s->state >= KR_SESSION_KILLED)
+        return;
+    if (s->spec.limits.cpu_time_ms > 0 && !s->ask)
+        kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_tick_stats, s, &s->ask);
+    if (s->sweep && s->run)
+        check_folder(s);
+    if (s->state < KR_SESSION_KILLED)
+        kr_session_arm_tick(s);
+}
+
+void kr_session_arm_tick(struct kr_session *s)
+{
+    /* What runs on between runs uses CPU time too. */
+    bool needed = s->hung_up_ns || (s->run && s->sweep) || s->spec.limits.cpu_time_ms > 0;
+
+    if (needed && !s->tick && kr_timer_new(s->engine->loop, on_session_tick, s, &s->tick) < 0)
+        return;
+    if (needed && !kr_timer_armed(s->tick))
+        kr_timer_arm(s->tick, KR_SESSION_TICK_MS);
+}
+
+/* ---- birth ---- */
+
+static void on_between(void *data, enum kr_stream stream, const char *text, size_t len)
+{
+    struct kr_session *s = data;
+
+    if (s->handed_out && s->calls.on_between)
+        s->calls.on_between(s->data, s, stream, text, len);
+}
+
+/* OPENED: the descriptors are here, the session is entering its cell. */
+static int take_opened(struct kr_session *s, const struct kr_wc_answer *a, struct kr_err *err)
+{
+    static const struct kr_watch_calls channel_calls = {.on_readable = kr_session_on_channel};
+    static const struct kr_outq_calls out_calls = {0};
+    const struct kr_w_opened *opened = a->payload;
+    unsigned wanted = s->spec.stdin_pipe ? 4 : 3;
+    int r;
+
+    s->cell = opened->cell;
+    s->group = opened->group;
+    s->layers = opened->layers;
+    s->generation = s->engine->zygotes[s->spec.zygote].generation;
+    kr_engine_add_cell(s->engine, s);
+    if (a->nfds != wanted)
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the warden sent %u descriptors, not %u", a->nfds, wanted);
+    r = kr_watch_new(s->engine->loop, a->fds[0], &channel_calls, s, &s->channel);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "channel");
+    a->fds[0] = -1;
+    r = kr_outq_new(s->channel, KR_FRAME_CHANNEL_MAX + 2 * KR_FRAME_HEAD + (1u << 20), &out_calls, s, &s->channel_out);
+    if (r >= 0)
+        r = kr_session_take_pipes(s, a->fds + 1, a->nfds - 1);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "pipes");
+    kr_watch_want_read(s->channel, true);
+    kr_timer_arm(s->timer, KR_SESSION_OPEN_MS);
+    return 0;
+}
+
+static void on_opened(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_session *s = data;
+    struct kr_err err;
+
+    s->ask = 0;
+    if (a->r < 0)
+        kr_session_open_failed(s, a->err);
+    else if (take_opened(s, a, &err) < 0)
+        kr_session_open_failed(s, &err);
+}
+
+int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool *pool,
+                      const struct kr_session_spec *spec, struct kr_err *err)
+{
+    struct kr_w_open question = {
+        .zygote = spec->zygote, .network = spec->network, .workspace = spec->workspace, .limits = spec->limits};
+    struct kr_session *s = calloc(1, sizeof *s);
+    int r = kr_engine_has_room(e, err);
+
+    if (!s || r < 0) {
+        free(s);
+        return r < 0 ? r : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "session");
+    }
+    s->engine = e;
+    s->open = open;
+    s->pool = pool;
+    s->number = ++e->last_number;
+    TAILQ_INIT(&s->queue);
+    kr_frame_reader_init(&s->reader, KR_FRAME_CHANNEL_MAX);
+    kr_output_init(&s->between, false, spec->limits.output, on_between, s);
+    question.flags = KR_OPEN_PARK | (spec->stdin_pipe ? KR_OPEN_STDIN : 0);
+    r = kr_session_spec_copy(spec, &s->spec);
+    if (r >= 0)
+        r = kr_timer_new(e->loop, on_session_timer, s, &s->timer);
+    if (r >= 0)
+        r = kr_wc_ask(e->wc, KR_W_OPEN, &question, sizeof question, on_opened, s, &s->ask);
+    if (r < 0) {
+        s->open = NULL; /* still the caller's, who refuses it */
+        kr_session_free(s);
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, r == -EPIPE ? KR_WC_GONE : "ask for a session");
+    }
+    TAILQ_INSERT_TAIL(&e->sessions, s, link);
+    return 0;
+}
+
+/* ---- hand-over from the pool ---- */
+
+static void on_started(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_session *s = data;
+
+    s->ask = 0;
+    if (a->r < 0) {
+        kr_session_open_failed(s, a->err);
+        return;
+    }
+    s->attached = true;
+    kr_session_started(s);
+}
+
+/* Both sides are told at once: the session waits at its gate until the warden and the init are done. */
+int kr_session_start(struct kr_session *s, struct kr_err *err)
+{
+    struct kr_w_start question = {
+        .cell = s->cell, .workspace = s->spec.workspace, .mounts = s->spec.mounts, .limits = s->spec.limits};
+    int r;
+
+    memcpy(question.folder, s->spec.folder, sizeof question.folder);
+    kr_session_set_state(s, KR_SESSION_STARTING);
+    kr_timer_arm(s->timer, KR_SESSION_OPEN_MS);
+    r = kr_wc_ask(s->engine->wc, KR_W_START, &question, sizeof question, on_started, s, &s->ask);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, r == -EPIPE ? KR_WC_GONE : "ask for the hand-over");
+    return kr_session_send_start(s, err);
+}
+
+int kr_session_adopt(struct kr_session *s, struct kr_open *open)
+{
+    struct kr_session_spec spec;
+    struct kr_err err;
+    int r = kr_session_spec_copy(&open->spec, &spec);
+
+    if (r < 0)
+        return r;
+    kr_session_spec_done(&s->spec);
+    s->spec = spec;
+    s->pool = NULL;
+    s->pooled = true;
+    kr_output_init(&s->between, false, spec.limits.output, on_between, s);
+    r = kr_session_start(s, &err);
+    if (r >= 0)
+        s->open = open;
+    return r;
+}
+
+int kr_session_host_folder(const struct kr_session *s, char *buf, size_t size)
+{
+    const struct kr_engine_config *c = &s->engine->config;
+    int32_t w = s->spec.workspace;
+
+    if (w == KR_WORKSPACE_SHELF && c->shelf) {
+        snprintf(buf, size, "%s/%s/files", c->shelf, s->spec.folder);
+        return 0;
+    }
+    if (w < 0 || (size_t)w >= c->workspace_count || !c->workspaces[w].path)
+        return -1;
+    snprintf(buf, size, "%s", c->workspaces[w].path);
+    return c->workspaces[w].read_only;
+}
+
+/* Baseline of the folder's size; the tick looks again during runs. */
+static void watch_folder(struct kr_session *s)
+{
+    char path[4096];
+
+    if (kr_session_host_folder(s, path, sizeof path) == 0)
+        kr_sweep_new(s->engine->loop, path, &s->sweep);
+}
+
+void kr_session_started(struct kr_session *s)
+{
+    struct kr_open *open;
+
+    if (!s->attached || !s->confined)
+        return;
+    open = steal_ptr(&s->open);
+    kr_session_set_state(s, KR_SESSION_IDLE);
+    watch_folder(s);
+    s->calls = open->calls;
+    s->data = open->data;
+    s->handed_out = true;
+    kr_engine_open_done(s->engine, s, open, NULL);
+}
+
+void kr_session_open_failed(struct kr_session *s, const struct kr_err *err)
+{
+    struct kr_open *open = steal_ptr(&s->open);
+    struct kr_pool *pool = steal_ptr(&s->pool);
+    /* A parked one that was lost on the way, or a zygote that died meanwhile (then the warden may have taken the cell
+     * down before it is asked to start in it): the next try finds another, or waits for it. One that was taken down while
+     * it was made, and nobody knows how it ended, is made again, but not for ever. */
+    bool again = !s->engine->stopping && ((s->state == KR_SESSION_STARTING && (s->warm_id || err->code == ESRCH)) ||
+                                          (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN) ||
+                                          (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES));
+
+    s->why = *err;
+    kr_session_kill(s);
+    if (pool)
+        kr_pool_made(pool, NULL, err);
+    else if (open && again)
+        kr_engine_open_again(s->engine, open);
+    else if (open)
+        kr_engine_open_done(s->engine, NULL, open, err);
+}
+
+/* ---- death ---- */
+
+void kr_session_kill(struct kr_session *s)
+{
+    if (s->state >= KR_SESSION_KILLED)
+        return;
+    kr_wc_forget(s->engine->wc, s->ask);
+    s->ask = 0;
+    if (s->state == KR_SESSION_PARKED && s->pool)
+        kr_pool_lost(steal_ptr(&s->pool), s);
+    s->killed = true;
+    kr_session_set_state(s, KR_SESSION_KILLED);
+    if (s->reaped)
+        return;
+    if (s->cell && kr_wc_kill(s->engine->wc, s->cell) >= 0)
+        kr_timer_arm(s->timer, KR_SESSION_KILL_MS);
+    else /* no cell yet, or no warden: nothing will tell its end. Not from here: the caller still holds it. */
+        kr_timer_arm(s->timer, 0);
+}
+
+void kr_session_violation(struct kr_session *s, const struct kr_err *err)
+{
+    char why[512];
+
+    if (s->state >= KR_SESSION_KILLED)
+        return;
+    if (s->state < KR_SESSION_IDLE) {
+        kr_session_open_failed(s, err);
+        return;
+    }
+    kr_log(KR_LOG_WARN, "a session broke the protocol and is killed", "session=%u why=%s", s->number,
+           kr_log_quote(why, sizeof why, err->msg, sizeof err->msg));
+    s->broken = true;
+    s->why = *err;
+    kr_session_kill(s);
+}
+
+void kr_session_close(struct kr_session *s)
+{
+    s->closing = true;
+    if (s->run && !s->run->interrupted && !s->run->ended)
+        s->run->cancelled = true;
+    kr_session_kill(s);
+}
+
+static void end_runs(struct kr_session *s, const struct kr_w_ended *ended)
+{
+    struct kr_run *r;
+
+    if (s->run)
+        kr_run_finish(steal_ptr(&s->run), ended);
+    while ((r = TAILQ_FIRST(&s->queue))) {
+        TAILQ_REMOVE(&s->queue, r, link);
+        kr_run_drop(r, s->closing ? KR_CAUSE_CANCELLED : KR_CAUSE_LOST, "the session ended before this run began");
+    }
+}
+
+void kr_session_ended(struct kr_session *s, const struct kr_w_ended *ended)
+{
+    static const struct kr_w_ended unknown = {0};
+    enum kr_cause cause;
+    struct kr_err err;
+
+    if (s->reaped)
+        return;
+    s->reaped = true;
+    kr_wc_forget(s->engine->wc, s->ask);
+    s->ask = 0;
+    kr_session_last_frames(s);
+    kr_session_last_bytes(s);
+    ended = ended ? ended : &unknown;
+    s->usage = ended->known ? ended->usage : s->usage;
+    cause = kr_run_cause_without(s, ended);
+    if (s->open || s->pool) {
+        if (s->closing) /* of one that nobody has been given: by kr_engine_stop() alone */
+            kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
+        else if (ended->known)
+            kr_err_set(&err, KR_ERR_SYSTEM, 0, "the session ended before it was ready (%s, wait status %d)",
+                       kr_cause_rows[cause].name, ended->status);
+        else
+            kr_err_set(&err, KR_ERR_SYSTEM, EOWNERDEAD, "the session ended before it was ready, and nobody knows how");
+        if (s->state == KR_SESSION_PARKED)
+            kr_pool_lost(steal_ptr(&s->pool), s);
+        else
+            kr_session_open_failed(s, &err);
+    }
+    end_runs(s, ended);
+    kr_session_set_state(s, KR_SESSION_ENDED);
+    kr_session_close_pipes(s);
+    if (s->handed_out)
+        s->calls.on_ended(s->data, s, cause, s->broken ? s->why.msg : "");
+    kr_engine_bury(s->engine, s);
+}
+
+void kr_session_free(struct kr_session *s)
+{
+    struct kr_run *r;
+
+    if (s->ask)
+        kr_wc_forget(s->engine->wc, s->ask);
+    if (s->run)
+        kr_run_free(s->run);
+    while ((r = TAILQ_FIRST(&s->queue))) {
+        TAILQ_REMOVE(&s->queue, r, link);
+        kr_run_free(r);
+    }
+    if (s->open)
+        kr_engine_free_open(s->open);
+    kr_session_close_pipes(s);
+    kr_timer_close(s->timer);
+    kr_timer_close(s->tick);
+    kr_timer_close(s->more);
+    kr_timer_close(s->rest);
+    kr_sweep_close(s->sweep);
+    kr_frame_reader_done(&s->reader);
+    kr_session_spec_done(&s->spec);
+    free(s);
+}
+
+void kr_session_next_run(struct kr_session *s)
+{
+    struct kr_run *r = TAILQ_FIRST(&s->queue);
+
+    if (s->state != KR_SESSION_IDLE || !r || s->reading)
+        return;
+    TAILQ_REMOVE(&s->queue, r, link);
+    kr_run_start(r);
+}
+
+/* ---- what it is ---- */
+
+uint32_t kr_session_number(const struct kr_session *s)
+{
+    return s->number;
+}
+
+enum kr_session_state kr_session_state(const struct kr_session *s)
+{
+    return s->state;
+}
+
+const struct kr_limits *kr_session_limits(const struct kr_session *s)
+{
+    return &s->spec.limits;
+}
+
+uint32_t kr_session_layers(const struct kr_session *s)
+{
+    uint32_t layers = s->layers & ~(uint32_t)(KR_LAYER_SECCOMP | KR_LAYER_LANDLOCK);
+
+    return layers | (s->claim.seccomp ? KR_LAYER_SECCOMP : 0) | (s->claim.landlock_abi > 0 ? KR_LAYER_LANDLOCK : 0);
+}
+
+int kr_session_landlock_abi(const struct kr_session *s)
+{
+    return s->claim.landlock_abi;
+}
+
+const char *kr_session_python(const struct kr_session *s)
+{
+    return s->claim.python;
+}
+
+bool kr_session_pooled(const struct kr_session *s)
+{
+    return s->pooled;
+}
+
+void *kr_session_data(const struct kr_session *s)
+{
+    return s->data;
+}
+
+struct kr_run *kr_session_current(const struct kr_session *s)
+{
+    return s->run;
+}

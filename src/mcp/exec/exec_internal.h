@@ -1,0 +1,108 @@
+/* What the files of execution share. Not for others: exec.h is.
+ *
+ * exec.c        from the wish to the answer: one struct kr_mcp_exec per call
+ * exec_take.c   events of the log become an outcome
+ * exec_tell.c   progress and log messages meanwhile
+ * exec_input.c  questions of input(), in whichever way the client can be asked
+ * exec_files.c  short texts among the changed files
+ * exec_runs.c   runs that nobody waits for at the moment */
+#pragma once
+#include "exec.h"
+#include "call_input.h"
+#include "loop.h"
+#include "mcp_internal.h"
+
+/* A text of which head and tail are kept. */
+struct kr_mcp_clip {
+    struct kr_buf head, tail;
+    uint64_t total; /* bytes that came */
+};
+#define KR_MCP_CLIP_HALF (KR_MCP_OUTPUT_MAX / 2)
+
+#define KR_MCP_DISPLAYS_BYTES (12u << 20) /* of a run's displays that are kept for its answer; the rest is said */
+
+struct kr_mcp_exec {
+    struct kr_mcp_call *call;
+    struct kr_mcp *mcp;
+    struct kr_box *box;
+    struct kr_mcp_who who;
+    struct kr_box_run *starting; /* until it is admitted */
+    struct kr_runlog *log;       /* from there on */
+    struct kr_runlog_reader *reader;
+    struct kr_timer *timer;
+
+    void (*render)(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data);
+    void (*free_data)(void *data);
+    void *data;
+
+    struct kr_mcp_outcome o;
+    struct kr_mcp_clip out, err, both;
+    size_t display_bytes;
+    bool small_files;
+    bool watching; /* counted among the run's readers */
+    bool reads;    /* somebody else's run: it is not stopped when the client leaves */
+    bool quiet;    /* questions are left alone */
+
+    bool ask_client, asked; /* asked: the client has the question */
+    uint64_t question;      /* number of the last question's event; 0: none */
+    uint64_t answered;      /* questions up to this number are answered */
+    char *prompt;           /* of it, owned */
+    bool password;
+
+    uint64_t answer_after_ms;
+    uint64_t begun_ns, answer_ns, task_ns; /* when to answer with what there is, when to become a task; 0: never */
+    uint64_t page_max;                     /* characters after which a page of read_run is full; 0: no pages */
+    uint64_t told_ns;                      /* the last progress */
+    double told;
+    struct kr_buf news; /* output since then */
+};
+
+/* ---- exec.c ---- */
+/* Not answered, or by somebody else: the run is let go. */
+void kr_mcp_exec_free(struct kr_mcp_exec *x);
+/* Hands the outcome to whoever wished for it, which answers; x is gone. */
+void kr_mcp_exec_render(struct kr_mcp_exec *x);
+/* A question was answered: what counts against the call counts anew. */
+void kr_mcp_exec_go_on(struct kr_mcp_exec *x);
+/* Follows the log from that number on. 0 or -ENOMEM. */
+int kr_mcp_exec_follow(struct kr_mcp_exec *x, struct kr_runlog *log, uint64_t from);
+
+/* ---- exec_take.c ---- */
+void kr_mcp_exec_init_outcome(struct kr_mcp_exec *x);
+void kr_mcp_exec_take(struct kr_mcp_exec *x, const struct kr_event *e);
+/* Puts the texts together: o is what the renderer sees. */
+void kr_mcp_exec_close_outcome(struct kr_mcp_exec *x);
+void kr_mcp_exec_done_outcome(struct kr_mcp_exec *x);
+
+/* ---- exec_files.c ---- */
+/* Reads short texts among the changed files, then renders. False: there is nothing to read, or it cannot be. */
+bool kr_mcp_exec_read_files(struct kr_mcp_exec *x);
+
+/* ---- exec_tell.c ---- */
+#define KR_MCP_NEWS_MAX 1024u /* bytes of one message of progress */
+#define KR_MCP_BEAT_MS 5000u  /* a run that is silent is told of so often, so that clients do not give up */
+bool kr_mcp_exec_tells(const struct kr_mcp_exec *x);
+void kr_mcp_exec_news(struct kr_mcp_exec *x, const char *text, size_t len);
+/* Tells what is due; returns when to come again (kr_clock_ns() scale), 0: not. */
+uint64_t kr_mcp_exec_tell(struct kr_mcp_exec *x, uint64_t now);
+void kr_mcp_exec_log(struct kr_mcp_exec *x, enum kr_mcp_level level, const char *what, const char *text);
+
+/* ---- exec_input.c ---- */
+/* A question waits in the run: asks the client, or ends the input. True: the call is answered and x is gone. */
+bool kr_mcp_exec_ask(struct kr_mcp_exec *x);
+/* The call is a retry with its answer: hands it to the run. 0: follow it from its beginning; 1: asked again, answered. */
+int kr_mcp_exec_retry(struct kr_mcp_exec *x, const json_t *payload);
+
+/* ---- exec_runs.c ---- */
+enum kr_mcp_left {
+    KR_MCP_LEFT_RUNNING, /* its call was answered with what there was */
+    KR_MCP_LEFT_ASKING,  /* its question is with the client */
+};
+#define KR_MCP_LEFT_MS (10u * 60 * 1000) /* how long a run goes on that nobody asks for */
+#define KR_MCP_LEFT_MAX 4096u            /* at once; then a run ends with the call that left it */
+/* Watches the run on behalf of nobody, for the time; one that is watched so starts anew. 0; -ENOMEM, -EBUSY. */
+int kr_mcp_runs_leave(struct kr_mcp_exec *x, enum kr_mcp_left how, uint64_t ms);
+/* Is its question with a client? */
+bool kr_mcp_runs_asking(const struct kr_mcp *m, const char *run_id);
+/* Somebody waits for it again. */
+void kr_mcp_runs_take(struct kr_mcp *m, const char *run_id);

@@ -1,0 +1,327 @@
+/* "What a model reads": a run's outcome as blocks of content, in the krait dialect.
+ *
+ * Called by exec.c through the wish of our execution tools. Order: stdout; stderr; the result; the traceback; figures; files;
+ * and last, only when the end is no plain ok, what a model has to know. Invariants: at most KR_MCP_SHOWN_MAX characters of
+ * text; what is left out is said, with the number from which read_run goes on. */
+#include "render.h"
+#include "files.h"
+#include "media.h"
+#include "mcp_internal.h"
+#include "shell_snippet.h"
+#include "uri.h"
+#include <stdio.h>
+#include <string.h>
+
+#define TRACE_MAX 6000u  /* characters of a traceback */
+#define RESULT_MAX 8000u /* of the repr of a value */
+#define ERR_MAX 6000u    /* of stderr, while there is stdout too */
+#define SHOW_MAX 4000u   /* of the text of one display */
+#define FILES_MAX 20u    /* files that are named */
+
+/* The answer on its way. */
+struct page {
+    struct kr_mcp_call *call;
+    const struct kr_mcp_outcome *o;
+    const struct kr_mcp_render_how *how;
+    struct kr_mcp_result r;
+    struct kr_buf text; /* of the block that is being written */
+    size_t left;        /* characters */
+    bool cut;
+    uint64_t cut_at; /* bytes of stdout before the cut */
+};
+
+static const char *get(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static void end_line(struct kr_buf *b)
+{
+    if (b->len > 0 && b->data[b->len - 1] != '\n')
+        kr_buf_add_str(b, "\n");
+}
+
+/* The block is done. */
+static void flush(struct page *p)
+{
+    while (p->text.len > 0 && p->text.data[p->text.len - 1] == '\n')
+        p->text.len--;
+    if (p->text.len > 0)
+        kr_mcp_add_text(&p->r, p->text.data, p->text.len);
+    kr_buf_reset(&p->text);
+}
+
+/* A part with its heading ("" for none), of at most max characters and what is left. Returns the bytes of its head. */
+static size_t add_part(struct page *p, const char *heading, const char *text, size_t len, size_t max)
+{
+    size_t room = max < p->left ? max : p->left, head = len, n = kr_mcp_characters(text, len);
+
+    end_line(&p->text);
+    kr_buf_add_str(&p->text, heading);
+    p->cut |= kr_mcp_clip_text(&p->text, text, len, room, &head);
+    p->left -= n < room ? n : room;
+    return head;
+}
+
+/* ---- what it wrote ---- */
+
+/* What is behind stdout comes out of the same sum, but not at its cost alone. */
+static size_t reserve(const struct page *p, const char *trace, const char *value)
+{
+    size_t n = trace ? kr_mcp_characters(trace, strlen(trace)) : 0,
+           m = value ? kr_mcp_characters(value, strlen(value)) : 0;
+    size_t e = kr_mcp_characters(kr_buf_str(&p->o->err), p->o->err.len);
+
+    return (n < TRACE_MAX ? n : TRACE_MAX) + (m < RESULT_MAX ? m : RESULT_MAX) + (e < ERR_MAX ? e : ERR_MAX);
+}
+
+static bool is_terminal(const struct page *p)
+{
+    return p->how && p->how->is_terminal;
+}
+
+/* A shell command's exit code is no result, and how its snippet was interrupted is no news. */
+static void add_output(struct page *p)
+{
+    const struct kr_mcp_outcome *o = p->o;
+    bool hide = is_terminal(p) && o->cause != KR_CAUSE_EXCEPTION;
+    const char *trace = hide ? NULL : get(o->error, "traceback");
+    const char *value = is_terminal(p) ? NULL : get(o->result, "text");
+    size_t kept = reserve(p, trace, value), head;
+
+    if (o->out.len > 0) {
+        head = add_part(p, "", o->out.data, o->out.len, p->left - kept);
+        p->cut_at = head;
+    }
+    if (o->err.len > 0)
+        add_part(p, "[STDERR]:\n", o->err.data, o->err.len, o->out.len > 0 && !o->page ? ERR_MAX : p->left);
+    if (value)
+        add_part(p, strchr(value, '\n') ? "[result]\n" : "[result] ", value, strlen(value), RESULT_MAX); /* columns */
+    if (trace)
+        add_part(p, "", trace, strlen(trace), TRACE_MAX);
+    end_line(&p->text);
+}
+
+/* ---- what it showed ---- */
+
+static bool add_image(struct page *p, const json_t *data, const char *mime)
+{
+    const json_t *image = json_object_get(data, mime);
+
+    if (!json_is_string(image))
+        return false;
+    flush(p);
+    kr_mcp_add_image(&p->r, json_string_value(image), json_string_length(image), mime);
+    return true;
+}
+
+static void add_displays(struct page *p)
+{
+    const char *value = get(p->o->result, "text");
+    json_t *display;
+    size_t i;
+
+    json_array_foreach(p->o->displays, i, display)
+    {
+        const json_t *data = json_object_get(display, "data");
+        const char *text = get(data, "text/plain");
+
+        if (add_image(p, data, "image/png") || add_image(p, data, "image/jpeg") || !text)
+            continue;
+        if (value && strcmp(value, text) == 0) /* the result, which is told already */
+            continue;
+        add_part(p, "", text, strlen(text), SHOW_MAX);
+    }
+    end_line(&p->text);
+    if (p->o->displays_left_out > 0)
+        kr_buf_printf(&p->text, "[%u more displays left out: too large]\n", p->o->displays_left_out);
+}
+
+/* ---- the files it changed ---- */
+
+/* Where the client finds it: on its own disk, by a link, or by an address to read. */
+static void add_place(struct page *p, const char *path)
+{
+    const char *workspace = kr_mcp_config(kr_mcp_of(p->call))->workspace;
+
+    if (workspace && kr_mcp_is_local(p->call))
+        kr_buf_printf(&p->text, "%s/%s", workspace, path);
+    else if (kr_mcp_link_add(p->call, p->o->sandbox, path, false, &p->text) < 0)
+        kr_mcp_uri_file(&p->text, p->o->sandbox, path);
+}
+
+static void name_files(struct page *p, const json_t *files)
+{
+    size_t n = json_array_size(files);
+    char size[24];
+
+    kr_buf_add_str(&p->text, "[files]\n");
+    for (size_t i = 0; i < n && i < FILES_MAX; i++) {
+        const json_t *file = json_array_get(files, i);
+        const char *path = get(file, "path"), *change = get(file, "change");
+
+        if (!path || !change)
+            continue;
+        if (strcmp(change, "deleted") == 0) {
+            kr_buf_printf(&p->text, "%s deleted\n", path);
+            continue;
+        }
+        kr_buf_printf(&p->text, "%s %s ", path,
+                      kr_mcp_show_size((uint64_t)json_integer_value(json_object_get(file, "size")), size));
+        add_place(p, path);
+        kr_buf_add_str(&p->text, "\n");
+    }
+    if (n > FILES_MAX)
+        kr_buf_printf(&p->text, "and %zu more: list_files tells them\n", n - FILES_MAX);
+}
+
+/* The same for the client's program. Revisions without links have the lines above. */
+static void link_files(struct page *p, const json_t *files)
+{
+    size_t n = json_array_size(files);
+
+    if (!kr_mcp_revs[kr_mcp_call_rev(p->call)].resource_link)
+        return;
+    for (size_t i = 0; i < n && i < FILES_MAX; i++) {
+        const json_t *file = json_array_get(files, i);
+        const char *path = get(file, "path"), *change = get(file, "change");
+        const json_t *text = json_object_get(p->o->small_files, path ? path : "");
+        struct kr_buf uri;
+
+        if (!path || !change || strcmp(change, "deleted") == 0)
+            continue;
+        kr_buf_init(&uri, KR_MCP_URI_MAX);
+        if (kr_mcp_uri_file(&uri, p->o->sandbox, path) >= 0 && text)
+            kr_mcp_add_resource_text(&p->r, kr_buf_str(&uri), kr_media_of(path, NULL, 0, false)->type,
+                                     json_string_value(text), json_string_length(text));
+        else if (!uri.failed)
+            kr_mcp_add_link(&p->r, kr_buf_str(&uri), path, NULL, kr_media_of(path, NULL, 0, false)->type,
+                            (int64_t)json_integer_value(json_object_get(file, "size")));
+        kr_buf_done(&uri);
+    }
+}
+
+/* ---- the last lines ---- */
+
+/* "timeout after 45 s: the program was interrupted; variables kept", shorter: what matters is what is left. */
+static void add_message(struct page *p, const char *message)
+{
+    const char *what = strstr(message, ": the program "), *then = what ? strchr(what, ';') : NULL;
+
+    kr_buf_add_str(&p->text, "[");
+    kr_buf_add(&p->text, message, what ? (size_t)(what - message) : strlen(message));
+    if (is_terminal(p) && then && strcmp(then, "; variables kept") == 0)
+        then = NULL; /* a shell has none */
+    kr_buf_printf(&p->text, "%s]\n", then ? then : "");
+}
+
+static void add_cause(struct page *p)
+{
+    const struct kr_mcp_outcome *o = p->o;
+    const char *message = get(o->end, "message");
+    bool alive = json_is_true(json_object_get(o->end, "session_alive"));
+    long long code = json_integer_value(json_object_get(o->end, "exit_code"));
+
+    if (o->running || o->more || o->cause == KR_CAUSE_OK || o->cause == KR_CAUSE_EXCEPTION)
+        return;
+    if (o->cause == KR_CAUSE_EXIT && code != 0)
+        kr_buf_printf(&p->text, "[exit code %lld%s]\n", code, alive ? "" : "; variables gone");
+    else if (o->cause != KR_CAUSE_EXIT && message)
+        add_message(p, message);
+    else if (o->cause != KR_CAUSE_EXIT)
+        kr_buf_printf(&p->text, "[%s; variables %s]\n", kr_cause_rows[o->cause].name, alive ? "kept" : "gone");
+}
+
+static uint64_t cut_seq(const struct page *p)
+{
+    uint64_t seq = 1;
+
+    for (size_t i = 0; i < p->o->mark_count && p->o->marks[i].at <= p->cut_at; i++)
+        seq = p->o->marks[i].seq;
+    return seq;
+}
+
+static void add_states(struct page *p)
+{
+    const struct kr_mcp_outcome *o = p->o;
+    char size[24];
+
+    if (o->restarted)
+        kr_buf_add_str(&p->text, "[session restarted: variables gone, files kept]\n");
+    add_cause(p);
+    if (is_terminal(p) && o->result && strcmp(get(o->result, "text"), "0") != 0)
+        kr_buf_printf(&p->text, "[exit code %s]\n", get(o->result, "text"));
+    if (json_is_true(json_object_get(o->end, "truncated")) && !p->cut && !o->cut)
+        kr_buf_add_str(&p->text, "[cut: output or displays past the sandbox's output limit are not kept]\n");
+    else if (p->cut || o->cut)
+        kr_buf_printf(&p->text, "[cut: %s in all, read_run(run_id=\"%s\", from=%llu)]\n",
+                      kr_mcp_show_size(o->out_bytes + o->err_bytes, size), o->run_id, (unsigned long long)cut_seq(p));
+    if (o->more)
+        kr_buf_printf(&p->text, "[more: read_run(run_id=\"%s\", from=%llu)]\n", o->run_id,
+                      (unsigned long long)o->next_seq);
+    else if (o->running)
+        kr_buf_printf(&p->text,
+                      "[still running: go on with read_run(run_id=\"%s\", from=%llu), or end it with stop_run]\n",
+                      o->run_id, (unsigned long long)o->next_seq);
+    if (o->asks && !o->more)
+        kr_buf_add_str(&p->text, "[it waits for input()]\n");
+    if (p->how && p->how->note[0])
+        kr_buf_printf(&p->text, "[%s]\n", p->how->note);
+}
+
+static bool failed(const struct page *p)
+{
+    const struct kr_mcp_outcome *o = p->o;
+
+    if (o->running || o->more || (p->how && p->how->is_fine))
+        return false;
+    if (is_terminal(p) && o->result)
+        return strcmp(get(o->result, "text"), "0") != 0;
+    if (o->cause == KR_CAUSE_EXIT)
+        return json_integer_value(json_object_get(o->end, "exit_code")) != 0;
+    return o->cause != KR_CAUSE_OK;
+}
+
+static void add_hint(struct page *p)
+{
+    const char *hint = get(p->o->end, "hint");
+
+    if (p->o->input_secret)
+        hint = "passwords are not asked for here: pass what is secret by `env`, and read it with os.environ";
+    else if (p->o->input_refused)
+        hint = "nobody can be asked here: pass what input() is to read as `stdin`, one line each";
+    else if (p->o->input_declined)
+        hint = "whoever was asked gave no answer";
+    if (is_terminal(p) && failed(p))
+        hint = kr_mcp_terminal_hint(kr_buf_str(&p->o->err));
+    else if (p->o->cause == KR_CAUSE_OK)
+        hint = NULL;
+    if (hint)
+        kr_buf_printf(&p->text, "[hint] %s\n", hint);
+}
+
+void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
+{
+    struct page p = {.call = c, .o = o, .how = data, .left = KR_MCP_SHOWN_MAX};
+    const json_t *files = json_object_get(o->end, "files");
+
+    if (o->page) /* one event at least, and what may be behind it */
+        p.left = KR_EVENT_TEXT_MAX + ERR_MAX + RESULT_MAX + TRACE_MAX;
+    kr_mcp_result_init(&p.r);
+    kr_buf_init(&p.text, KR_MCP_TEXT_MAX);
+    add_output(&p);
+    add_displays(&p);
+    if (json_array_size(files) > 0)
+        name_files(&p, files);
+    add_states(&p);
+    add_hint(&p);
+    flush(&p);
+    if (json_array_size(p.r.content) == 0)
+        kr_mcp_add_textf(&p.r, "[no output]");
+    link_files(&p, files);
+    kr_buf_done(&p.text);
+    p.r.is_error = failed(&p);
+    if (kr_mcp_structured(c))
+        p.r.structured = kr_mcp_structure(o);
+    kr_mcp_tool_done(c, &p.r);
+}

@@ -1,0 +1,394 @@
+/* Streams of /mcp. Called by mcp_http_post.c and mcp_http_get.c, and through the wire by the peers of sessions and requests.
+ *
+ * Invariants: each message goes to one stream; a stream's events are numbered without gaps, so that what is kept can be
+ * told from what is lost; a stream without a session ends with its connection, and its call with it; one of a session
+ * goes on without it until its answers are there. */
+#include "mcp_http_stream.h"
+#include "accept.h"
+#include "buf.h"
+#include "clock.h"
+#include "mcp_http_session.h"
+#include "mcp_http_tools.h"
+#include "reply.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REFUSAL_MAX 65536u
+#define BATCH_MAX (32u << 20) /* bytes of a batch's answers */
+#define EVENT_ID_ROOM 48
+
+/* ---- what is kept ---- */
+
+static void drop_oldest(struct kr_mcp_stream *s)
+{
+    struct kr_mcp_event *e = TAILQ_FIRST(&s->events);
+
+    TAILQ_REMOVE(&s->events, e, entry);
+    s->event_count--;
+    s->event_bytes -= e->len;
+    s->mcp->sessions->replay_bytes -= e->len;
+    free(e);
+}
+
+static void keep(struct kr_mcp_stream *s, const char *json, size_t len)
+{
+    struct kr_mcp_sessions *all = s->mcp->sessions;
+    struct kr_mcp_event *e = malloc(sizeof *e + len);
+
+    if (!e) { /* a gap: what is before it cannot be picked up */
+        while (s->event_count)
+            drop_oldest(s);
+        return;
+    }
+    e->number = s->last_event;
+    e->len = len;
+    memcpy(e->data, json, len);
+    TAILQ_INSERT_TAIL(&s->events, e, entry);
+    s->event_count++;
+    s->event_bytes += len;
+    all->replay_bytes += len;
+    while (s->event_count > KR_MCP_REPLAY_EVENTS || (s->event_bytes > KR_MCP_REPLAY_BYTES && s->event_count > 1))
+        drop_oldest(s);
+    while (all->replay_bytes > KR_MCP_REPLAY_ALL && !TAILQ_EMPTY(&all->ended))
+        kr_mcp_stream_free(TAILQ_FIRST(&all->ended));
+    while (all->replay_bytes > KR_MCP_REPLAY_ALL && s->event_count > 1)
+        drop_oldest(s);
+}
+
+/* ---- out ---- */
+
+static void set_headers(struct kr_mcp_stream *s, int code)
+{
+    if (s->session && !(s->opening && code))
+        kr_http_set_header(s->ex, "Mcp-Session-Id", s->session->id);
+}
+
+static void stop_waiting(struct kr_mcp_stream *s)
+{
+    if (s->waiting)
+        TAILQ_REMOVE(&s->mcp->sessions->waiting, s, waiter);
+    s->waiting = false;
+}
+
+static void begin(struct kr_mcp_stream *s)
+{
+    set_headers(s, 0);
+    kr_http_set_header(s->ex, "Cache-Control", "no-cache, no-transform");
+    kr_http_sse_begin(s->ex);
+}
+
+/* An event without data, so that the client has an id to come back with. Older clients choke on it. */
+static void prime(struct kr_mcp_stream *s, unsigned retry_ms)
+{
+    char text[128];
+
+    if (s->session && kr_mcp_revs[s->rev].priming)
+        kr_http_write(s->ex, text,
+                      (size_t)snprintf(text, sizeof text, "id: %" PRIu64 "_%" PRIu64 "\nretry: %u\ndata: \n\n",
+                                       s->number, s->last_event, retry_ms));
+}
+
+void kr_mcp_stream_begin(struct kr_mcp_stream *s, unsigned retry_ms)
+{
+    stop_waiting(s);
+    if (s->begun || !s->ex)
+        return;
+    s->begun = true;
+    begin(s);
+    prime(s, retry_ms);
+    kr_mcp_sessions_tick(s->mcp->sessions);
+}
+
+void kr_mcp_stream_collect(struct kr_mcp_stream *s)
+{
+    stop_waiting(s);
+    s->collects = s->takes_json = true;
+    s->takes_events = false;
+}
+
+void kr_mcp_stream_plain(struct kr_mcp_stream *s)
+{
+    stop_waiting(s);
+    s->plain = s->takes_json = true;
+    s->takes_events = false;
+}
+
+static void write_event(const struct kr_mcp_stream *s, uint64_t number, const char *json, size_t len)
+{
+    char id[EVENT_ID_ROOM];
+
+    snprintf(id, sizeof id, "%" PRIu64 "_%" PRIu64, s->number, number);
+    kr_http_sse_event(s->ex, "message", s->session ? id : NULL, json, len);
+}
+
+static void put(struct kr_mcp_stream *s, const char *json, size_t len)
+{
+    s->last_event++;
+    if (s->session)
+        keep(s, json, len);
+    if (s->ex)
+        write_event(s, s->last_event, json, len);
+}
+
+static int status_of(enum kr_mcp_rev rev, int code)
+{
+    if (!kr_mcp_revs[rev].modern)
+        return 200;
+    if (code == KR_RPC_NO_METHOD)
+        return 404;
+    return code == KR_RPC_HEADER_MISMATCH || code == KR_RPC_NO_CAPABILITY || code == KR_RPC_NO_VERSION ? 400 : 200;
+}
+
+static void reply(struct kr_mcp_stream *s, int status, int code, const char *json, size_t len)
+{
+    struct kr_http_ex *ex = s->ex;
+
+    set_headers(s, code);
+    s->ex = NULL;
+    if (s->plain)
+        kr_mcp_plain_answer(ex, code, json, len);
+    else
+        kr_http_reply(ex, status, len ? "application/json" : NULL, json, len);
+}
+
+/* ---- the end ---- */
+
+void kr_mcp_stream_free(struct kr_mcp_stream *s)
+{
+    struct kr_mcp_peer *own = s->session ? NULL : s->peer;
+
+    stop_waiting(s);
+    if (s->ended)
+        TAILQ_REMOVE(&s->mcp->sessions->ended, s, waiter);
+    if (s->session) {
+        TAILQ_REMOVE(&s->session->streams, s, entry);
+        s->session->kept -= s->ended;
+    } else {
+        TAILQ_REMOVE(&s->mcp->sessions->loose, s, entry);
+    }
+    if (s->ex && s->begun)
+        kr_http_end(s->ex);
+    else if (s->ex)
+        kr_http_reply_error(s->ex, 503, "the session has ended");
+    while (s->event_count)
+        drop_oldest(s);
+    kr_buf_done(&s->answers);
+    free(s);
+    kr_mcp_peer_free(own);
+}
+
+/* Whoever lost the connection may come back for the rest. The one whose end is longest ago makes room, which need not be
+ * the one that was opened first: that may be `s` itself. */
+static void keep_ended(struct kr_mcp_stream *s)
+{
+    struct kr_mcp_session *session = s->session;
+    struct kr_mcp_stream *other, *oldest = NULL;
+
+    TAILQ_FOREACH(other, &session->streams, entry)
+    if (other->ended && (!oldest || other->since_ns < oldest->since_ns))
+        oldest = other;
+    s->ended = true;
+    s->since_ns = kr_clock_ns();
+    TAILQ_INSERT_TAIL(&s->mcp->sessions->ended, s, waiter);
+    session->kept++;
+    if (session->kept > KR_MCP_REPLAY_KEPT)
+        kr_mcp_stream_free(oldest);
+    kr_mcp_sessions_tick(s->mcp->sessions);
+}
+
+static void reply_batch(struct kr_mcp_stream *s)
+{
+    if (s->answers.failed) {
+        struct kr_http_ex *ex = s->ex;
+
+        s->ex = NULL;
+        kr_mcp_http_refuse(ex, 500, NULL, KR_RPC_INTERNAL, "the batch's answers are larger than 32 MiB", NULL);
+        return;
+    }
+    kr_buf_add_str(&s->answers, "]");
+    reply(s, 200, 0, s->answers.data, s->answers.len);
+}
+
+static void finish(struct kr_mcp_stream *s)
+{
+    if (s->ex && !s->begun && s->collects && s->answers.len > 0)
+        reply_batch(s);
+    else if (s->ex && !s->begun && s->takes_events)
+        kr_mcp_stream_begin(s, KR_MCP_RETRY_MS); /* everything was cancelled: a stream of nothing */
+    else if (s->ex && !s->begun)
+        reply(s, 202, 0, NULL, 0);
+    stop_waiting(s);
+    if (s->ex)
+        kr_http_end(s->ex);
+    s->ex = NULL;
+    if (s->session && s->begun && s->event_count)
+        keep_ended(s);
+    else
+        kr_mcp_stream_free(s);
+}
+
+void kr_mcp_stream_release(struct kr_mcp_stream *s)
+{
+    if (--s->due == 0)
+        finish(s);
+}
+
+/* ---- the wire ---- */
+
+static void collect(struct kr_mcp_stream *s, const char *json, size_t len)
+{
+    kr_buf_add_str(&s->answers, s->answers.len ? "," : "[");
+    kr_buf_add(&s->answers, json, len);
+}
+
+static void send_answer(struct kr_mcp_stream *s, int code, const char *json, size_t len)
+{
+    if (!s->begun && s->ex && !s->takes_json && s->takes_events)
+        kr_mcp_stream_begin(s, KR_MCP_RETRY_MS);
+    if (s->begun)
+        put(s, json, len);
+    else if (s->collects)
+        collect(s, json, len);
+    else if (s->ex)
+        reply(s, status_of(s->rev, code), code, json, len);
+    kr_mcp_stream_release(s);
+}
+
+static void on_send(void *data, void *stream, enum kr_mcp_sent what, int code, const char *json, size_t len)
+{
+    struct kr_mcp_session *session = data;
+    struct kr_mcp_stream *s = stream ? stream : session ? kr_mcp_session_stream(session, 0) : NULL;
+
+    if (!s)
+        return; /* nobody has opened the session's own stream */
+    switch (what) {
+    case KR_MCP_ANSWER:
+        send_answer(s, code, json, len);
+        break;
+    case KR_MCP_SILENCE:
+        kr_mcp_stream_release(s);
+        break;
+    case KR_MCP_NOTE:
+    case KR_MCP_ASK:
+        if (!s->begun && s->ex && s->takes_events)
+            kr_mcp_stream_begin(s, KR_MCP_RETRY_MS);
+        if (s->begun && !(what == KR_MCP_NOTE && s->ex && kr_http_queued(s->ex) > KR_HTTP_QUEUE_HIGH))
+            put(s, json, len);
+        break;
+    }
+}
+
+static bool may_ask(void *data, void *stream)
+{
+    const struct kr_mcp_stream *s = stream;
+
+    return data && s && (s->begun || (s->ex && s->takes_events));
+}
+
+static void hang_up(void *data, void *stream, unsigned retry_ms)
+{
+    struct kr_mcp_stream *s = stream;
+    char line[32];
+
+    if (!data || !s || !s->ex || !s->takes_events)
+        return;
+    if (s->begun)
+        kr_http_write(s->ex, line, (size_t)snprintf(line, sizeof line, "retry: %u\n\n", retry_ms));
+    kr_mcp_stream_begin(s, retry_ms);
+    kr_http_end(s->ex);
+    s->ex = NULL;
+}
+
+const struct kr_mcp_wire kr_mcp_http_wire = {.send = on_send, .may_ask = may_ask, .hang_up = hang_up};
+
+/* ---- in ---- */
+
+static void on_stream_gone(void *data, struct kr_http_ex *ex)
+{
+    struct kr_mcp_stream *s = data;
+
+    (void)ex;
+    s->ex = NULL;
+    stop_waiting(s);
+    if (!s->session)
+        kr_mcp_stream_free(s);
+}
+
+static const struct kr_http_calls calls = {.on_gone = on_stream_gone};
+
+struct kr_mcp_stream *kr_mcp_stream_new(struct kr_mcp *m, struct kr_mcp_session *session, struct kr_mcp_peer *peer,
+                                        enum kr_mcp_rev rev, struct kr_http_ex *ex, unsigned due)
+{
+    const char *accept = kr_http_header(ex, "accept");
+    struct kr_mcp_stream *s = calloc(1, sizeof *s);
+
+    if (!s) {
+        kr_mcp_http_refuse(ex, 503, NULL, KR_RPC_INTERNAL, "no memory", NULL);
+        return NULL;
+    }
+    s->mcp = m;
+    s->session = session;
+    s->peer = peer;
+    s->ex = ex;
+    s->rev = rev;
+    s->due = due;
+    s->takes_events = kr_api_accepts(accept, "text/event-stream") > 0;
+    s->takes_json =
+        !s->takes_events || kr_api_accepts(accept, "application/json") > 0 || (accept && strstr(accept, "*/*"));
+    s->since_ns = kr_clock_ns();
+    TAILQ_INIT(&s->events);
+    kr_buf_init(&s->answers, BATCH_MAX);
+    if (session) {
+        s->number = due ? ++session->next_stream : 0;
+        TAILQ_INSERT_TAIL(&session->streams, s, entry);
+    } else {
+        TAILQ_INSERT_TAIL(&m->sessions->loose, s, entry);
+    }
+    if (s->takes_events && due) {
+        s->waiting = true;
+        TAILQ_INSERT_TAIL(&m->sessions->waiting, s, waiter);
+        kr_mcp_sessions_tick(m->sessions);
+    }
+    kr_http_defer(ex, &calls, s);
+    return s;
+}
+
+int kr_mcp_stream_resume(struct kr_mcp_stream *s, struct kr_http_ex *ex, uint64_t last)
+{
+    struct kr_mcp_event *e;
+
+    if (!s->begun || last > s->last_event || last < s->last_event - s->event_count)
+        return -ENOENT;
+    if (s->ex)
+        kr_http_end(s->ex); /* the client has given that one up */
+    s->ex = ex;
+    kr_http_defer(ex, &calls, s);
+    begin(s);
+    if (last == s->last_event && !s->ended)
+        prime(s, KR_MCP_RETRY_MS);
+    TAILQ_FOREACH(e, &s->events, entry)
+    if (e->number > last)
+        write_event(s, e->number, e->data, e->len);
+    if (s->ended) {
+        kr_http_end(ex);
+        s->ex = NULL;
+    }
+    return 0;
+}
+
+void kr_mcp_http_refuse(struct kr_http_ex *ex, int status, const json_t *id, int code, const char *text, json_t *data)
+{
+    cleanup_buf struct kr_buf out;
+
+    kr_buf_init(&out, REFUSAL_MAX);
+    if (kr_mcp_is_plain(ex)) {
+        kr_api_fail_status(ex, status, "%s", text);
+    } else {
+        kr_mcp_write_error(&out, id, code, text, data);
+        kr_http_reply_json(ex, status, &out);
+    }
+    json_decref(data);
+}

@@ -1,0 +1,120 @@
+/* execute_python: the tool of our own dialect. Called through the table of tools.
+ *
+ * Without a session it runs in `main` of the sandbox and keeps its variables. Invariant: a timeout past the server's ceiling
+ * is brought down to it and the answer says so. */
+#include "api.h"
+#include "exec.h"
+#include "mcp.h"
+#include "render.h"
+#include "tool_rows.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ANSWER_AFTER_MS 50000u /* clients give a call 60 s */
+
+struct execute_args {
+    struct kr_api_text code, input;
+    const char *session, *sandbox;
+    double timeout;
+    json_t *env, *variables;
+    bool fresh;
+};
+
+/* clang-format off */
+static const struct kr_api_field execute_fields[] = {
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_args, code), .required = true,
+     .aliases = (const char *const[]){"python_code", "script", NULL},
+     .help = "Python to run. The value of a last expression is the result; figures that are open at the end are shown.", .example = "import math\nmath.pi"},
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, session), .nullable = true, KR_API_LENGTH(1, 128),
+     .aliases = (const char *const[]){"session", NULL},
+     .help = "The session whose variables it sees; made if it is not there. Default: `main`. Work in parallel needs a name of its own.", .example = "analysis"},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, sandbox), .nullable = true, KR_API_LENGTH(1, 64),
+     .aliases = (const char *const[]){"sandbox", NULL}, .help = "The sandbox, by id or name. Default: `default`.", .example = "default"},
+    {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct execute_args, timeout), .nullable = true, KR_API_AT_LEAST(0),
+     .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL},
+     .help = "Seconds of wall time; 0 and absent: the sandbox's limit, usually 45.", .example = "120"},
+    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_args, input), .nullable = true, .aliases = (const char *const[]){"input", NULL},
+     .help = "What input() and sys.stdin read.", .example = "Ada\n"},
+    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct execute_args, env), .nullable = true, KR_API_LENGTH(0, 64),
+     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this run alone.", .example = "{\"MODE\":\"test\"}"},
+    {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_args, variables), .nullable = true,
+     .help = "Set as Python variables before the code runs.", .example = "{\"n\":3}"},
+    {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct execute_args, fresh), .def = "false",
+     .help = "true: in a new interpreter that ends with the run. Its files are kept only if sandbox_id is given.", .example = "true"},
+};
+static const struct kr_api_table execute_table = KR_API_TABLE("ToolExecutePython", "What to run, and where.", execute_fields, struct execute_args);
+/* clang-format on */
+
+uint64_t kr_mcp_clamp_timeout(const struct kr_mcp_call *c, double seconds, struct kr_mcp_render_how *how)
+{
+    uint64_t most = kr_box_config(kr_mcp_api(c)->box)->ceilings.timeout_ms;
+    double ms = ceil(seconds * 1000);
+
+    if (most && ms > (double)most) {
+        snprintf(how->note, sizeof how->note, "timeout: %.0f s was asked for, %llu s is the most", seconds,
+                 (unsigned long long)most / 1000);
+        return most;
+    }
+    return ms < 1e15 ? (uint64_t)ms : (uint64_t)1e15;
+}
+
+uint64_t kr_mcp_answer_after(const struct kr_mcp_call *c)
+{
+    uint64_t ms = kr_mcp_config(kr_mcp_of(c))->answer_after_ms;
+
+    return ms ? ms : ANSWER_AFTER_MS;
+}
+
+static void execute(struct kr_mcp_call *c, const void *args)
+{
+    const struct execute_args *a = args;
+    struct kr_mcp_render_how *how = calloc(1, sizeof *how);
+    struct kr_mcp_run_wish wish = {.spec = {.sandbox = a->sandbox,
+                                            .session = a->session,
+                                            .fresh = a->fresh,
+                                            .code = a->code.text,
+                                            .code_len = a->code.len,
+                                            .stdin_text = a->input.text,
+                                            .stdin_len = a->input.len,
+                                            .variables = a->variables,
+                                            .env = a->env},
+                                   .render = kr_mcp_render,
+                                   .free_data = free,
+                                   .data = how,
+                                   .answer_after_ms = kr_mcp_answer_after(c),
+                                   .ask_client = true,
+                                   .small_files = true};
+
+    if (!how) {
+        kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "out of memory");
+        return;
+    }
+    if (a->fresh && a->session) {
+        free(how);
+        kr_mcp_tool_refuse(c, "execute_python: fresh is a session of its own: leave session_id out");
+        return;
+    }
+    wish.spec.timeout_ms = kr_mcp_clamp_timeout(c, a->timeout, how);
+    kr_mcp_run(c, &wish);
+}
+
+const struct kr_mcp_tool kr_tool_execute_python = {
+    .name = "execute_python",
+    .title = "Run Python",
+    .description =
+        "Runs Python 3 in an isolated Linux sandbox and returns what it printed, the value of its last expression, "
+        "figures as "
+        "images and the files it changed. Variables, imports and functions stay for the next call in the same session "
+        "(`main` unless session_id is given); files in /workspace, the working directory, stay in the sandbox. No "
+        "network "
+        "unless the sandbox was given one. numpy, pandas and matplotlib are usually there; plt.show() returns the "
+        "figure. A run that "
+        "takes longer than 50 s may answer with its run id: go on with read_run or stop_run.",
+    .dialects = KR_IN_KRAIT,
+    .flags = KR_TOOL_CORE | KR_TOOL_TASK,
+    .needs = KR_RIGHT_RUN,
+    .input = &execute_table,
+    .output = &kr_mcp_structure_schema,
+    .run = execute,
+};

@@ -1,0 +1,289 @@
+/* Our tools about sandboxes: create, list, reset, delete. Called through THE table of tools.
+ *
+ * Invariants: every id or name is looked up among the caller's own, another's is as unknown as one that never was; values of
+ * `env` leave the server in no answer. */
+#include "buf.h"
+#include "err.h"
+#include "json.h"
+#include "mcp.h"
+#include "api.h"
+#include "tool_rows.h"
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#define LIST_MAX 500u /* sandboxes in one answer */
+
+struct create_args {
+    const char *name, *memory;
+    double timeout;
+    uint8_t timeout_given;
+    int network, preload;
+    json_t *env;
+};
+struct which_args {
+    const char *sandbox;
+};
+
+static const char *const networks[] = {"none", "loopback", NULL};
+static const char *const preloads[] = {"basic", "data", NULL};
+static_assert(sizeof networks / sizeof *networks == KR_NET_MAX_ + 1, "every network has its word");
+static_assert(sizeof preloads / sizeof *preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");
+
+/* clang-format off */
+static const struct kr_api_field create_fields[] = {
+    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct create_args, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX),
+     .help = "Unique among your own. Without it one is made up.", .example = "analysis"},
+    {.name = "memory", .type = KR_API_STRING, KR_API_AT(struct create_args, memory), .nullable = true, KR_API_LENGTH(1, 32), .aliases = (const char *const[]){"memory_limit", NULL},
+     .help = "Memory of each of its sessions, as 512M or 2G. Without it: the server's default.", .example = "512M"},
+    {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct create_args, timeout), KR_API_GIVEN(struct create_args, timeout_given), .nullable = true, KR_API_RANGE(0.1, 86400),
+     .help = "Seconds of a run that asks for nothing else.", .example = "120"},
+    {.name = "network", .type = KR_API_ENUM, KR_API_AT(struct create_args, network), .nullable = true, .choices = networks, .help = "What its code can reach.", .example = "none"},
+    {.name = "preload", .type = KR_API_ENUM, KR_API_AT(struct create_args, preload), .nullable = true, .choices = preloads,
+     .help = "What its sessions have imported already: `data` is numpy, pandas, matplotlib.", .example = "data"},
+    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct create_args, env), .nullable = true, KR_API_LENGTH(0, KR_BOX_ENV_MAX), .secret = true,
+     .help = "Environment variables of its sessions. Values are never shown again.", .example = "{\"MODE\":\"test\"}"},
+};
+static const struct kr_api_table create_table = KR_API_TABLE("CreateSandboxInput", "What the sandbox is to be.", create_fields, struct create_args);
+
+static const struct kr_api_field which_fields[] = {
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .required = true, KR_API_LENGTH(1, 64), .aliases = (const char *const[]){"sandbox", NULL},
+     .help = "The sandbox, by id or name.", .example = "analysis"},
+};
+static const struct kr_api_table which_table = KR_API_TABLE("DeleteSandboxInput", "Which sandbox.", which_fields, struct which_args);
+static const struct kr_api_field reset_fields[] = {
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .nullable = true, KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
+     .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
+};
+static const struct kr_api_table reset_table = KR_API_TABLE("ResetSandboxInput", "Which sandbox.", reset_fields, struct which_args);
+
+static const struct kr_api_prop sandbox_props[] = {
+    {.name = "sandbox_id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+    {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
+    {.name = "state", .type = KR_API_STRING, .help = "A frozen one starts no runs.", .example = "active"},
+    {.name = "created_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
+    {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time; 0: never.", .example = "1763200042"},
+    {.name = "network", .type = KR_API_STRING, .help = "What its code can reach.", .example = "none"},
+    {.name = "preload", .type = KR_API_STRING, .help = "What its sessions have imported.", .example = "data"},
+    {.name = "limits", .type = KR_API_OBJECT, .help = "What holds for new sessions: bytes, seconds, counts; null: none.", .example = "{\"memory\":1073741824}"},
+    {.name = "sessions", .type = KR_API_INT, .help = "Live ones.", .example = "1"},
+};
+static const struct kr_api_schema sandbox_schema = KR_API_SCHEMA("SandboxOutput", "A sandbox.", sandbox_props);
+static const struct kr_api_prop list_props[] = {
+    {.name = "sandboxes", .type = KR_API_ARRAY, .of = &sandbox_schema, .help = "Newest first."},
+    {.name = "more", .type = KR_API_BOOL, .help = "There are others.", .example = "false"},
+};
+static const struct kr_api_schema list_schema = KR_API_SCHEMA("ListSandboxesOutput", "Your sandboxes.", list_props);
+/* clang-format on */
+
+/* ---- telling ---- */
+
+/* A sandbox as the domain writes it, with the name that other tools take; NULL: no memory. */
+static json_t *sandbox_value(struct kr_box *box, const struct kr_sandbox *s)
+{
+    cleanup_buf struct kr_buf buf = {0};
+    struct kr_json j;
+    json_t *value, *made;
+    static const char *const kept[] = {"name",    "state",   "created_at", "last_used_at",
+                                       "network", "preload", "limits",     "sessions"};
+
+    kr_buf_init(&buf, 1u << 20);
+    kr_json_init(&j, &buf);
+    kr_box_sandbox_json(box, &j, s);
+    value = kr_json_done(&j) < 0 ? NULL : json_loadb(buf.data, buf.len, 0, NULL);
+    made = value ? json_pack("{s:O}", "sandbox_id", json_object_get(value, "id")) : NULL;
+    for (size_t i = 0; made && i < sizeof kept / sizeof *kept; i++)
+        json_object_set(made, kept[i], json_object_get(value, kept[i]));
+    json_decref(value);
+    return made;
+}
+
+static void tell(struct kr_mcp_call *c, const char *what, const struct kr_sandbox *s)
+{
+    json_t *value = sandbox_value(kr_mcp_api(c)->box, s);
+    struct kr_mcp_result r;
+
+    if (!value) {
+        kr_mcp_tool_refuse(c, "out of memory");
+        return;
+    }
+    kr_mcp_result_init(&r);
+    if (what)
+        kr_mcp_add_textf(&r, "%s", what);
+    kr_mcp_add_json(&r, value, 0);
+    r.structured = value;
+    kr_mcp_tool_done(c, &r);
+}
+
+/* ---- create ---- */
+
+static json_t *settings_of(const struct create_args *a)
+{
+    json_t *settings = json_object(), *limits = json_object();
+
+    if (a->memory)
+        json_object_set_new(limits, "memory", json_string(a->memory));
+    if (a->timeout_given == KR_API_VALUE)
+        json_object_set_new(limits, "timeout", json_real(a->timeout));
+    if (json_object_size(limits) > 0)
+        json_object_set(settings, "limits", limits);
+    json_decref(limits);
+    if (a->network >= 0)
+        json_object_set_new(settings, "network", json_string(networks[a->network]));
+    if (a->preload >= 0)
+        json_object_set_new(settings, "preload", json_string(preloads[a->preload]));
+    if (a->env)
+        json_object_set(settings, "env", a->env);
+    return settings;
+}
+
+static void run_create(struct kr_mcp_call *c, const void *args)
+{
+    const struct create_args *a = args;
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    json_t *settings = settings_of(a);
+    struct kr_err err;
+    int r = kr_box_sandbox_create(kr_mcp_api(c)->box, kr_mcp_caller(c), a->name, settings, &s, &err);
+
+    json_decref(settings);
+    if (r < 0 && strncmp(err.msg, "limits.", 7) == 0) /* here they are arguments of their own */
+        memmove(err.msg, err.msg + 7, strlen(err.msg + 7) + 1);
+    if (r < 0)
+        kr_mcp_tool_fail(c, &err);
+    else
+        tell(c, NULL, &s);
+}
+
+/* ---- list ---- */
+
+struct listing {
+    struct kr_mcp_call *call;
+    json_t *list;
+};
+
+static void on_row(void *data, const struct kr_store_sandbox *row)
+{
+    struct listing *l = data;
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    struct kr_box *box = kr_mcp_api(l->call)->box;
+
+    if (kr_box_sandbox_find(box, kr_mcp_caller(l->call), row->id, &s, NULL) == 0)
+        json_array_append_new(l->list, sandbox_value(box, &s));
+}
+
+static void run_list(struct kr_mcp_call *c, const void *args)
+{
+    cleanup_box_sandbox struct kr_sandbox first = {0};
+    struct listing l = {.call = c, .list = json_array()};
+    struct kr_store_page page = {.limit = LIST_MAX};
+    struct kr_api *api = kr_mcp_api(c);
+    struct kr_mcp_result r;
+    struct kr_err err;
+    int e;
+
+    (void)args;
+    e = kr_box_sandbox_find(api->box, kr_mcp_caller(c), NULL, &first, &err); /* everybody has a default */
+    if (e >= 0)
+        e = kr_store_sandboxes_list(api->store, kr_mcp_caller(c)->user, &page, on_row, &l, &err);
+    if (e < 0) {
+        json_decref(l.list);
+        kr_mcp_tool_fail(c, &err);
+        return;
+    }
+    kr_mcp_result_init(&r);
+    r.structured = json_pack("{s:o, s:b}", "sandboxes", l.list, "more", page.next[0] != '\0');
+    kr_mcp_add_json(&r, r.structured, 0);
+    kr_mcp_tool_done(c, &r);
+}
+
+/* ---- reset, delete ---- */
+
+static void run_reset(struct kr_mcp_call *c, const void *args)
+{
+    const struct which_args *a = args;
+    cleanup_box_sandbox struct kr_sandbox s = {0}, now = {0};
+    struct kr_box *box = kr_mcp_api(c)->box;
+    struct kr_err err;
+
+    if (kr_box_sandbox_find(box, kr_mcp_caller(c), a->sandbox, &s, &err) < 0 ||
+        kr_box_sandbox_reset(box, kr_mcp_caller(c), s.row.id, &err) < 0 ||
+        kr_box_sandbox_find(box, kr_mcp_caller(c), s.row.id, &now, &err) < 0)
+        kr_mcp_tool_fail(c, &err);
+    else
+        tell(c, "The sandbox is empty: its sessions are ended and its files are gone. Name and settings stay.", &now);
+}
+
+static void run_delete(struct kr_mcp_call *c, const void *args)
+{
+    const struct which_args *a = args;
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+    struct kr_box *box = kr_mcp_api(c)->box;
+    struct kr_mcp_result r;
+    struct kr_err err;
+
+    if (kr_box_sandbox_find(box, kr_mcp_caller(c), a->sandbox, &s, &err) < 0) {
+        kr_mcp_tool_fail(c, &err);
+        return;
+    }
+    if (strcmp(s.row.name, KR_STORE_DEFAULT) == 0) {
+        kr_mcp_tool_refuse(c, "The sandbox called " KR_STORE_DEFAULT " stays; reset_sandbox empties it.");
+        return;
+    }
+    if (kr_box_sandbox_delete(box, kr_mcp_caller(c), s.row.id, &err) < 0) {
+        kr_mcp_tool_fail(c, &err);
+        return;
+    }
+    kr_mcp_result_init(&r);
+    kr_mcp_add_textf(&r, "Sandbox %s is gone, with its files and its sessions.", s.row.name);
+    kr_mcp_tool_done(c, &r);
+}
+
+/* ---- rows ---- */
+
+const struct kr_mcp_tool kr_tool_create_sandbox = {
+    .name = "create_sandbox",
+    .title = "Create a sandbox",
+    .description = "Makes a sandbox of its own: files, limits and sessions that no other sandbox sees. Answers with "
+                   "its sandbox_id, "
+                   "which the other tools take. You need none for ordinary work: without a sandbox_id they use "
+                   "`default`. It stays "
+                   "until it is deleted.",
+    .dialects = KR_IN_KRAIT,
+    .needs = KR_RIGHT_RUN,
+    .input = &create_table,
+    .output = &sandbox_schema,
+    .run = run_create,
+};
+const struct kr_mcp_tool kr_tool_list_sandboxes = {
+    .name = "list_sandboxes",
+    .title = "List sandboxes",
+    .description = "Lists your sandboxes with their ids, names, limits and live sessions, newest first.",
+    .dialects = KR_IN_KRAIT,
+    .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
+    .needs = KR_RIGHT_READ,
+    .output = &list_schema,
+    .run = run_list,
+};
+const struct kr_mcp_tool kr_tool_reset_sandbox = {
+    .name = "reset_sandbox",
+    .title = "Empty a sandbox",
+    .description =
+        "Ends the sessions of a sandbox and deletes all its files; its id, name and settings stay. This cannot "
+        "be undone. To lose only variables, use terminate_session.",
+    .dialects = KR_IN_KRAIT,
+    .flags = KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
+    .needs = KR_RIGHT_RUN,
+    .input = &reset_table,
+    .output = &sandbox_schema,
+    .run = run_reset,
+};
+const struct kr_mcp_tool kr_tool_delete_sandbox = {
+    .name = "delete_sandbox",
+    .title = "Delete a sandbox",
+    .description = "Deletes a sandbox with its files and sessions. This cannot be undone. `default` cannot be deleted.",
+    .dialects = KR_IN_KRAIT,
+    .flags = KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
+    .needs = KR_RIGHT_RUN,
+    .input = &which_table,
+    .run = run_delete,
+};

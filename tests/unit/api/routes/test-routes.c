@@ -1,0 +1,155 @@
+/* The table of routes as a whole: it compiles, every row is complete, OpenAPI can be written from it, and the rows that
+ * repeat another table agree with it. And the small reader of Accept. */
+#include "accept.h"
+#include "api.h"
+#include "buf.h"
+#include "check.h"
+#include "route_doc.h"
+#include "err.h"
+#include "limit.h"
+#include "limit_fields.h"
+#include "openapi.h"
+
+static void every_row_has_a_handler_and_a_doc(void)
+{
+    CHECK(kr_api_routes_count > 40);
+    for (size_t i = 0; i < kr_api_routes_count; i++) {
+        const struct kr_http_route *r = &kr_api_routes[i];
+
+        if (!r->handler || !r->doc || r->pattern[0] != '/')
+            printf("FAIL %s: %s\n", __func__, r->pattern);
+        CHECK(r->handler && r->doc && r->pattern[0] == '/');
+    }
+}
+
+static void the_router_takes_the_table(void)
+{
+    struct kr_http_router *router = NULL;
+    struct kr_err err = {0};
+
+    if (kr_http_router_new(kr_api_routes, kr_api_routes_count, &router, &err) < 0)
+        printf("FAIL %s: %s\n", __func__, err.msg);
+    CHECK(router);
+    kr_http_router_free(router);
+}
+
+static void docs_are_complete(void)
+{
+    struct kr_err err = {0};
+    int r = kr_api_docs_check(kr_api_routes, kr_api_routes_count, &err);
+
+    if (r < 0)
+        printf("FAIL %s: %s\n", __func__, err.msg);
+    CHECK(r == 0);
+}
+
+static void openapi_is_written(void)
+{
+    struct kr_api_openapi config = {.version = "1", .auth = true};
+    cleanup_buf struct kr_buf out;
+    struct kr_err err = {0};
+
+    kr_buf_init(&out, KR_API_OPENAPI_MAX);
+    if (kr_api_openapi_write(kr_api_routes, kr_api_routes_count, &config, &out, &err) < 0)
+        printf("FAIL %s: %s\n", __func__, err.msg);
+    CHECK(out.len > 10000 && !out.failed);
+    CHECK(strstr(kr_buf_str(&out), "\"/api/v1/sandboxes/{sandbox}\""));
+    CHECK(!strstr(kr_buf_str(&out), "\"/assets/"));
+}
+
+/* What anybody may ask without a key is named here: a new one must be meant. */
+static void open_routes_are_few(void)
+{
+    static const char *const open[] = {
+        "/",
+        "/ai/sandbox/v1/api/health",
+        "/api/register",
+        "/api/token",
+        "/api/v1/health",
+        "/api/v1/login",
+        "/assets/{path*}",
+        "/docs",
+        "/docs/",
+        "/favicon.svg",
+        "/files/{token}/{path*}",
+        "/health",
+        "/openapi.json",
+        "/ready",
+        "/redoc",
+        "/sandbox/file",
+    };
+
+    for (size_t i = 0; i < kr_api_routes_count; i++) {
+        const struct kr_api_doc *doc = kr_api_routes[i].doc;
+        size_t k = 0;
+
+        while (k < sizeof open / sizeof *open && strcmp(open[k], kr_api_routes[i].pattern) != 0)
+            k++;
+        if (doc->open && k == sizeof open / sizeof *open)
+            printf("FAIL %s: %s is open\n", __func__, kr_api_routes[i].pattern);
+        CHECK(!doc->open || k < sizeof open / sizeof *open);
+    }
+}
+
+/* A key that may only read changes nothing but what it is itself: keys, passwords, links. */
+static void changes_need_more_than_reading(void)
+{
+    static const char *const own[] = {"/api/users/me/api-key/regenerate",
+                                      "/api/v1/keys",
+                                      "/api/v1/keys/{key}",
+                                      "/api/v1/logout",
+                                      "/api/v1/sandboxes/{sandbox}/links",
+                                      "/api/v1/users/me/password",
+                                      NULL};
+
+    for (size_t i = 0; i < kr_api_routes_count; i++) {
+        const struct kr_http_route *r = &kr_api_routes[i];
+        const struct kr_api_doc *doc = r->doc;
+        bool is_own = false;
+
+        for (size_t k = 0; own[k]; k++)
+            is_own |= strcmp(own[k], r->pattern) == 0;
+        if (r->method == KR_HTTP_GET || doc->open || is_own)
+            continue;
+        if (!(doc->needs & (KR_RIGHT_RUN | KR_RIGHT_ADMIN)))
+            printf("FAIL %s: %s needs nothing\n", __func__, r->pattern);
+        CHECK(doc->needs & (KR_RIGHT_RUN | KR_RIGHT_ADMIN));
+    }
+}
+
+static void limits_are_those_of_the_wire(void)
+{
+    CHECK(kr_api_limits_table.count == kr_limit_rows_count && kr_api_limits_schema.count == kr_limit_rows_count);
+    for (size_t i = 0; i < kr_limit_rows_count; i++) {
+        CHECK(strcmp(kr_api_limits_table.fields[i].name, kr_limit_rows[i].name) == 0);
+        CHECK(strcmp(kr_api_limits_schema.props[i].name, kr_limit_rows[i].name) == 0);
+        CHECK(kr_api_limits_schema.props[i].nullable == (kr_limit_rows[i].zero_is_none != 0));
+    }
+}
+
+static void accept_is_read(void)
+{
+    CHECK(kr_api_accepts("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html") == 1000);
+    CHECK(kr_api_accepts("application/json;q=0.5 , text/html ; charset=x;q=0.25", "text/html") == 250);
+    CHECK(kr_api_accepts("application/json;q=0.5 , TEXT/HTML", "text/html") == 1000);
+    CHECK(kr_api_accepts("application/json;q=0.5", "application/json") == 500);
+    CHECK(kr_api_accepts("*/*", "text/html") == 0 && kr_api_accepts(NULL, "text/html") == 0);
+    CHECK(kr_api_accepts("text/html;q=0", "text/html") == 0);
+    CHECK(kr_api_accepts("text/html;q=0.000", "text/html") == 0);
+    CHECK(kr_api_accepts("text/htmlx, text/html-y", "text/html") == 0);
+    CHECK(kr_api_accepts(",,;;q=,=", "text/html") == 0);
+    CHECK(kr_api_accepts("text/html;q=junk", "text/html") == 1000);
+}
+
+int main(void)
+{
+    RUN(every_row_has_a_handler_and_a_doc);
+    RUN(the_router_takes_the_table);
+    RUN(docs_are_complete);
+    RUN(openapi_is_written);
+    RUN(open_routes_are_few);
+    RUN(changes_need_more_than_reading);
+    RUN(limits_are_those_of_the_wire);
+    RUN(accept_is_read);
+    CHECK_DONE();
+}
