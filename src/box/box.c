@@ -167,19 +167,19 @@ int kr_box_commit(struct kr_box *b, struct kr_err *err)
 
 static void tell_live_openers(struct kr_box *b)
 {
-    struct kr_box_session *seat, *next;
+    struct kr_box_session *session, *next;
 
-    for (seat = TAILQ_FIRST(&b->sessions); seat && b->openers > 0; seat = next) {
+    for (session = TAILQ_FIRST(&b->sessions); session && b->openers > 0; session = next) {
         struct kr_box_session_info info;
 
-        next = TAILQ_NEXT(seat, link);
-        if (seat->state != KR_SEAT_LIVE)
+        next = TAILQ_NEXT(session, link);
+        if (session->state != KR_BOX_SESSION_LIVE)
             continue;
-        kr_seat_info(seat, &info);
-        while (seat->opener_count > 0) {
-            seat->opener_count--;
+        kr_box_session_get_info(session, &info);
+        while (session->opener_count > 0) {
+            session->opener_count--;
             b->openers--;
-            seat->openers[seat->opener_count].on_open(seat->openers[seat->opener_count].data, &info, NULL);
+            session->openers[session->opener_count].on_open(session->openers[session->opener_count].data, &info, NULL);
         }
     }
 }
@@ -190,7 +190,7 @@ static void on_kick(void *data)
 
     kr_box_noted(b, true); /* nobody is told of a run that is not noted */
     kr_box_tell_admitted(b);
-    kr_seats_admit(b);
+    kr_box_sessions_admit(b);
     tell_live_openers(b);
     if (kr_store_notes_waiting(b->config.store) > SETTLE_BYTES && !b->settle_fail)
         settle(b);
@@ -296,11 +296,11 @@ static void on_removed(uv_work_t *work, int status)
 static void on_doomed(void *data, const char *folder)
 {
     struct kr_box *b = data;
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
     struct removal *m;
 
-    TAILQ_FOREACH(seat, &b->sessions, link)
-    if (strcmp(seat->spec.folder, folder) == 0)
+    TAILQ_FOREACH(session, &b->sessions, link)
+    if (strcmp(session->spec.folder, folder) == 0)
         return;
     if (b->doomed_seen++ < b->doomed_skip)
         return;
@@ -396,13 +396,13 @@ static bool keeps_log(void *data, const char *id)
 static void cull(struct kr_box *b)
 {
     int64_t before = kr_store_now() - (int64_t)b->config.idle_timeout_ms * 1000;
-    struct kr_box_session *seat, *next;
+    struct kr_box_session *session, *next;
 
-    for (seat = TAILQ_FIRST(&b->sessions); b->config.idle_timeout_ms && seat; seat = next) {
-        next = TAILQ_NEXT(seat, link);
-        if (seat->state == KR_SEAT_LIVE && !seat->current && !seat->waiting_count && !seat->opener_count &&
-            seat->used_us < before)
-            kr_seat_close(seat, "idle");
+    for (session = TAILQ_FIRST(&b->sessions); b->config.idle_timeout_ms && session; session = next) {
+        next = TAILQ_NEXT(session, link);
+        if (session->state == KR_BOX_SESSION_LIVE && !session->current && !session->waiting_count &&
+            !session->opener_count && session->used_us < before)
+            kr_box_session_end(session, "idle");
     }
 }
 
@@ -425,7 +425,7 @@ static void on_upkeep(void *data)
     b->most = 0;
     cull(b);
     forget_users(b);
-    kr_seats_admit(b); /* deadlines */
+    kr_box_sessions_admit(b); /* deadlines */
     if (!is_keeper(b))
         return;
     on_prune(b);
@@ -439,7 +439,7 @@ static void on_upkeep(void *data)
 /* Whoever has waited for long enough is told at that time, not when something happens. */
 static void on_room(void *data)
 {
-    kr_seats_admit(data);
+    kr_box_sessions_admit(data);
 }
 
 /* ---- life ---- */
@@ -566,11 +566,11 @@ void kr_box_check_stopped(struct kr_box *b)
 static void on_grace_over(void *data)
 {
     struct kr_box *b = data;
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
 
-    TAILQ_FOREACH(seat, &b->sessions, link)
-    if (seat->session)
-        kr_session_close(seat->session);
+    TAILQ_FOREACH(session, &b->sessions, link)
+    if (session->engine_session)
+        kr_session_close(session->engine_session);
 }
 
 void kr_box_stop(struct kr_box *b, uint64_t grace_ms, void (*on_stopped)(void *data), void *data)
@@ -581,7 +581,7 @@ void kr_box_stop(struct kr_box *b, uint64_t grace_ms, void (*on_stopped)(void *d
     kr_timer_disarm(b->upkeep);
     kr_timer_disarm(b->room);
     kr_timer_disarm(b->pruner);
-    kr_seats_stop(b);
+    kr_box_sessions_stop(b);
     kr_timer_close(b->stopper);
     b->stopper = NULL;
     if (kr_timer_new(b->loop, on_grace_over, b, &b->stopper) >= 0)
@@ -597,16 +597,16 @@ bool kr_box_stopping(const struct kr_box *b)
 /* Only where it was not stopped, or the engine was gone before, is there anything left. */
 static void free_rest(struct kr_box *b)
 {
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
     struct kr_box_user *u;
     struct kr_box_run *r;
 
     for (size_t i = 0; i < KR_BOX_BUCKETS; i++)
         while ((r = TAILQ_FIRST(&b->buckets[i])))
             kr_box_run_free(r);
-    while ((seat = TAILQ_FIRST(&b->sessions))) {
-        TAILQ_REMOVE(&b->sessions, seat, link);
-        kr_seat_free(seat);
+    while ((session = TAILQ_FIRST(&b->sessions))) {
+        TAILQ_REMOVE(&b->sessions, session, link);
+        kr_box_session_free(session);
     }
     while ((u = TAILQ_FIRST(&b->users))) {
         TAILQ_REMOVE(&b->users, u, link);
@@ -640,16 +640,16 @@ void kr_box_free(struct kr_box *b)
 
 void kr_box_figures(const struct kr_box *b, struct kr_box_figures *ret)
 {
-    const struct kr_box_session *seat;
+    const struct kr_box_session *session;
 
     *ret = (struct kr_box_figures){.data_bytes = b->data_bytes};
-    TAILQ_FOREACH(seat, &b->sessions, link)
+    TAILQ_FOREACH(session, &b->sessions, link)
     {
-        ret->opening += seat->state == KR_SEAT_OPENING;
-        ret->sessions += seat->state == KR_SEAT_LIVE;
-        ret->busy += seat->state == KR_SEAT_LIVE && seat->current;
-        ret->runs_active += seat->current != NULL;
-        ret->runs_queued += seat->waiting_count;
+        ret->opening += session->state == KR_BOX_SESSION_OPENING;
+        ret->sessions += session->state == KR_BOX_SESSION_LIVE;
+        ret->busy += session->state == KR_BOX_SESSION_LIVE && session->current;
+        ret->runs_active += session->current != NULL;
+        ret->runs_queued += session->waiting_count;
     }
     kr_runlogs_figures(b->logs, &ret->runlogs);
 }

@@ -1,7 +1,7 @@
 /* Which files a run changed: looks at its sandbox's folder before and after it, on the thread pool unless it has few.
  *
  * Called by box_sessions.c (before the first run of a session) and box_runs.c (at the end of one). Invariants: one look at
- * a time for each session; the one after a run is the one before the next; a seat lives until its look is over. */
+ * a time for each session; the one after a run is the one before the next; a session lives until its look is over. */
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"
@@ -21,7 +21,7 @@
 struct look {
     uv_work_t work;
     struct kr_box *box;
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
     struct kr_box_run *run; /* NULL: before the first */
     int folder;
     struct kr_snapshot *before, *after;
@@ -83,13 +83,13 @@ static void do_look(uv_work_t *work)
  * longer to wake. False: it has more, and others must not wait for it. */
 static bool look_here(struct look *l)
 {
-    if (l->seat->many_files || l->seat->spec.workspace != KR_WORKSPACE_SHELF ||
+    if (l->session->many_files || l->session->spec.workspace != KR_WORKSPACE_SHELF ||
         kr_snapshot_take(l->folder, FEW_FILES, kr_clock_after_ms(FEW_MS), &l->after) < 0)
         return false;
     if (kr_snapshot_incomplete(l->after)) {
         kr_snapshot_free(l->after);
         l->after = NULL;
-        l->seat->many_files = true;
+        l->session->many_files = true;
         return false;
     }
     compare(l);
@@ -99,25 +99,26 @@ static bool look_here(struct look *l)
 /* What this run changed, the next run of another session in the same folder did not: it is looked at anew before that. */
 static void tell_others(const struct kr_box_session *changed)
 {
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
 
-    TAILQ_FOREACH(seat, &changed->box->sessions, link)
-    if (seat != changed && !seat->current && !seat->looking && strcmp(seat->sandbox, changed->sandbox) == 0) {
-        kr_snapshot_free(seat->before);
-        seat->before = NULL;
-        seat->looked = false;
+    TAILQ_FOREACH(session, &changed->box->sessions, link)
+    if (session != changed && !session->current && !session->looking &&
+        strcmp(session->sandbox, changed->sandbox) == 0) {
+        kr_snapshot_free(session->before);
+        session->before = NULL;
+        session->looked = false;
     }
 }
 
 /* The one after a run is the one before the next. */
 static void finish_look(struct look *l)
 {
-    struct kr_box_session *seat = l->seat;
+    struct kr_box_session *session = l->session;
 
-    kr_snapshot_free(seat->before);
-    seat->before = l->after;
+    kr_snapshot_free(session->before);
+    session->before = l->after;
     if (l->run && l->json.len > strlen("[]"))
-        tell_others(seat);
+        tell_others(session);
     if (l->run)
         kr_box_run_finish(l->run, l->json.len ? kr_buf_str(&l->json) : NULL, l->incomplete);
     kr_buf_done(&l->json);
@@ -126,39 +127,40 @@ static void finish_look(struct look *l)
 static void on_looked(uv_work_t *work, int status)
 {
     struct look *l = work->data;
-    struct kr_box_session *seat = l->seat;
+    struct kr_box_session *session = l->session;
     bool was_before = !l->run;
 
     (void)status;
     close(l->folder);
     kr_snapshot_free(l->before);
-    if (!kr_box_job_end(l->box)) { /* seat and run went with it */
+    if (!kr_box_job_end(l->box)) { /* session and run went with it */
         kr_snapshot_free(l->after);
         kr_buf_done(&l->json);
         free(l);
         return;
     }
-    seat->looking = false;
+    session->looking = false;
     finish_look(l);
     if (was_before)
-        kr_seat_go_on(seat);
+        kr_box_session_proceed(session);
     free(l);
 }
 
-void kr_changes_look(struct kr_box_session *seat, struct kr_box_run *run)
+void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
 {
     struct look *l = calloc(1, sizeof *l);
     char path[KR_FOLDER_ROOM + 8];
     int folder = -1;
 
-    snprintf(path, sizeof path, "%s/files", seat->spec.folder);
+    snprintf(path, sizeof path, "%s/files", session->spec.folder);
     if (l)
-        folder = seat->spec.workspace >= 0
-                     ? openat(seat->box->host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                     : openat(seat->box->shelf, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        folder = session->spec.workspace >= 0
+                     ? openat(session->box->host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                     : openat(session->box->shelf, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder >= 0) {
-        *l = (struct look){.box = seat->box, .seat = seat, .run = run, .folder = folder, .before = seat->before};
-        seat->before = NULL;
+        *l = (struct look){
+            .box = session->box, .session = session, .run = run, .folder = folder, .before = session->before};
+        session->before = NULL;
         l->work.data = l;
         kr_buf_init(&l->json, KR_STORE_FILES_MAX);
         if (look_here(l)) {
@@ -168,9 +170,9 @@ void kr_changes_look(struct kr_box_session *seat, struct kr_box_run *run)
             free(l);
             return;
         }
-        if (uv_queue_work(seat->box->loop, &l->work, do_look, on_looked) == 0) {
-            kr_box_job_begin(seat->box);
-            seat->looking = true;
+        if (uv_queue_work(session->box->loop, &l->work, do_look, on_looked) == 0) {
+            kr_box_job_begin(session->box);
+            session->looking = true;
             return;
         }
         kr_snapshot_free(l->before);

@@ -15,18 +15,18 @@ TAILQ_HEAD(kr_box_session_list, kr_box_session);
 #define KR_BOX_BUCKETS 1024u
 #define KR_BOX_REQUEST_ROOM 129u
 #define KR_BOX_ADDRESS_ROOM 65u
-#define KR_BOX_WAITING_MAX 4096u              /* seats that wait for room, … */
+#define KR_BOX_WAITING_MAX 4096u              /* sessions that wait for a slot, … */
 #define KR_BOX_WAITING_USER_MAX 1024u         /* … of one user */
 #define KR_BOX_QUEUED_BYTES (256u << 20)      /* of runs that have not begun, … */
 #define KR_BOX_QUEUED_USER_BYTES (128u << 20) /* … of one user */
 #define KR_BOX_RUN_BYTES 4096u                /* what one is counted with besides its code and input */
 
 enum kr_box_session_state {
-    KR_SEAT_WAITING, /* for room */
-    KR_SEAT_OPENING,
-    KR_SEAT_LIVE,
-    KR_SEAT_CLOSING, /* its session ends; who comes now waits for a new one */
-    KR_SEAT_STATE_MAX_,
+    KR_BOX_SESSION_WAITING, /* for a slot */
+    KR_BOX_SESSION_OPENING,
+    KR_BOX_SESSION_LIVE,
+    KR_BOX_SESSION_CLOSING, /* its process ends; runs that come now wait for a new one */
+    KR_BOX_SESSION_STATE_MAX_,
 };
 
 struct kr_box_opener {
@@ -42,15 +42,15 @@ struct kr_box_session {
     struct kr_box_user *user;
     char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
-    bool thrown_away;                /* with its one run */
-    bool restarted;                  /* a new one under an old name: told to its first run */
-    bool closed;                     /* asked for, or evicted: no notice */
-    const char *why;                 /* it was closed */
-    bool leaving;                    /* its process ends, and its place will be free */
-    bool chatted;                    /* it wrote between runs, and the log knows */
-    enum kr_box_session_state state; /* changed by kr_seat_set_state() alone */
-    struct kr_session *session;      /* the engine's, NULL unless LIVE or CLOSING */
-    struct kr_session_spec spec;     /* env is owned */
+    bool thrown_away;                  /* with its one run */
+    bool restarted;                    /* a new one under an old name: told to its first run */
+    bool closed;                       /* asked for, or evicted: no notice */
+    const char *why;                   /* it was closed */
+    bool leaving;                      /* its process ends, and its slot will be free */
+    bool chatted;                      /* it wrote between runs, and the log knows */
+    enum kr_box_session_state state;   /* changed by kr_box_session_set_state() alone */
+    struct kr_session *engine_session; /* its process; NULL unless LIVE or CLOSING */
+    struct kr_session_spec spec;       /* env is owned */
     int64_t created_us, used_us;
     uint64_t executions, asked_ns, deadline_ns; /* deadline: for room */
     struct kr_box_run *current;
@@ -69,7 +69,7 @@ enum kr_box_run_state {
     KR_BOX_RUN_WAITING,
     KR_BOX_RUN_RUNNING,
     KR_BOX_RUN_ENDING, /* its files are looked at */
-    KR_BOX_RUN_OVER,   /* its log has its end, but its starter has not been told; it has no seat any more */
+    KR_BOX_RUN_OVER,   /* its log has its end, but its starter has not been told; it has no session any more */
     KR_BOX_RUN_STATE_MAX_,
 };
 
@@ -78,11 +78,11 @@ struct kr_box_run {
     TAILQ_ENTRY(kr_box_run) all;    /* of the bucket of its id */
     TAILQ_ENTRY(kr_box_run) untold; /* of those whose starter is to be told in this turn */
     struct kr_box *box;
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
     struct kr_box_user *user;
     char id[KR_STORE_ID_ROOM];
     char sandbox[KR_STORE_ID_ROOM];
-    char session[KR_BOX_SESSION_NAME_MAX + 1];
+    char session_name[KR_BOX_SESSION_NAME_MAX + 1];
     char request[KR_BOX_REQUEST_ROOM]; /* the id of the request that started it; may be "" */
     char address[KR_BOX_ADDRESS_ROOM]; /* whose it was */
     bool noted, touches;               /* the store knows that it started; its sandbox's use is to be noted */
@@ -114,8 +114,8 @@ struct kr_box_user {
     TAILQ_ENTRY(kr_box_user) link;
     char id[KR_STORE_ID_ROOM];
     unsigned refs, sessions;  /* sessions: live or opening */
-    unsigned leaving, coming; /* places that will be free; of those, the ones nobody has claimed in this pass */
-    unsigned waiting;         /* seats that wait for room */
+    unsigned leaving, coming; /* slots that will be free; of those, the ones not claimed in this pass */
+    unsigned waiting;         /* sessions that wait for a slot */
     size_t queued_bytes;
     uint64_t disk, disk_ns; /* bytes of all sandboxes when last measured; 0: never */
     bool measuring;
@@ -192,32 +192,32 @@ int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char
 
 /* ---- box_sessions.c ---- */
 /* A name as a client may give it: 0 or -EINVAL. NULL is fine. */
-int kr_seat_check_name(const char *name, struct kr_err *err);
+int kr_box_session_check_name(const char *name, struct kr_err *err);
 /* Whether sessions of the sandbox may be used: 0 or KR_ERR_DENIED. */
-int kr_seat_check_sandbox(const struct kr_sandbox *s, struct kr_err *err);
-struct kr_box_session *kr_seat_find(struct kr_box *b, const char *sandbox, const char *name);
+int kr_box_session_check_sandbox(const struct kr_sandbox *s, struct kr_err *err);
+struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sandbox, const char *name);
 /* A new one, WAITING. 0 or -errno. */
-int kr_seat_new(struct kr_box *b, struct kr_box_user *u, const struct kr_sandbox *s, const char *name, bool thrown_away,
-                bool in_folder, struct kr_box_session **ret, struct kr_err *err);
+int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_sandbox *s, const char *name,
+                       bool thrown_away, bool in_folder, struct kr_box_session **ret, struct kr_err *err);
 /* Goes on with whatever is next: opening, a run, closing. */
-void kr_seat_go_on(struct kr_box_session *seat);
-/* The one place where its state changes. */
-void kr_seat_set_state(struct kr_box_session *seat, enum kr_box_session_state next);
-/* Takes a place and asks for its session. */
-void kr_seat_open(struct kr_box_session *seat);
-/* Its session is dying: no run begins in it any more, and its place will be free. */
-void kr_seat_leaves(struct kr_box_session *seat);
+void kr_box_session_proceed(struct kr_box_session *session);
+/* The only function that changes its state. */
+void kr_box_session_set_state(struct kr_box_session *session, enum kr_box_session_state next);
+/* Takes a slot and asks the engine for a process. */
+void kr_box_session_start(struct kr_box_session *session);
+/* Its process is ending: no run begins in it any more, and its slot will be free. */
+void kr_box_session_leave(struct kr_box_session *session);
 /* Whoever waited for it has left: it goes, unless somebody else wants it. */
-void kr_seat_left(struct kr_box_session *seat);
+void kr_box_session_release(struct kr_box_session *session);
 /* Nobody who waits for it will get it. */
-void kr_seat_failed(struct kr_box_session *seat, enum kr_cause cause, const struct kr_err *err);
-void kr_seat_remove(struct kr_box_session *seat);
-void kr_seat_free(struct kr_box_session *seat);
+void kr_box_session_fail(struct kr_box_session *session, enum kr_cause cause, const struct kr_err *err);
+void kr_box_session_remove(struct kr_box_session *session);
+void kr_box_session_free(struct kr_box_session *session);
 /* `why` is a word of the metric krait_sessions_ended_total. */
-void kr_seat_close(struct kr_box_session *seat, const char *why);
-void kr_seat_info(const struct kr_box_session *seat, struct kr_box_session_info *ret);
+void kr_box_session_end(struct kr_box_session *session, const char *why);
+void kr_box_session_get_info(const struct kr_box_session *session, struct kr_box_session_info *ret);
 /* Ends all sessions of a sandbox. */
-void kr_seats_close_sandbox(struct kr_box *b, const char *sandbox);
+void kr_box_sessions_end_sandbox(struct kr_box *b, const char *sandbox);
 
 /* ---- box_disk.c ---- */
 /* Measures the user's disk on the thread pool, unless that was done a moment ago. */
@@ -227,11 +227,11 @@ uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u, uint6
 
 /* ---- box_room.c ---- */
 /* Room may have come free, or somebody's patience may be at its end. */
-void kr_seats_admit(struct kr_box *b);
-/* The engine has no room for the session of this seat: it waits, if others can make room. False: they cannot. */
-bool kr_seat_waits_again(struct kr_box_session *seat);
+void kr_box_sessions_admit(struct kr_box *b);
+/* The engine has no room for its process: it waits for a slot again. False: no other session could make room. */
+bool kr_box_session_wait_again(struct kr_box_session *session);
 /* Nothing begins any more; what is idle closes. */
-void kr_seats_stop(struct kr_box *b);
+void kr_box_sessions_stop(struct kr_box *b);
 
 /* ---- box_runs.c ---- */
 struct kr_json;
@@ -251,7 +251,7 @@ void kr_box_run_free_texts(struct kr_box_run *r);
 void kr_box_run_free(struct kr_box_run *r);
 
 /* ---- box_run_events.c ---- */
-/* Begins the first of the seat's queue in its live session. False: it could not, and is over. */
+/* Begins the first run of a live session's queue. False: it could not begin, and is over. */
 bool kr_box_run_begin(struct kr_box_run *r);
 /* A run that never began: ends it. Its starter, if he has not been told yet, hears of it in this turn. */
 void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_err *err);
@@ -259,9 +259,9 @@ void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_
 void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete);
 
 /* ---- box_changes.c ---- */
-/* Looks at the seat's folder: before its first run, or (run) after that one, whose end it completes. At once if it has few
- * files, else on the thread pool (`looking`), and goes on with the seat then. */
-void kr_changes_look(struct kr_box_session *seat, struct kr_box_run *run);
+/* Looks at the session's folder: before its first run, or (run) after that one, whose end it completes. At once if
+ * it has few files, else on the thread pool (`looking`), and goes on with the session then. */
+void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run);
 
 /* ---- box_strays.c ---- */
 /* Takes away what a killed process left on the shelf: on the thread pool, then in small pieces. */

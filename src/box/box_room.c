@@ -1,28 +1,28 @@
-/* Room for sessions: who gets a place, who makes room, who has waited for long enough.
+/* Slots of sessions: which session gets one, which gives its own up, which has waited for too long.
  *
- * Called by box.c once a turn, and by box_sessions.c. Invariants: at most max_sessions places are taken and no user has
- * more than his own; an idle session loses its place to somebody who waits, a busy one never, and no more of them do than
- * there are who wait; whoever waits hears within queue_wait_ms, or a moment later if a place is just coming free. */
+ * Called by box.c once a turn, and by box_sessions.c. Invariants: at most max_sessions slots are taken, and a user has at most
+ * max_sessions_per_user of them; an idle session loses its slot to one that waits, a busy session never, and no more sessions
+ * are closed than wait; a session that waits is refused after queue_wait_ms, or EVICT_NS later if a slot is about to be free. */
 #include "box_internal.h"
 #include "clock.h"
 #include <errno.h>
 
-#define EVICT_NS UINT64_C(2000000000) /* from the order to close until the place is free */
+#define EVICT_NS UINT64_C(2000000000) /* from the order to close until the slot is free */
 
-static bool is_idle(const struct kr_box_session *seat)
+static bool is_idle(const struct kr_box_session *session)
 {
-    return seat->state == KR_SEAT_LIVE && !seat->current && !seat->waiting_count && !seat->opener_count &&
-           !seat->looking;
+    return session->state == KR_BOX_SESSION_LIVE && !session->current && !session->waiting_count &&
+           !session->opener_count && !session->looking;
 }
 
 /* The least recently used idle session, of one user or of anybody. */
 static struct kr_box_session *idle_one(struct kr_box *b, const struct kr_box_user *u)
 {
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
 
-    TAILQ_FOREACH(seat, &b->sessions, link)
-    if (is_idle(seat) && (!u || seat->user == u))
-        return seat;
+    TAILQ_FOREACH(session, &b->sessions, link)
+    if (is_idle(session) && (!u || session->user == u))
+        return session;
     return NULL;
 }
 
@@ -39,29 +39,29 @@ static bool is_user_full(const struct kr_box *b, const struct kr_box_user *u)
 /* Among those who wait, whoever has the fewest sessions comes first. */
 static void open_some(struct kr_box *b)
 {
-    struct kr_box_session *seat, *best;
+    struct kr_box_session *session, *best;
 
     while (!is_full(b) && b->waiting > 0) {
         best = NULL;
-        TAILQ_FOREACH(seat, &b->waiting_list, waiting_link)
-        if (!is_user_full(b, seat->user) && (!best || seat->user->sessions < best->user->sessions))
-            best = seat;
+        TAILQ_FOREACH(session, &b->waiting_list, waiting_link)
+        if (!is_user_full(b, session->user) && (!best || session->user->sessions < best->user->sessions))
+            best = session;
         if (!best)
             return;
-        kr_seat_open(best);
+        kr_box_session_start(best);
     }
 }
 
 /* What is left to claim in a pass over those who wait. */
 struct pass {
-    size_t coming; /* places that will be free */
-    bool no_idle;  /* nobody is idle any more */
+    size_t coming; /* slots that will be free */
+    bool no_idle;  /* no session is idle any more */
 };
 
-/* A place is coming that nobody before has claimed, or an idle session is told to give its own. */
-static bool claim_place(struct kr_box *b, struct kr_box_session *seat, struct pass *pass)
+/* Claims a slot that will be free and is not claimed in this pass, or closes an idle session for its slot. */
+static bool claim_slot(struct kr_box *b, struct kr_box_session *session, struct pass *pass)
 {
-    struct kr_box_user *own = is_user_full(b, seat->user) ? seat->user : NULL;
+    struct kr_box_user *own = is_user_full(b, session->user) ? session->user : NULL;
     struct kr_box_session *idle;
 
     if (own ? own->coming > 0 : pass->coming > 0) {
@@ -73,7 +73,7 @@ static bool claim_place(struct kr_box *b, struct kr_box_session *seat, struct pa
     }
     idle = pass->no_idle ? NULL : idle_one(b, own);
     if (idle)
-        kr_seat_close(idle, "evicted");
+        kr_box_session_end(idle, "evicted");
     else if (!own)
         pass->no_idle = true;
     return idle != NULL;
@@ -84,30 +84,30 @@ static void look_at_waiting(struct kr_box *b)
 {
     struct pass pass = {.coming = b->leaving};
     uint64_t now = kr_clock_ns(), first = UINT64_MAX;
-    struct kr_box_session *seat, *next;
+    struct kr_box_session *session, *next;
     struct kr_box_user *u;
     struct kr_err err;
 
     TAILQ_FOREACH(u, &b->users, link)
     u->coming = u->leaving;
-    for (seat = TAILQ_FIRST(&b->waiting_list); seat; seat = next) {
-        uint64_t until = seat->deadline_ns;
+    for (session = TAILQ_FIRST(&b->waiting_list); session; session = next) {
+        uint64_t until = session->deadline_ns;
 
-        next = TAILQ_NEXT(seat, waiting_link);
-        if (claim_place(b, seat, &pass))
+        next = TAILQ_NEXT(session, waiting_link);
+        if (claim_slot(b, session, &pass))
             until += EVICT_NS;
         if (now < until) {
             first = until < first ? until : first;
             continue;
         }
         kr_err_set(&err, KR_ERR_BUSY, 0, "every session is busy; try again in a moment");
-        kr_seat_failed(seat, KR_CAUSE_LOST, &err);
+        kr_box_session_fail(session, KR_CAUSE_LOST, &err);
     }
     if (first != UINT64_MAX)
         kr_timer_arm(b->room, (first - now) / 1000000);
 }
 
-void kr_seats_admit(struct kr_box *b)
+void kr_box_sessions_admit(struct kr_box *b)
 {
     if (b->stopping || b->waiting == 0)
         return;
@@ -115,32 +115,32 @@ void kr_seats_admit(struct kr_box *b)
     look_at_waiting(b);
 }
 
-bool kr_seat_waits_again(struct kr_box_session *seat)
+bool kr_box_session_wait_again(struct kr_box_session *session)
 {
-    struct kr_box *b = seat->box;
+    struct kr_box *b = session->box;
 
-    if (b->live == 0 || b->stopping || seat->closed)
+    if (b->live == 0 || b->stopping || session->closed)
         return false;
     b->most = b->live; /* until the upkeep forgets it: then it is tried again */
-    kr_seat_set_state(seat, KR_SEAT_WAITING);
+    kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
     kr_box_kick(b);
     return true;
 }
 
-void kr_seats_stop(struct kr_box *b)
+void kr_box_sessions_stop(struct kr_box *b)
 {
-    struct kr_box_session *seat, *next;
+    struct kr_box_session *session, *next;
     struct kr_box_run *r;
     struct kr_err err;
 
     kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
-    for (seat = TAILQ_FIRST(&b->sessions); seat; seat = next) {
-        next = TAILQ_NEXT(seat, link);
-        while ((r = TAILQ_FIRST(&seat->waiting)))
+    for (session = TAILQ_FIRST(&b->sessions); session; session = next) {
+        next = TAILQ_NEXT(session, link);
+        while ((r = TAILQ_FIRST(&session->waiting)))
             kr_box_run_drop(r, KR_CAUSE_CANCELLED, &err);
-        if (seat->state == KR_SEAT_WAITING)
-            kr_seat_failed(seat, KR_CAUSE_CANCELLED, &err);
-        else if (!seat->current)
-            kr_seat_close(seat, "stopping"); /* one that is opening closes when it has */
+        if (session->state == KR_BOX_SESSION_WAITING)
+            kr_box_session_fail(session, KR_CAUSE_CANCELLED, &err);
+        else if (!session->current)
+            kr_box_session_end(session, "stopping"); /* one that is opening closes when it has */
     }
 }

@@ -102,10 +102,10 @@ static void keep_end(struct kr_box_run *r, const struct kr_run_end *end)
     kr_json_init(&j, &r->end);
     kr_json_object(&j);
     kr_json_key_str(&j, "run_id", r->id);
-    kr_json_key_str(&j, "session_id", r->session);
+    kr_json_key_str(&j, "session_id", r->session_name);
     kr_json_key_str(&j, "sandbox_id", r->sandbox);
     kr_report_end(&j, &mine);
-    kr_json_key_bool(&j, "session_alive", end->session_alive && !r->seat->thrown_away);
+    kr_json_key_bool(&j, "session_alive", end->session_alive && !r->session->thrown_away);
     kr_json_key_bool(&j, "session_restarted", r->restarted);
     kr_json_key_double(&j, "started_at", (double)r->started_us / 1e6);
     /* open: kr_box_run_finish() adds the files and closes it */
@@ -118,14 +118,14 @@ static void on_end(void *data, struct kr_run *run, const struct kr_run_end *end)
     if (end->session_alive)
         kr_session_pause(kr_run_session(run), false); /* on_log_room() does not reach it any more */
     else
-        kr_seat_leaves(r->seat);
+        kr_box_session_leave(r->session);
     r->run = NULL;
     r->state = KR_BOX_RUN_ENDING;
     log_claims(r, end->claim);
     keep_end(r, end);
     kr_disk_look(r->box, r->user);
-    if (r->seat->spec.workspace != KR_WORKSPACE_NONE)
-        kr_changes_look(r->seat, r);
+    if (r->session->spec.workspace != KR_WORKSPACE_NONE)
+        kr_changes_look(r->session, r);
     else
         kr_box_run_finish(r, NULL, false);
 }
@@ -162,7 +162,7 @@ static void end_log(struct kr_box_run *r)
 
 void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete)
 {
-    struct kr_box_session *seat = r->seat;
+    struct kr_box_session *session = r->session;
     struct kr_box *b = r->box;
 
     kr_buf_printf(&r->end, ",\"ended_at\":%.6f,\"files_incomplete\":%s,\"files\":", (double)kr_store_now() / 1e6,
@@ -172,9 +172,9 @@ void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incom
     end_log(r);
     note_end(r, files);
     kr_box_run_tell_now(r);
-    seat->current = NULL;
+    session->current = NULL;
     kr_box_run_free(r);
-    kr_seat_go_on(seat);
+    kr_box_session_proceed(session);
     kr_box_check_stopped(b);
 }
 
@@ -192,13 +192,13 @@ void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_
 {
     struct kr_box *b = r->box;
 
-    TAILQ_REMOVE(&r->seat->waiting, r, link);
-    r->seat->waiting_count--;
+    TAILQ_REMOVE(&r->session->waiting, r, link);
+    r->session->waiting_count--;
     keep_short_end(r, cause, err);
     kr_buf_add_str(&r->end, ",\"files_incomplete\":false,\"files\":[]}");
     end_log(r);
     note_end(r, NULL);
-    r->seat = NULL;
+    r->session = NULL;
     r->state = KR_BOX_RUN_OVER;
     kr_box_run_free_texts(r);
     if (r->told) {
@@ -217,7 +217,7 @@ bool kr_box_run_begin(struct kr_box_run *r)
 {
     static const struct kr_run_calls calls = {
         .on_output = on_output, .on_display = on_display, .on_input = on_input, .on_end = on_end};
-    struct kr_box_session *seat = r->seat;
+    struct kr_box_session *session = r->session;
     struct kr_run_spec spec = {.code = r->code,
                                .code_len = r->code_len,
                                .stdin_text = r->stdin_text,
@@ -230,19 +230,19 @@ bool kr_box_run_begin(struct kr_box_run *r)
                                .figure_px = r->figure_px};
     struct kr_err err;
 
-    if (kr_run_new(seat->session, &spec, &calls, r, &r->run, &err) < 0) {
+    if (kr_run_new(session->engine_session, &spec, &calls, r, &r->run, &err) < 0) {
         kr_box_run_drop(r, err.kind == KR_ERR_INVALID ? KR_CAUSE_DENIED : KR_CAUSE_LOST, &err);
         return false;
     }
-    TAILQ_REMOVE(&seat->waiting, r, link);
-    seat->waiting_count--;
-    seat->current = r;
-    seat->executions++;
-    seat->chatted = false;
+    TAILQ_REMOVE(&session->waiting, r, link);
+    session->waiting_count--;
+    session->current = r;
+    session->executions++;
+    session->chatted = false;
     r->state = KR_BOX_RUN_RUNNING;
     r->started_us = kr_store_now();
-    r->restarted = seat->restarted;
-    seat->restarted = false;
+    r->restarted = session->restarted;
+    session->restarted = false;
     r->waited_ns = kr_clock_ns() - r->asked_ns;
     kr_box_run_log_started(r);
     if (r->box->calls.on_run_started)

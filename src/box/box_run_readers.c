@@ -9,15 +9,15 @@
 
 static void cancel(struct kr_box_run *r, bool insist)
 {
-    struct kr_box_session *seat = r->seat;
+    struct kr_box_session *session = r->session;
     struct kr_err err;
 
     r->cancelled = true;
     if (r->state == KR_BOX_RUN_WAITING) {
         kr_err_set(&err, KR_ERR_CONFLICT, 0, "the run was cancelled before it began");
         kr_box_run_drop(r, KR_CAUSE_CANCELLED, &err);
-        kr_seat_left(seat);
-    } else if (r->run && (insist || r->seat->thrown_away)) {
+        kr_box_session_release(session);
+    } else if (r->run && (insist || r->session->thrown_away)) {
         kr_run_cancel(r->run);
     } else if (r->run) {
         kr_run_interrupt(r->run, true); /* its variables are kept if it obeys */

@@ -1,4 +1,4 @@
-/* Runs: from a voice's wish to its place in the queue of a seat; what a run is, and who is told.
+/* Runs: from a voice's specification to a position in the queue of a session; what a run is, and who is told.
  *
  * Called by the voices, and by the other files of runs: box_run_events.c (from its begin to its end), box_run_readers.c
  * (readers, and whoever wants it to end). Invariants: whoever started a run hears of it exactly once, from the loop, and
@@ -63,8 +63,8 @@ static void log_queued(struct kr_box_run *r)
     kr_json_init(&j, &buf);
     kr_json_object(&j);
     kr_json_key_str(&j, "run_id", r->id);
-    kr_json_key_str(&j, "session_id", r->session);
-    kr_json_key_uint(&j, "ahead", r->seat->waiting_count);
+    kr_json_key_str(&j, "session_id", r->session_name);
+    kr_json_key_uint(&j, "ahead", r->session->waiting_count);
     kr_json_object_end(&j);
     kr_box_run_log_json(r, KR_EVENT_QUEUED, &buf, &j);
 }
@@ -78,7 +78,7 @@ void kr_box_run_log_started(struct kr_box_run *r)
     kr_json_init(&j, &buf);
     kr_json_object(&j);
     kr_json_key_str(&j, "run_id", r->id);
-    kr_json_key_str(&j, "session_id", r->session);
+    kr_json_key_str(&j, "session_id", r->session_name);
     kr_json_key_str(&j, "sandbox_id", r->sandbox);
     kr_json_key_bool(&j, "session_restarted", r->restarted);
     kr_json_object_end(&j);
@@ -295,7 +295,7 @@ static int check_spec(const struct kr_box *b, const struct kr_box_run_spec *spec
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: missing");
     if (memchr(spec->code, '\0', spec->code_len))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: has a NUL character");
-    if ((r = kr_seat_check_name(spec->session, err)) < 0)
+    if ((r = kr_box_session_check_name(spec->session, err)) < 0)
         return r;
     if (b->config.ceilings.timeout_ms && spec->timeout_ms > b->config.ceilings.timeout_ms)
         return kr_err_set(err, KR_ERR_INVALID, ERANGE, "timeout: at most %llu s",
@@ -305,15 +305,15 @@ static int check_spec(const struct kr_box *b, const struct kr_box_run_spec *spec
     return kr_box_env_check(spec->env, err);
 }
 
-/* The seat it runs in: one that is there, or a new one. */
-static int take_seat(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
-                     struct kr_box_run *r, struct kr_err *err)
+/* Finds the session that it runs in, or makes one. */
+static int take_session(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+                        struct kr_box_run *r, struct kr_err *err)
 {
     const char *name = spec->session ? spec->session : KR_BOX_MAIN;
     struct kr_sandbox *s = NULL;
     int e = kr_box_sandbox_use(b, who, spec->sandbox, &s, err);
 
-    if (e < 0 || (e = kr_seat_check_sandbox(s, err)) < 0)
+    if (e < 0 || (e = kr_box_session_check_sandbox(s, err)) < 0)
         return e;
     snprintf(r->sandbox, sizeof r->sandbox, "%s", s->row.id);
     if (!r->timeout_ms)
@@ -324,14 +324,15 @@ static int take_seat(struct kr_box *b, const struct kr_caller *who, const struct
     if (r->touches)
         s->row.used = kr_store_now();
     if (spec->fresh)
-        return kr_seat_new(b, r->user, s, r->id, true, spec->sandbox != NULL, &r->seat, err);
-    r->seat = kr_seat_find(b, s->row.id, name);
-    if (!r->seat)
-        return kr_seat_new(b, r->user, s, name, false, true, &r->seat, err);
-    if (r->seat->state == KR_SEAT_LIVE && !r->seat->current && r->seat->spec.workspace == KR_WORKSPACE_SHELF &&
-        strcmp(r->seat->spec.folder, s->row.folder) != 0)
-        kr_seat_close(r->seat, "reset"); /* another process gave the sandbox a new folder: a new session in that one */
-    if (r->seat->waiting_count >= b->config.queue_max)
+        return kr_box_session_new(b, r->user, s, r->id, true, spec->sandbox != NULL, &r->session, err);
+    r->session = kr_box_session_by_name(b, s->row.id, name);
+    if (!r->session)
+        return kr_box_session_new(b, r->user, s, name, false, true, &r->session, err);
+    if (r->session->state == KR_BOX_SESSION_LIVE && !r->session->current &&
+        r->session->spec.workspace == KR_WORKSPACE_SHELF && strcmp(r->session->spec.folder, s->row.folder) != 0)
+        kr_box_session_end(r->session,
+                           "reset"); /* another process gave the sandbox a new folder: a new session in that one */
+    if (r->session->waiting_count >= b->config.queue_max)
         return kr_err_set(err, KR_ERR_TOO_MANY, 0, "%u runs wait for this session already; try again in a moment",
                           b->config.queue_max);
     return 0;
@@ -352,7 +353,7 @@ void kr_box_run_note_start(struct kr_box_run *r, const char *code, size_t code_l
     if (r->noted)
         return;
     r->noted = true;
-    row.session = r->seat->thrown_away ? NULL : r->seat->name;
+    row.session = r->session->thrown_away ? NULL : r->session->name;
     if (kr_store_run_start(b->config.store, &row, &err) < 0)
         kr_log(KR_LOG_ERROR, "a run's row is lost", "run=%s error=\"%s\"", r->id, err.msg);
     kr_box_audit_soon(b, &who, "run.start", r->id, "ok", NULL); /* and in this turn both are safe */
@@ -376,7 +377,7 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
     if (e >= 0)
         e = run_new(b, u, spec, &r, err);
     if (e >= 0 && r)
-        e = take_seat(b, who, spec, r, err);
+        e = take_session(b, who, spec, r, err);
     kr_box_user_drop(b, u);
     if (e < 0 || !r) {
         if (r)
@@ -387,19 +388,19 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
     }
     r->on_admitted = on_admitted;
     r->data = data;
-    snprintf(r->session, sizeof r->session, "%s", r->seat->name);
+    snprintf(r->session_name, sizeof r->session_name, "%s", r->session->name);
     r->asked_ns = kr_clock_ns();
     r->asked_us = r->started_us = kr_store_now();
     snprintf(r->request, sizeof r->request, "%s", who->request ? who->request : "");
     snprintf(r->address, sizeof r->address, "%s", who->address ? who->address : "");
-    if (r->seat->current || r->seat->waiting_count) {
+    if (r->session->current || r->session->waiting_count) {
         log_queued(r);
         kr_box_run_tell_later(r);
     }
-    TAILQ_INSERT_TAIL(&r->seat->waiting, r, link);
-    r->seat->waiting_count++;
-    if (r->seat->state == KR_SEAT_LIVE)
-        kr_seat_go_on(r->seat);
+    TAILQ_INSERT_TAIL(&r->session->waiting, r, link);
+    r->session->waiting_count++;
+    if (r->session->state == KR_BOX_SESSION_LIVE)
+        kr_box_session_proceed(r->session);
     else
         kr_box_kick(b);
     kr_box_run_note_start(r, spec->code, spec->code_len); /* after the code was sent, before anybody hears of the run */
@@ -417,7 +418,7 @@ const char *kr_box_run_id(const struct kr_box_run *r)
 
 const char *kr_box_run_session(const struct kr_box_run *r)
 {
-    return r->session;
+    return r->session_name;
 }
 
 const char *kr_box_run_sandbox(const struct kr_box_run *r)

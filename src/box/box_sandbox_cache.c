@@ -11,16 +11,16 @@
 #include <string.h>
 
 #define KNOWN_MS 1000u
-#define PLACES 256u /* a power of two; two sandboxes of one place take turns */
+#define ENTRIES 256u /* a power of two; two sandboxes of one entry take turns */
 
-struct place {
+struct entry {
     char owner[KR_STORE_ID_ROOM], key[KR_STORE_NAME_ROOM];
     uint64_t until_ns, version;
     struct kr_sandbox sandbox;
 };
 
 struct kr_sandbox_cache {
-    struct place places[PLACES];
+    struct entry entries[ENTRIES];
 };
 
 static uint32_t add_hash(uint32_t h, const char *text)
@@ -30,10 +30,10 @@ static uint32_t add_hash(uint32_t h, const char *text)
     return h;
 }
 
-static void forget(struct place *p)
+static void forget_entry(struct entry *e)
 {
-    kr_sandbox_done(&p->sandbox);
-    memset(p, 0, sizeof *p);
+    kr_sandbox_done(&e->sandbox);
+    memset(e, 0, sizeof *e);
 }
 
 int kr_sandbox_cache_new(struct kr_sandbox_cache **ret)
@@ -46,8 +46,8 @@ void kr_sandbox_cache_free(struct kr_sandbox_cache *c)
 {
     if (!c)
         return;
-    for (size_t i = 0; i < PLACES; i++)
-        forget(&c->places[i]);
+    for (size_t i = 0; i < ENTRIES; i++)
+        forget_entry(&c->entries[i]);
     free(c);
 }
 
@@ -55,24 +55,24 @@ int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char
                        struct kr_err *err)
 {
     const char *key = id_or_name && *id_or_name ? id_or_name : KR_STORE_DEFAULT;
-    struct place *p = &b->cache->places[add_hash(add_hash(2166136261u, who->user), key) & (PLACES - 1)];
+    struct entry *e = &b->cache->entries[add_hash(add_hash(2166136261u, who->user), key) & (ENTRIES - 1)];
     uint64_t version = kr_store_sandboxes_version(b->config.store);
     int r;
 
-    if (p->until_ns <= kr_clock_ns() || p->version != version || strcmp(p->owner, who->user) != 0 ||
-        strcmp(p->key, key) != 0) {
+    if (e->until_ns <= kr_clock_ns() || e->version != version || strcmp(e->owner, who->user) != 0 ||
+        strcmp(e->key, key) != 0) {
         struct kr_sandbox found = {0};
 
         r = kr_box_sandbox_find(b, who, key, &found, err);
         if (r < 0)
             return r;
-        forget(p);
-        p->sandbox = found;
-        p->until_ns = kr_clock_after_ms(KNOWN_MS);
-        p->version = kr_store_sandboxes_version(b->config.store); /* the default one may just have been made */
-        snprintf(p->owner, sizeof p->owner, "%s", who->user);
-        snprintf(p->key, sizeof p->key, "%s", key); /* a longer one is no name of a sandbox, and was not found */
+        forget_entry(e);
+        e->sandbox = found;
+        e->until_ns = kr_clock_after_ms(KNOWN_MS);
+        e->version = kr_store_sandboxes_version(b->config.store); /* the default one may just have been made */
+        snprintf(e->owner, sizeof e->owner, "%s", who->user);
+        snprintf(e->key, sizeof e->key, "%s", key); /* a longer one is no name of a sandbox, and was not found */
     }
-    *ret = &p->sandbox;
+    *ret = &e->sandbox;
     return 0;
 }

@@ -250,13 +250,13 @@ int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct k
 
 void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s)
 {
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
 
-    TAILQ_FOREACH(seat, &b->sessions, link)
-    if (strcmp(seat->sandbox, s->row.id) == 0 && !seat->current) {
-        kr_snapshot_free(seat->before);
-        seat->before = NULL;
-        seat->looked = false;
+    TAILQ_FOREACH(session, &b->sessions, link)
+    if (strcmp(session->sandbox, s->row.id) == 0 && !session->current) {
+        kr_snapshot_free(session->before);
+        session->before = NULL;
+        session->looked = false;
     }
 }
 
@@ -323,15 +323,15 @@ int kr_box_sandbox_rename(struct kr_box *b, const struct kr_caller *who, const c
                           struct kr_err *err)
 {
     int r = kr_store_sandbox_rename(b->config.store, who->user, id, name, err);
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
 
     if (r >= 0)
         r = kr_box_commit(b, err);
     if (r < 0)
         return r;
-    TAILQ_FOREACH(seat, &b->sessions, link)
-    if (strcmp(seat->sandbox, id) == 0)
-        snprintf(seat->sandbox_name, sizeof seat->sandbox_name, "%s", name);
+    TAILQ_FOREACH(session, &b->sessions, link)
+    if (strcmp(session->sandbox, id) == 0)
+        snprintf(session->sandbox_name, sizeof session->sandbox_name, "%s", name);
     kr_box_audit(b, who, "sandbox.rename", id, "ok", NULL);
     return 0;
 }
@@ -405,7 +405,7 @@ int kr_box_sandbox_reset(struct kr_box *b, const struct kr_caller *who, const ch
 
     if (r < 0 || (r = refuse_host(b, &s, err)) < 0)
         return r;
-    kr_seats_close_sandbox(b, s.row.id);
+    kr_box_sessions_end_sandbox(b, s.row.id);
     r = kr_store_sandbox_reset(b->config.store, who->user, s.row.id, folder, kr_store_now(), err);
     if (r >= 0 && (r = make_folder(b, folder, err)) >= 0)
         r = kr_box_commit(b, err);
@@ -421,7 +421,7 @@ int kr_box_sandbox_delete(struct kr_box *b, const struct kr_caller *who, const c
 
     if (r < 0 || (r = refuse_host(b, &s, err)) < 0)
         return r;
-    kr_seats_close_sandbox(b, s.row.id);
+    kr_box_sessions_end_sandbox(b, s.row.id);
     r = kr_store_sandbox_delete(b->config.store, who->user, s.row.id, kr_store_now(), err);
     if (r >= 0)
         r = kr_box_commit(b, err);
@@ -456,11 +456,11 @@ static void write_settings(struct kr_json *j, const json_t *settings)
 
 void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct kr_sandbox *s)
 {
-    const struct kr_box_session *seat;
+    const struct kr_box_session *session;
     unsigned sessions = 0;
 
-    TAILQ_FOREACH(seat, &b->sessions, link)
-    sessions += strcmp(seat->sandbox, s->row.id) == 0 && seat->state == KR_SEAT_LIVE;
+    TAILQ_FOREACH(session, &b->sessions, link)
+    sessions += strcmp(session->sandbox, s->row.id) == 0 && session->state == KR_BOX_SESSION_LIVE;
     kr_json_object(j);
     kr_json_key_str(j, "id", s->row.id);
     kr_json_key_str(j, "name", s->row.name);

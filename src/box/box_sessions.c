@@ -1,8 +1,8 @@
-/* Named sessions of sandboxes: seats, which outlast the processes in them.
+/* Named sessions of sandboxes. A session outlasts the processes (engine sessions) in it.
  *
- * Called by box_room.c, box_runs.c, box_sandboxes.c and the voices; callbacks of the engine arrive here. Invariants: a seat has
- * a place from OPENING until its process has ended; runs of a session whose process ended go on in a new one, and are
- * told so; a seat that nobody wants is not opened, and one for a single run goes with it. */
+ * Called by box_room.c, box_runs.c, box_sandboxes.c and the voices; callbacks of the engine arrive here. Invariants: a session
+ * has a slot from OPENING until its process has ended; runs that wait while the process ends go on in a new one, and the first
+ * of them says so; a session without runs and openers is not opened, and one for a single run ends with it. */
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"
@@ -15,7 +15,7 @@
 
 /* ---- finding, making, freeing ---- */
 
-int kr_seat_check_name(const char *name, struct kr_err *err)
+int kr_box_session_check_name(const char *name, struct kr_err *err)
 {
     if (name && (!*name || strlen(name) > KR_BOX_SESSION_NAME_MAX))
         return kr_err_set(err, KR_ERR_INVALID, 0, "session_id: 1 to %u bytes", KR_BOX_SESSION_NAME_MAX), -EINVAL;
@@ -28,7 +28,7 @@ int kr_seat_check_name(const char *name, struct kr_err *err)
     return 0;
 }
 
-int kr_seat_check_sandbox(const struct kr_sandbox *s, struct kr_err *err)
+int kr_box_session_check_sandbox(const struct kr_sandbox *s, struct kr_err *err)
 {
     if (s->row.state != KR_STORE_SANDBOX_FROZEN)
         return 0;
@@ -46,13 +46,13 @@ static struct kr_box_session_list *bucket(struct kr_box *b, const char *sandbox,
     return &b->named[h % KR_BOX_BUCKETS];
 }
 
-struct kr_box_session *kr_seat_find(struct kr_box *b, const char *sandbox, const char *name)
+struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sandbox, const char *name)
 {
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
 
-    TAILQ_FOREACH(seat, bucket(b, sandbox, name), named_link)
-    if (strcmp(seat->name, name) == 0 && strcmp(seat->sandbox, sandbox) == 0)
-        return seat;
+    TAILQ_FOREACH(session, bucket(b, sandbox, name), named_link)
+    if (strcmp(session->name, name) == 0 && strcmp(session->sandbox, sandbox) == 0)
+        return session;
     return NULL;
 }
 
@@ -84,38 +84,38 @@ static void free_env(struct kr_session_spec *spec)
     spec->env_count = 0;
 }
 
-void kr_seat_free(struct kr_box_session *seat)
+void kr_box_session_free(struct kr_box_session *session)
 {
-    free_env(&seat->spec);
-    kr_snapshot_free(seat->before);
-    kr_box_user_drop(seat->box, seat->user);
-    free(seat);
+    free_env(&session->spec);
+    kr_snapshot_free(session->before);
+    kr_box_user_drop(session->box, session->user);
+    free(session);
 }
 
 /* Out of the list; freed now, or when nobody looks at its folder any more. */
-void kr_seat_remove(struct kr_box_session *seat)
+void kr_box_session_remove(struct kr_box_session *session)
 {
-    kr_seat_set_state(seat, KR_SEAT_CLOSING);
-    if (!seat->gone)
-        TAILQ_REMOVE(&seat->box->sessions, seat, link);
-    if (!seat->gone && !seat->thrown_away)
-        TAILQ_REMOVE(bucket(seat->box, seat->sandbox, seat->name), seat, named_link);
-    seat->gone = true;
-    if (!seat->looking)
-        kr_seat_free(seat);
+    kr_box_session_set_state(session, KR_BOX_SESSION_CLOSING);
+    if (!session->gone)
+        TAILQ_REMOVE(&session->box->sessions, session, link);
+    if (!session->gone && !session->thrown_away)
+        TAILQ_REMOVE(bucket(session->box, session->sandbox, session->name), session, named_link);
+    session->gone = true;
+    if (!session->looking)
+        kr_box_session_free(session);
 }
 
-void kr_seat_set_state(struct kr_box_session *seat, enum kr_box_session_state next)
+void kr_box_session_set_state(struct kr_box_session *session, enum kr_box_session_state next)
 {
-    int waits = (next == KR_SEAT_WAITING) - (seat->state == KR_SEAT_WAITING);
+    int waits = (next == KR_BOX_SESSION_WAITING) - (session->state == KR_BOX_SESSION_WAITING);
 
     if (waits > 0)
-        TAILQ_INSERT_TAIL(&seat->box->waiting_list, seat, waiting_link);
+        TAILQ_INSERT_TAIL(&session->box->waiting_list, session, waiting_link);
     else if (waits < 0)
-        TAILQ_REMOVE(&seat->box->waiting_list, seat, waiting_link);
-    seat->state = next;
-    seat->box->waiting += (size_t)waits;
-    seat->user->waiting += (unsigned)waits;
+        TAILQ_REMOVE(&session->box->waiting_list, session, waiting_link);
+    session->state = next;
+    session->box->waiting += (size_t)waits;
+    session->user->waiting += (unsigned)waits;
 }
 
 static uint32_t zygote_of(const struct kr_box *b, enum kr_preload preload)
@@ -127,360 +127,360 @@ static uint32_t zygote_of(const struct kr_box *b, enum kr_preload preload)
 }
 
 /* What its sessions are opened with: the sandbox as it is now. 0 or -ENOMEM. */
-static int fill_spec(struct kr_box_session *seat, const struct kr_sandbox *s, bool in_folder)
+static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s, bool in_folder)
 {
-    free_env(&seat->spec);
-    seat->spec = (struct kr_session_spec){.zygote = zygote_of(seat->box, s->preload),
-                                          .network = s->network,
-                                          .workspace = !in_folder                     ? KR_WORKSPACE_NONE
-                                                       : kr_box_is_host(seat->box, s) ? 0
-                                                                                      : KR_WORKSPACE_SHELF,
-                                          .mounts = s->mounts,
-                                          .limits = s->limits};
-    if (seat->spec.workspace == KR_WORKSPACE_SHELF)
-        snprintf(seat->spec.folder, sizeof seat->spec.folder, "%s", s->row.folder);
-    seat->looked = !in_folder;
-    return copy_env(json_object_get(s->settings, "env"), &seat->spec);
+    free_env(&session->spec);
+    session->spec = (struct kr_session_spec){.zygote = zygote_of(session->box, s->preload),
+                                             .network = s->network,
+                                             .workspace = !in_folder                        ? KR_WORKSPACE_NONE
+                                                          : kr_box_is_host(session->box, s) ? 0
+                                                                                            : KR_WORKSPACE_SHELF,
+                                             .mounts = s->mounts,
+                                             .limits = s->limits};
+    if (session->spec.workspace == KR_WORKSPACE_SHELF)
+        snprintf(session->spec.folder, sizeof session->spec.folder, "%s", s->row.folder);
+    session->looked = !in_folder;
+    return copy_env(json_object_get(s->settings, "env"), &session->spec);
 }
 
-int kr_seat_new(struct kr_box *b, struct kr_box_user *u, const struct kr_sandbox *s, const char *name, bool thrown_away,
-                bool in_folder, struct kr_box_session **ret, struct kr_err *err)
+int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_sandbox *s, const char *name,
+                       bool thrown_away, bool in_folder, struct kr_box_session **ret, struct kr_err *err)
 {
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
 
     if (b->waiting >= KR_BOX_WAITING_MAX || u->waiting >= KR_BOX_WAITING_USER_MAX)
         return kr_err_set(err, KR_ERR_BUSY, 0, "too many wait for a session; try again in a moment");
-    seat = calloc(1, sizeof *seat);
-    if (!seat)
+    session = calloc(1, sizeof *session);
+    if (!session)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a session");
-    seat->state = KR_SEAT_CLOSING; /* until it is in the list */
-    seat->box = b;
-    seat->user = u;
+    session->state = KR_BOX_SESSION_CLOSING; /* until it is in the list */
+    session->box = b;
+    session->user = u;
     u->refs++;
-    seat->thrown_away = thrown_away;
-    seat->created_us = seat->used_us = kr_store_now();
-    seat->asked_ns = kr_clock_ns();
-    seat->deadline_ns = kr_clock_after_ms(b->config.queue_wait_ms);
-    TAILQ_INIT(&seat->waiting);
-    snprintf(seat->sandbox, sizeof seat->sandbox, "%s", s->row.id);
-    snprintf(seat->sandbox_name, sizeof seat->sandbox_name, "%s", s->row.name);
-    snprintf(seat->name, sizeof seat->name, "%s", name);
-    if (fill_spec(seat, s, in_folder) < 0) {
-        kr_seat_free(seat);
+    session->thrown_away = thrown_away;
+    session->created_us = session->used_us = kr_store_now();
+    session->asked_ns = kr_clock_ns();
+    session->deadline_ns = kr_clock_after_ms(b->config.queue_wait_ms);
+    TAILQ_INIT(&session->waiting);
+    snprintf(session->sandbox, sizeof session->sandbox, "%s", s->row.id);
+    snprintf(session->sandbox_name, sizeof session->sandbox_name, "%s", s->row.name);
+    snprintf(session->name, sizeof session->name, "%s", name);
+    if (fill_spec(session, s, in_folder) < 0) {
+        kr_box_session_free(session);
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a session's environment");
     }
-    TAILQ_INSERT_TAIL(&b->sessions, seat, link);
+    TAILQ_INSERT_TAIL(&b->sessions, session, link);
     if (!thrown_away)
-        TAILQ_INSERT_TAIL(bucket(b, seat->sandbox, seat->name), seat, named_link);
-    kr_seat_set_state(seat, KR_SEAT_WAITING);
+        TAILQ_INSERT_TAIL(bucket(b, session->sandbox, session->name), session, named_link);
+    kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
     if (!thrown_away)
-        seat->restarted = kr_store_session_known(b->config.store, u->id, s->row.id, name, NULL) == 1;
-    *ret = seat;
+        session->restarted = kr_store_session_known(b->config.store, u->id, s->row.id, name, NULL) == 1;
+    *ret = session;
     return 0;
 }
 
 /* ---- who waits for it ---- */
 
-static void tell_openers(struct kr_box_session *seat, const struct kr_err *err)
+static void tell_openers(struct kr_box_session *session, const struct kr_err *err)
 {
     struct kr_box_session_info info;
-    unsigned count = seat->opener_count;
+    unsigned count = session->opener_count;
 
-    seat->opener_count = 0;
-    seat->box->openers -= count;
-    kr_seat_info(seat, &info);
+    session->opener_count = 0;
+    session->box->openers -= count;
+    kr_box_session_get_info(session, &info);
     for (unsigned i = 0; i < count; i++)
-        seat->openers[i].on_open(seat->openers[i].data, err ? NULL : &info, err);
+        session->openers[i].on_open(session->openers[i].data, err ? NULL : &info, err);
 }
 
-void kr_seat_failed(struct kr_box_session *seat, enum kr_cause cause, const struct kr_err *err)
+void kr_box_session_fail(struct kr_box_session *session, enum kr_cause cause, const struct kr_err *err)
 {
     struct kr_box_run *r;
 
-    if (seat->box->calls.on_refused)
-        seat->box->calls.on_refused(seat->box->data, err);
-    tell_openers(seat, err);
-    while ((r = TAILQ_FIRST(&seat->waiting)))
+    if (session->box->calls.on_refused)
+        session->box->calls.on_refused(session->box->data, err);
+    tell_openers(session, err);
+    while ((r = TAILQ_FIRST(&session->waiting)))
         kr_box_run_drop(r, cause, err);
-    kr_seat_remove(seat);
+    kr_box_session_remove(session);
 }
 
-void kr_seat_left(struct kr_box_session *seat)
+void kr_box_session_release(struct kr_box_session *session)
 {
-    if (seat->waiting_count || seat->opener_count)
+    if (session->waiting_count || session->opener_count)
         return;
-    if (seat->state == KR_SEAT_WAITING)
-        kr_seat_remove(seat);
-    else if (seat->thrown_away && !seat->current)
-        kr_seat_close(seat, "asked");
+    if (session->state == KR_BOX_SESSION_WAITING)
+        kr_box_session_remove(session);
+    else if (session->thrown_away && !session->current)
+        kr_box_session_end(session, "asked");
 }
 
 /* ---- the engine's word ---- */
 
-static void leave_place(struct kr_box_session *seat)
+static void leave_slot(struct kr_box_session *session)
 {
-    seat->box->live--;
-    seat->user->sessions--;
-    if (seat->leaving) {
-        seat->leaving = false;
-        seat->box->leaving--;
-        seat->user->leaving--;
+    session->box->live--;
+    session->user->sessions--;
+    if (session->leaving) {
+        session->leaving = false;
+        session->box->leaving--;
+        session->user->leaving--;
     }
-    kr_box_kick(seat->box); /* somebody may wait for it */
+    kr_box_kick(session->box); /* somebody may wait for it */
 }
 
-static void open_failed(struct kr_box_session *seat, const struct kr_err *err)
+static void open_failed(struct kr_box_session *session, const struct kr_err *err)
 {
-    struct kr_box *b = seat->box;
+    struct kr_box *b = session->box;
 
-    leave_place(seat);
-    if (err->kind != KR_ERR_LIMIT || !kr_seat_waits_again(seat))
-        kr_seat_failed(seat, KR_CAUSE_LOST, err);
+    leave_slot(session);
+    if (err->kind != KR_ERR_LIMIT || !kr_box_session_wait_again(session))
+        kr_box_session_fail(session, KR_CAUSE_LOST, err);
     kr_box_check_stopped(b);
 }
 
 static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
 {
-    struct kr_box_session *seat = data;
-    struct kr_box *b = seat->box;
+    struct kr_box_session *session = data;
+    struct kr_box *b = session->box;
 
     if (!s) {
-        open_failed(seat, err);
+        open_failed(session, err);
         return;
     }
-    seat->session = s;
-    kr_seat_set_state(seat, KR_SEAT_LIVE);
+    session->engine_session = s;
+    kr_box_session_set_state(session, KR_BOX_SESSION_LIVE);
     if (b->calls.on_session_opened)
-        b->calls.on_session_opened(b->data, kr_session_pooled(s), kr_clock_ns() - seat->asked_ns);
-    if (seat->closed || b->stopping) {
-        kr_seat_close(seat, seat->closed ? seat->why : "stopping");
+        b->calls.on_session_opened(b->data, kr_session_pooled(s), kr_clock_ns() - session->asked_ns);
+    if (session->closed || b->stopping) {
+        kr_box_session_end(session, session->closed ? session->why : "stopping");
         return;
     }
-    tell_openers(seat, NULL);
-    kr_seat_go_on(seat);
+    tell_openers(session, NULL);
+    kr_box_session_proceed(session);
 }
 
 /* Its sandbox may have been changed, reset or deleted since. 0 or -errno. */
-static int spec_again(struct kr_box_session *seat, struct kr_err *err)
+static int spec_again(struct kr_box_session *session, struct kr_err *err)
 {
-    struct kr_caller owner = {.user = seat->user->id, .address = "", .request = ""};
+    struct kr_caller owner = {.user = session->user->id, .address = "", .request = ""};
     cleanup_box_sandbox struct kr_sandbox s = {0};
-    int r = kr_box_sandbox_find(seat->box, &owner, seat->sandbox, &s, err);
+    int r = kr_box_sandbox_find(session->box, &owner, session->sandbox, &s, err);
 
-    kr_snapshot_free(seat->before);
-    seat->before = NULL;
-    if (r >= 0 && fill_spec(seat, &s, seat->spec.workspace != KR_WORKSPACE_NONE) < 0)
+    kr_snapshot_free(session->before);
+    session->before = NULL;
+    if (r >= 0 && fill_spec(session, &s, session->spec.workspace != KR_WORKSPACE_NONE) < 0)
         r = kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a session's environment");
     return r;
 }
 
 /* Its process is gone: another for those who wait, or none. */
-static void seat_again(struct kr_box_session *seat)
+static void open_again(struct kr_box_session *session)
 {
-    struct kr_box *b = seat->box;
-    bool is_wanted = seat->waiting_count || seat->opener_count, can_be = !seat->thrown_away && !b->stopping;
+    struct kr_box *b = session->box;
+    bool is_wanted = session->waiting_count || session->opener_count, can_be = !session->thrown_away && !b->stopping;
     struct kr_err err;
 
-    if (is_wanted && can_be && seat->looking) { /* at a folder that may not be its own any more: after that */
-        kr_seat_set_state(seat, KR_SEAT_CLOSING);
+    if (is_wanted && can_be && session->looking) { /* at a folder that may not be its own any more: after that */
+        kr_box_session_set_state(session, KR_BOX_SESSION_CLOSING);
         return;
     }
     kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, b->stopping ? KR_STOPPING : "the session ended too early");
-    if (is_wanted && can_be && spec_again(seat, &err) == 0) {
-        kr_seat_set_state(seat, KR_SEAT_WAITING);
-        seat->closed = false;
-        seat->created_us = seat->used_us = kr_store_now(); /* a new interpreter, which counts anew */
-        seat->executions = 0;
-        seat->asked_ns = kr_clock_ns();
-        seat->deadline_ns = kr_clock_after_ms(b->config.queue_wait_ms);
+    if (is_wanted && can_be && spec_again(session, &err) == 0) {
+        kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
+        session->closed = false;
+        session->created_us = session->used_us = kr_store_now(); /* a new interpreter, which counts anew */
+        session->executions = 0;
+        session->asked_ns = kr_clock_ns();
+        session->deadline_ns = kr_clock_after_ms(b->config.queue_wait_ms);
         kr_box_kick(b);
     } else if (is_wanted) {
-        kr_seat_failed(seat, KR_CAUSE_LOST, &err);
+        kr_box_session_fail(session, KR_CAUSE_LOST, &err);
     } else {
-        kr_seat_remove(seat);
+        kr_box_session_remove(session);
     }
 }
 
 static void on_ended(void *data, struct kr_session *s, enum kr_cause cause, const char *message)
 {
-    struct kr_box_session *seat = data;
-    struct kr_box *b = seat->box;
+    struct kr_box_session *session = data;
+    struct kr_box *b = session->box;
 
     (void)s;
-    seat->session = NULL;
-    leave_place(seat);
+    session->engine_session = NULL;
+    leave_slot(session);
     if (b->calls.on_session_ended)
-        b->calls.on_session_ended(b->data, seat->closed ? seat->why : b->stopping ? "stopping" : "died");
-    if (!seat->closed)
-        kr_log(KR_LOG_INFO, "a session ended", "session=%s sandbox=%s cause=%s message=\"%.100s\"", seat->name,
-               seat->sandbox, kr_cause_rows[cause].name, message ? message : "");
-    seat->restarted |= seat->executions > 0; /* one that had no run had nothing to lose */
-    seat->closed = false;
-    if (seat->current) /* its run's end is still being put together, and then goes on here */
-        kr_seat_set_state(seat, KR_SEAT_CLOSING);
+        b->calls.on_session_ended(b->data, session->closed ? session->why : b->stopping ? "stopping" : "died");
+    if (!session->closed)
+        kr_log(KR_LOG_INFO, "a session ended", "session=%s sandbox=%s cause=%s message=\"%.100s\"", session->name,
+               session->sandbox, kr_cause_rows[cause].name, message ? message : "");
+    session->restarted |= session->executions > 0; /* one that had no run had nothing to lose */
+    session->closed = false;
+    if (session->current) /* its run's end is still being put together, and then goes on here */
+        kr_box_session_set_state(session, KR_BOX_SESSION_CLOSING);
     else
-        seat_again(seat);
+        open_again(session);
     kr_box_check_stopped(b);
 }
 
 static void on_between(void *data, struct kr_session *s, enum kr_stream stream, const char *text, size_t len)
 {
-    struct kr_box_session *seat = data;
+    struct kr_box_session *session = data;
     char quoted[160];
 
     (void)s;
-    if (seat->chatted) /* once between two runs: a thread may go on for ever */
+    if (session->chatted) /* once between two runs: a thread may go on for ever */
         return;
-    seat->chatted = true;
-    kr_log(KR_LOG_INFO, "output between runs", "session=%s sandbox=%s stream=%s bytes=%zu text=%s", seat->name,
-           seat->sandbox, kr_stream_names[stream], len,
+    session->chatted = true;
+    kr_log(KR_LOG_INFO, "output between runs", "session=%s sandbox=%s stream=%s bytes=%zu text=%s", session->name,
+           session->sandbox, kr_stream_names[stream], len,
            kr_log_quote(quoted, sizeof quoted, text, len < 100 ? len : 100));
 }
 
 static const struct kr_session_calls session_calls = {
     .on_open = on_open, .on_ended = on_ended, .on_between = on_between};
 
-void kr_seat_open(struct kr_box_session *seat)
+void kr_box_session_start(struct kr_box_session *session)
 {
-    struct kr_box *b = seat->box;
+    struct kr_box *b = session->box;
     struct kr_err err;
 
-    kr_seat_set_state(seat, KR_SEAT_OPENING);
+    kr_box_session_set_state(session, KR_BOX_SESSION_OPENING);
     b->live++;
-    seat->user->sessions++;
-    if (!seat->looked) {
-        seat->looked = true;
-        kr_changes_look(seat, NULL);
+    session->user->sessions++;
+    if (!session->looked) {
+        session->looked = true;
+        kr_changes_look(session, NULL);
     }
-    seat->spec.growth = kr_disk_left(b, seat->user, seat->spec.limits.disk);
-    kr_disk_look(b, seat->user);
-    if (kr_engine_open(b->engine, &seat->spec, true, &session_calls, seat, &err) < 0)
-        open_failed(seat, &err);
+    session->spec.growth = kr_disk_left(b, session->user, session->spec.limits.disk);
+    kr_disk_look(b, session->user);
+    if (kr_engine_open(b->engine, &session->spec, true, &session_calls, session, &err) < 0)
+        open_failed(session, &err);
 }
 
 /* ---- going on ---- */
 
-void kr_seat_go_on(struct kr_box_session *seat)
+void kr_box_session_proceed(struct kr_box_session *session)
 {
-    struct kr_box *b = seat->box;
+    struct kr_box *b = session->box;
 
-    if (seat->gone) {
-        if (!seat->looking)
-            kr_seat_free(seat);
+    if (session->gone) {
+        if (!session->looking)
+            kr_box_session_free(session);
         return;
     }
-    if (seat->current || seat->looking)
+    if (session->current || session->looking)
         return;
-    if (seat->state == KR_SEAT_CLOSING && !seat->session) { /* its process went with its last run */
-        seat_again(seat);
-        return;
-    }
-    if (seat->state != KR_SEAT_LIVE)
-        return;
-    if (kr_session_state(seat->session) >= KR_SESSION_KILLED) { /* its end comes, and then goes on */
-        kr_seat_leaves(seat);
+    if (session->state == KR_BOX_SESSION_CLOSING && !session->engine_session) { /* its process went with its last run */
+        open_again(session);
         return;
     }
-    if (seat->waiting_count && !seat->looked) {
-        seat->looked = true;
-        kr_changes_look(seat, NULL);
-        if (seat->looking)
+    if (session->state != KR_BOX_SESSION_LIVE)
+        return;
+    if (kr_session_state(session->engine_session) >= KR_SESSION_KILLED) { /* its end comes, and then goes on */
+        kr_box_session_leave(session);
+        return;
+    }
+    if (session->waiting_count && !session->looked) {
+        session->looked = true;
+        kr_changes_look(session, NULL);
+        if (session->looking)
             return;
     }
-    seat->used_us = kr_store_now();
-    TAILQ_REMOVE(&b->sessions, seat, link); /* most recently used last */
-    TAILQ_INSERT_TAIL(&b->sessions, seat, link);
-    while (seat->waiting_count && !kr_box_run_begin(TAILQ_FIRST(&seat->waiting)))
+    session->used_us = kr_store_now();
+    TAILQ_REMOVE(&b->sessions, session, link); /* most recently used last */
+    TAILQ_INSERT_TAIL(&b->sessions, session, link);
+    while (session->waiting_count && !kr_box_run_begin(TAILQ_FIRST(&session->waiting)))
         ; /* that one never will: the next */
-    if (seat->current)
+    if (session->current)
         return;
-    if (seat->thrown_away || b->stopping)
-        kr_seat_close(seat, b->stopping ? "stopping" : "asked");
+    if (session->thrown_away || b->stopping)
+        kr_box_session_end(session, b->stopping ? "stopping" : "asked");
     else
         kr_box_kick(b); /* idle: it may make room for somebody */
 }
 
-void kr_seat_leaves(struct kr_box_session *seat)
+void kr_box_session_leave(struct kr_box_session *session)
 {
-    if (seat->state != KR_SEAT_LIVE)
+    if (session->state != KR_BOX_SESSION_LIVE)
         return;
-    kr_seat_set_state(seat, KR_SEAT_CLOSING);
-    seat->leaving = true;
-    seat->box->leaving++;
-    seat->user->leaving++;
+    kr_box_session_set_state(session, KR_BOX_SESSION_CLOSING);
+    session->leaving = true;
+    session->box->leaving++;
+    session->user->leaving++;
 }
 
-void kr_seat_close(struct kr_box_session *seat, const char *why)
+void kr_box_session_end(struct kr_box_session *session, const char *why)
 {
-    seat->closed = true;
-    seat->why = why;
-    if (seat->state != KR_SEAT_LIVE)
+    session->closed = true;
+    session->why = why;
+    if (session->state != KR_BOX_SESSION_LIVE)
         return;
-    kr_seat_leaves(seat);
-    kr_session_close(seat->session);
+    kr_box_session_leave(session);
+    kr_session_close(session->engine_session);
 }
 
-/* A seat that has no session yet and is not wanted any more. */
-static void seat_cancel(struct kr_box_session *seat, const char *why)
+/* Cancels what waits for it, and ends it. */
+static void cancel_session(struct kr_box_session *session, const char *why)
 {
     struct kr_box_run *r;
     struct kr_err err;
 
     kr_err_set(&err, KR_ERR_CONFLICT, 0, "the session was closed");
-    while ((r = TAILQ_FIRST(&seat->waiting)))
+    while ((r = TAILQ_FIRST(&session->waiting)))
         kr_box_run_drop(r, KR_CAUSE_CANCELLED, &err);
-    if (seat->state == KR_SEAT_WAITING) {
-        kr_seat_failed(seat, KR_CAUSE_CANCELLED, &err);
+    if (session->state == KR_BOX_SESSION_WAITING) {
+        kr_box_session_fail(session, KR_CAUSE_CANCELLED, &err);
         return;
     }
-    kr_seat_close(seat, why);
-    if (seat->state == KR_SEAT_OPENING) /* who comes from here on gets a new one */
-        tell_openers(seat, &err);
+    kr_box_session_end(session, why);
+    if (session->state == KR_BOX_SESSION_OPENING) /* who comes from here on gets a new one */
+        tell_openers(session, &err);
 }
 
-void kr_seats_close_sandbox(struct kr_box *b, const char *sandbox)
+void kr_box_sessions_end_sandbox(struct kr_box *b, const char *sandbox)
 {
-    struct kr_box_session *seat, *next;
+    struct kr_box_session *session, *next;
 
-    for (seat = TAILQ_FIRST(&b->sessions); seat; seat = next) {
-        next = TAILQ_NEXT(seat, link);
-        if (strcmp(seat->sandbox, sandbox) == 0)
-            seat_cancel(seat, "reset");
+    for (session = TAILQ_FIRST(&b->sessions); session; session = next) {
+        next = TAILQ_NEXT(session, link);
+        if (strcmp(session->sandbox, sandbox) == 0)
+            cancel_session(session, "reset");
     }
 }
 
 /* ---- for the voices ---- */
 
-void kr_seat_info(const struct kr_box_session *seat, struct kr_box_session_info *ret)
+void kr_box_session_get_info(const struct kr_box_session *session, struct kr_box_session_info *ret)
 {
-    *ret = (struct kr_box_session_info){.name = seat->name,
-                                        .sandbox = seat->sandbox,
-                                        .sandbox_name = seat->sandbox_name,
-                                        .owner = seat->user->id,
-                                        .live = seat->state == KR_SEAT_LIVE,
-                                        .busy = seat->current || seat->waiting_count,
-                                        .created_us = seat->created_us,
-                                        .last_activity_us = seat->used_us,
-                                        .executions = seat->executions,
-                                        .queued = seat->waiting_count,
-                                        .session = seat->session};
+    *ret = (struct kr_box_session_info){.name = session->name,
+                                        .sandbox = session->sandbox,
+                                        .sandbox_name = session->sandbox_name,
+                                        .owner = session->user->id,
+                                        .live = session->state == KR_BOX_SESSION_LIVE,
+                                        .busy = session->current || session->waiting_count,
+                                        .created_us = session->created_us,
+                                        .last_activity_us = session->used_us,
+                                        .executions = session->executions,
+                                        .queued = session->waiting_count,
+                                        .session = session->engine_session};
 }
 
-static bool is_of(const struct kr_box_session *seat, const struct kr_caller *who, const char *sandbox)
+static bool is_of(const struct kr_box_session *session, const struct kr_caller *who, const char *sandbox)
 {
-    return !seat->gone && strcmp(seat->user->id, who->user) == 0 &&
-           (!sandbox || strcmp(seat->sandbox, sandbox) == 0 || strcmp(seat->sandbox_name, sandbox) == 0);
+    return !session->gone && strcmp(session->user->id, who->user) == 0 &&
+           (!sandbox || strcmp(session->sandbox, sandbox) == 0 || strcmp(session->sandbox_name, sandbox) == 0);
 }
 
 void kr_box_sessions(struct kr_box *b, const struct kr_caller *who, const char *sandbox,
                      void (*on_session)(void *data, const struct kr_box_session_info *info), void *data)
 {
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
     struct kr_box_session_info info;
 
-    TAILQ_FOREACH(seat, &b->sessions, link)
-    if (is_of(seat, who, sandbox) && !seat->thrown_away && !seat->closed) {
-        kr_seat_info(seat, &info);
+    TAILQ_FOREACH(session, &b->sessions, link)
+    if (is_of(session, who, sandbox) && !session->thrown_away && !session->closed) {
+        kr_box_session_get_info(session, &info);
         on_session(data, &info);
     }
 }
@@ -488,11 +488,11 @@ void kr_box_sessions(struct kr_box *b, const struct kr_caller *who, const char *
 static struct kr_box_session *find_of(struct kr_box *b, const struct kr_caller *who, const char *sandbox,
                                       const char *name, struct kr_err *err)
 {
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
 
-    TAILQ_FOREACH_REVERSE(seat, &b->sessions, kr_box_session_list, link)
-    if (is_of(seat, who, sandbox) && strcmp(seat->name, name) == 0 && !seat->closed)
-        return seat;
+    TAILQ_FOREACH_REVERSE(session, &b->sessions, kr_box_session_list, link)
+    if (is_of(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->closed)
+        return session;
     kr_err_set(err, KR_ERR_NOT_FOUND, 0, "there is no session of that name");
     return NULL;
 }
@@ -500,72 +500,72 @@ static struct kr_box_session *find_of(struct kr_box *b, const struct kr_caller *
 int kr_box_session_find(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                         struct kr_box_session_info *ret, struct kr_err *err)
 {
-    struct kr_box_session *seat = find_of(b, who, sandbox, name, err);
+    struct kr_box_session *session = find_of(b, who, sandbox, name, err);
 
-    if (!seat)
+    if (!session)
         return -ENOENT;
-    kr_seat_info(seat, ret);
+    kr_box_session_get_info(session, ret);
     return 0;
 }
 
 int kr_box_session_close(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                          struct kr_err *err)
 {
-    struct kr_box_session *seat = find_of(b, who, sandbox, name, err);
+    struct kr_box_session *session = find_of(b, who, sandbox, name, err);
 
-    if (!seat)
+    if (!session)
         return -ENOENT;
     kr_box_audit(b, who, "session.close", name, "ok", NULL);
-    seat_cancel(seat, "asked");
+    cancel_session(session, "asked");
     return 0;
 }
 
 int kr_box_session_interrupt(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                              struct kr_err *err)
 {
-    struct kr_box_session *seat = find_of(b, who, sandbox, name, err);
+    struct kr_box_session *session = find_of(b, who, sandbox, name, err);
 
-    if (!seat)
+    if (!session)
         return -ENOENT;
-    if (seat->current && seat->current->run)
-        kr_run_interrupt(seat->current->run, false);
+    if (session->current && session->current->run)
+        kr_run_interrupt(session->current->run, false);
     kr_box_audit(b, who, "session.interrupt", name, "ok", NULL);
     return 0;
 }
 
-/* A seat that is live already: its opener is told in the next turn, with those of runs. */
+/* The opener of a session that is live already is called in the next turn, with the starters of runs. */
 int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                         void (*on_opened)(void *data, const struct kr_box_session_info *info, const struct kr_err *err),
                         void *data, struct kr_err *err)
 {
     cleanup_box_sandbox struct kr_sandbox s = {0};
     char made_up[KR_STORE_ID_ROOM];
-    struct kr_box_session *seat;
+    struct kr_box_session *session;
     struct kr_box_user *u;
     int r = kr_box_sandbox_find(b, who, sandbox, &s, err);
 
-    if (r < 0 || (r = kr_seat_check_sandbox(&s, err)) < 0)
+    if (r < 0 || (r = kr_box_session_check_sandbox(&s, err)) < 0)
         return r;
     if (b->stopping)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
-    if (name && *name && (r = kr_seat_check_name(name, err)) < 0)
+    if (name && *name && (r = kr_box_session_check_name(name, err)) < 0)
         return r;
     if (!name || !*name) {
         kr_store_new_id(made_up);
         name = made_up;
     }
-    seat = kr_seat_find(b, s.row.id, name);
+    session = kr_box_session_by_name(b, s.row.id, name);
     u = kr_box_user_get(b, who->user);
     if (!u)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a user");
-    if (!seat)
-        r = kr_seat_new(b, u, &s, name, false, true, &seat, err);
+    if (!session)
+        r = kr_box_session_new(b, u, &s, name, false, true, &session, err);
     kr_box_user_drop(b, u);
-    if (r < 0 || !seat)
+    if (r < 0 || !session)
         return r;
-    if (seat->opener_count == KR_BOX_OPENERS_MAX)
+    if (session->opener_count == KR_BOX_OPENERS_MAX)
         return kr_err_set(err, KR_ERR_TOO_MANY, 0, "too many wait for this session");
-    seat->openers[seat->opener_count++] = (struct kr_box_opener){on_opened, data};
+    session->openers[session->opener_count++] = (struct kr_box_opener){on_opened, data};
     b->openers++;
     kr_box_audit(b, who, "session.open", name, "ok", NULL);
     kr_box_kick(b);
