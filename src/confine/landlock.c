@@ -61,7 +61,7 @@ static const struct {
     {KR_LL_IOCTL_DEV, FS_IOCTL_DEV},
 };
 
-/* /dev and /proc are written to, never added to. /venv is there only when the sandbox has packages of its own. */
+/* /dev and /proc are written to, never added to. /venv is an empty folder of the root tree. */
 const struct kr_landlock_path kr_landlock_cell_paths[] = {
     {"/", KR_LL_READ | KR_LL_EXEC},
     {"/tmp", KR_LL_READ | KR_LL_WRITE | KR_LL_EXEC},

@@ -1,5 +1,5 @@
-/* What the frames say. Every type is one row of kr_frame_types[] (proto.c): name, who sends it, payload size bounds,
- * how many descriptors it declares. docs/design/wire.md tells the order in which they pass. */
+/* What the frames say. Every type is one row of kr_frame_types[] (proto.c): name, payload size bounds, how many
+ * descriptors it declares. docs/design/wire.md has the order in which they pass. */
 #pragma once
 #include "err.h"
 #include "limit.h"
@@ -29,10 +29,10 @@ enum kr_frame_type {
     KR_B_READY,   /* builder: the tree stands, the zygote is started: struct kr_b_ready + pidfd of the zygote */
     KR_B_CELL,    /* warden: struct kr_b_cell + init channel, lifeline */
     KR_B_MADE,    /* builder: struct kr_b_made + pidfd of the init */
-    KR_B_GONE,    /* builder: a child was reaped: struct kr_b_gone */
+    KR_B_GONE,    /* builder: struct kr_b_gone; the zygote was reaped */
     KR_B_FAILED,  /* builder: struct kr_err */
     /* warden <-> init */
-    KR_I_GO,      /* warden: struct kr_i_go; attached to its cgroup, maps written: build the cell */
+    KR_I_GO,      /* warden: struct kr_i_go; the id maps are written: build the cell. Also to a builder: build the tree */
     KR_I_READY,   /* init: struct kr_i_ready */
     KR_I_ATTACH,  /* warden: struct kr_i_attach + gate [, detached mounts: the workspace, then /data/NAME each] */
     KR_I_DONE,    /* init: attached, rights given up */
@@ -44,7 +44,7 @@ enum kr_frame_type {
     KR_Z_EXIT,    /* zygote: struct kr_z_exit */
     KR_Z_FAILED,  /* zygote: struct kr_err */
     /* the session's channel (stream, no descriptors) */
-    KR_S_GO,      /* warden: empty; attached to the cgroup: enter the cell */
+    KR_S_GO,      /* warden: empty; the session is in its cgroups: enter the cell */
     KR_S_READY,   /* session: JSON, the layers it holds */
     KR_S_FAILED,  /* session: struct kr_err; it could not enter its cell */
     KR_S_START,   /* engine: struct kr_s_start [+ JSON]; limits, directory, environment: take the last restrictions, once the gate is open */
@@ -175,7 +175,7 @@ struct kr_b_made {
 };
 struct kr_b_gone {
     int32_t pid, status;
-    uint32_t zygote, pad;   /* 1: it was the zygote */
+    uint32_t zygote, pad;   /* 1: it was the zygote, the one child whose end is reported */
 };
 struct kr_i_go {
     uint64_t tmp_bytes, tmp_inodes;
