@@ -185,7 +185,7 @@ static void next_step(struct slot *s)
 static void begin(struct app *a, struct slot *s, unsigned long runs, bool keep)
 {
     static const struct kr_session_calls calls = {.on_open = on_open, .on_ended = on_ended};
-    struct kr_session_spec spec = {.zygote = a->preload, .network = KR_NET_NONE, .workspace = -1};
+    struct kr_session_spec spec = {.zygote = a->preload, .network = {.kind = KR_NET_NONE}, .workspace = -1};
     struct kr_err err;
 
     kr_limits_default(&spec.limits);

@@ -34,7 +34,7 @@ struct kr_box_config {
      * sandbox `default`, which can then neither be reset nor deleted. NULL: none. */
     const char *workspace;
     struct kr_limits limits, ceilings;
-    enum kr_network network;
+    struct kr_net_rule network;
     enum kr_preload preload; /* of sandboxes that choose none */
     const char *const *mounts;
     size_t mount_count; /* names of data sets, in the warden's order */
@@ -97,7 +97,7 @@ struct kr_sandbox {
     struct kr_store_sandbox row;
     json_t *settings; /* {"limits":{},"env":{},"mounts":[],"network":"none","preload":"data"}; absent: the server's */
     struct kr_limits limits;
-    enum kr_network network;
+    struct kr_net_rule network;
     enum kr_preload preload;
     uint32_t mounts; /* bits of the data sets */
 };

@@ -135,6 +135,19 @@ static int read_word(const json_t *value, const char *member, const char *const 
     return kr_err_set(err, KR_ERR_INVALID, EINVAL, "%s: %s", member, word ? "there is no such one" : "a text");
 }
 
+static int read_network(const json_t *value, struct kr_net_rule *ret, struct kr_err *err)
+{
+    const char *text = json_string_value(value);
+    int r;
+
+    if (!text)
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "network: a text");
+    r = kr_net_rule_parse(text, ret, err);
+    if (r >= 0)
+        r = kr_net_rule_check(ret, err);
+    return r < 0 ? kr_err_wrap(err, r, "network") : 0;
+}
+
 static bool has_preload(const struct kr_box *b, enum kr_preload preload)
 {
     for (size_t i = 0; i < kr_engine_zygote_count(b->engine); i++)
@@ -147,7 +160,7 @@ static bool has_preload(const struct kr_box *b, enum kr_preload preload)
 static int apply_settings(const struct kr_box *b, const json_t *settings, struct kr_sandbox *s, struct kr_err *err)
 {
     static const char *const known[] = {"limits", "env", "mounts", "network", "preload"};
-    int network = (int)b->config.network, preload = (int)b->config.preload, r;
+    int preload = (int)b->config.preload, r;
     const char *key;
     json_t *value;
 
@@ -164,13 +177,13 @@ static int apply_settings(const struct kr_box *b, const json_t *settings, struct
             return kr_err_set(err, KR_ERR_INVALID, EINVAL, "%.40s: there is no such setting of a sandbox", key);
     }
     value = json_object_get(settings, "network");
-    r = value ? read_word(value, "network", kr_network_names, KR_NET_MAX_, &network, err) : 0;
+    s->network = b->config.network;
+    r = value ? read_network(value, &s->network, err) : 0;
     value = json_object_get(settings, "preload");
     if (r >= 0 && value)
         r = read_word(value, "preload", kr_preload_names, KR_PRELOAD_MAX_, &preload, err);
     if (r >= 0 && !has_preload(b, (enum kr_preload)preload))
         r = kr_err_set(err, KR_ERR_INVALID, EINVAL, "preload: this server does not have %s", kr_preload_names[preload]);
-    s->network = (enum kr_network)network;
     s->preload = (enum kr_preload)preload;
     if (r >= 0)
         r = apply_limits(b, json_object_get(settings, "limits"), &s->limits, err);
@@ -457,6 +470,7 @@ static void write_settings(struct kr_json *j, const json_t *settings)
 void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct kr_sandbox *s)
 {
     const struct kr_box_session *session;
+    char network[KR_NET_RULE_ROOM];
     unsigned sessions = 0;
 
     TAILQ_FOREACH(session, &b->sessions, link)
@@ -467,7 +481,7 @@ void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct
     kr_json_key_str(j, "state", kr_store_sandbox_state_names[s->row.state]);
     kr_json_key_double(j, "created_at", (double)s->row.created / 1e6);
     kr_json_key_double(j, "last_used_at", (double)s->row.used / 1e6);
-    kr_json_key_str(j, "network", kr_network_names[s->network]);
+    kr_json_key_str(j, "network", kr_net_rule_text(&s->network, network, sizeof network));
     kr_json_key_str(j, "preload", kr_preload_names[s->preload]);
     kr_json_key(j, "settings");
     write_settings(j, s->settings);

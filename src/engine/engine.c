@@ -21,13 +21,11 @@
 #define STOP_MS 5000u
 
 const char *const kr_preload_names[] = {[KR_PRELOAD_BASIC] = "basic", [KR_PRELOAD_DATA] = "data"};
-const char *const kr_network_names[] = {[KR_NET_NONE] = "none", [KR_NET_LOOPBACK] = "loopback"};
 const char *const kr_zygote_state_names[] = {
     [KR_ZYG_STARTING] = "starting", [KR_ZYG_READY] = "ready", [KR_ZYG_RETIRED] = "retired",
     [KR_ZYG_FAILED] = "failed",     [KR_ZYG_ENDED] = "ended",
 };
 static_assert(sizeof kr_preload_names / sizeof kr_preload_names[0] == KR_PRELOAD_MAX_, "every preload has its name");
-static_assert(sizeof kr_network_names / sizeof kr_network_names[0] == KR_NET_MAX_, "every network has its name");
 static_assert(sizeof kr_zygote_state_names / sizeof kr_zygote_state_names[0] == KR_ZYG_STATE_MAX_,
               "every state has its name");
 
@@ -143,7 +141,7 @@ static int start_open(struct kr_engine *e, struct kr_open *open, struct kr_err *
     struct kr_pool *pool = e->zygotes[open->spec.zygote].pool;
     struct kr_session *s = NULL;
 
-    if (open->pooled && pool && kr_pool_serves(pool, open->spec.network) && !open->spec.stdin_pipe)
+    if (open->pooled && pool && kr_pool_serves(pool, open->spec.network.kind) && !open->spec.stdin_pipe)
         s = kr_pool_take(pool);
     if (s && kr_session_adopt(s, open) >= 0)
         return 0;
@@ -211,8 +209,8 @@ static int check_spec(const struct kr_engine *e, const struct kr_session_spec *s
 {
     if (spec->zygote >= e->config.zygote_count)
         return kr_err_set(err, KR_ERR_INVALID, 0, "there is no such zygote");
-    if ((unsigned)spec->network >= KR_NET_MAX_)
-        return kr_err_set(err, KR_ERR_INVALID, 0, "there is no such network");
+    if (kr_net_rule_check(&spec->network, err) < 0)
+        return -EINVAL;
     if (spec->workspace == KR_WORKSPACE_SHELF
             ? !e->config.shelf
             : spec->workspace < KR_WORKSPACE_NONE ||

@@ -46,7 +46,6 @@ struct kr_engine_zygote {
 };
 
 extern const char *const kr_preload_names[KR_PRELOAD_MAX_];
-extern const char *const kr_network_names[KR_NET_MAX_];
 extern const char *const kr_zygote_state_names[KR_ZYG_STATE_MAX_];
 
 /* Takes the control socket. 0 or -errno. */

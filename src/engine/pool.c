@@ -20,7 +20,7 @@
 struct kr_pool {
     struct kr_engine *engine;
     uint32_t zygote, size, parked, creating;
-    enum kr_network network;
+    enum kr_net_kind network;
     struct kr_session_list sessions; /* parked, oldest first */
     struct kr_timer *backoff, *calm, *pressed;
     uint64_t backoff_ms; /* of the failure before, 0: none */
@@ -31,7 +31,8 @@ static void on_wait_over(void *data)
     kr_pool_refill(data);
 }
 
-int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_network network, uint32_t size, struct kr_pool **ret_pool)
+int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_net_kind network, uint32_t size,
+                struct kr_pool **ret_pool)
 {
     struct kr_pool *p = calloc(1, sizeof *p);
     int r;
@@ -68,7 +69,7 @@ void kr_pool_free(struct kr_pool *p)
     free(p);
 }
 
-int kr_pool_serves(const struct kr_pool *p, enum kr_network network)
+int kr_pool_serves(const struct kr_pool *p, enum kr_net_kind network)
 {
     return p->network == network;
 }
@@ -90,7 +91,7 @@ static void hold_back(struct kr_pool *p, const struct kr_err *err)
 void kr_pool_refill(struct kr_pool *p)
 {
     struct kr_engine *e = p->engine;
-    struct kr_session_spec spec = {.zygote = p->zygote, .network = p->network, .workspace = -1};
+    struct kr_session_spec spec = {.zygote = p->zygote, .network = {.kind = p->network}, .workspace = -1};
     struct kr_err err;
 
     if (e->stopping || e->gone || e->zygotes[p->zygote].state != KR_ZYG_READY)

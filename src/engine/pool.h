@@ -9,11 +9,11 @@ struct kr_pool;
 struct kr_session;
 
 /* 0 or -errno. Nothing is made before kr_pool_refill(). */
-int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_network network, uint32_t size,
+int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_net_kind network, uint32_t size,
                 struct kr_pool **ret_pool);
 void kr_pool_free(struct kr_pool *p);
 /* Does it serve this network? */
-int kr_pool_serves(const struct kr_pool *p, enum kr_network network);
+int kr_pool_serves(const struct kr_pool *p, enum kr_net_kind network);
 /* The session that has been parked longest, or NULL; it is the caller's, who calls kr_pool_taken() when the
  * hand-over is done. */
 struct kr_session *kr_pool_take(struct kr_pool *p);

@@ -224,7 +224,7 @@ int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool 
                       const struct kr_session_spec *spec, struct kr_err *err)
 {
     struct kr_w_open question = {
-        .zygote = spec->zygote, .network = spec->network, .workspace = spec->workspace, .limits = spec->limits};
+        .zygote = spec->zygote, .network = spec->network.kind, .workspace = spec->workspace, .limits = spec->limits};
     struct kr_session *s = calloc(1, sizeof *s);
     int r = kr_engine_has_room(e, err);
 

@@ -28,7 +28,7 @@ extern const char *const kr_session_state_names[KR_SESSION_STATE_MAX_];
 
 struct kr_session_spec {
     uint32_t zygote; /* index in the engine's table */
-    enum kr_network network;
+    struct kr_net_rule network;
     int32_t workspace; /* index in the engine's table; KR_WORKSPACE_NONE: a sized tmpfs; KR_WORKSPACE_SHELF: `folder` */
     char folder[KR_FOLDER_ROOM]; /* of the shelf */
     uint32_t mounts;             /* bits: the engine's data sets */

@@ -20,7 +20,7 @@ struct kr_netns_stock {
 };
 
 void kr_netns_init(struct kr_netns_stock *s);
-/* Puts the calling process into a namespace for a new cell of this network kind (enum kr_network). */
+/* Puts the calling process into a namespace for a new cell of this network kind (enum kr_net_kind). */
 int kr_netns_enter(struct kr_netns_stock *s, uint32_t network, struct kr_err *err);
 /* The init that inherited it, or none did. */
 void kr_netns_used_by(struct kr_netns_stock *s, pid_t init, uint32_t network);

@@ -3,6 +3,7 @@
 #pragma once
 #include "err.h"
 #include "limit.h"
+#include "net_rule.h"
 #include <stdint.h>
 
 #define KR_PROTO_VERSION 2u
@@ -62,7 +63,6 @@ enum kr_frame_type {
 };
 
 enum kr_level { KR_LEVEL_ROOT, KR_LEVEL_USER, KR_LEVEL_CONTAINED, KR_LEVEL_MAX_ };
-enum kr_network { KR_NET_NONE, KR_NET_LOOPBACK, KR_NET_MAX_ };
 enum kr_preload { KR_PRELOAD_BASIC, KR_PRELOAD_DATA, KR_PRELOAD_MAX_ };
 enum kr_zygote_state { KR_ZYG_STARTING, KR_ZYG_READY, KR_ZYG_RETIRED, KR_ZYG_FAILED, KR_ZYG_ENDED, KR_ZYG_STATE_MAX_ };
 
@@ -112,7 +112,7 @@ struct kr_w_zygote {
 #define KR_OPEN_STDIN 1u    /* give a stdin pipe */
 #define KR_OPEN_PARK 2u     /* do not attach the workspace yet: a START follows later */
 struct kr_w_open {
-    uint32_t zygote, network, flags;
+    uint32_t zygote, network, flags; /* network: enum kr_net_kind */
     int32_t workspace;      /* index in the table given at start; -1: a sized tmpfs */
     struct kr_limits limits;
 };

@@ -192,11 +192,12 @@ static void write_choices(struct kr_json *j, const struct kr_api *api, unsigned 
 {
     const struct kr_box_config *b = kr_box_config(api->box);
     const struct kr_api_config *c = &api->config;
+    char network[KR_NET_RULE_ROOM];
 
     write_preloads(j, kr_box_engine(api->box));
     kr_json_key_str(j, "default_preload", kr_preload_names[b->preload]);
-    key_names(j, "networks", kr_network_names, KR_NET_MAX_);
-    kr_json_key_str(j, "default_network", kr_network_names[b->network]);
+    key_names(j, "networks", kr_net_kind_names, KR_NET_BUILT_MAX_);
+    kr_json_key_str(j, "default_network", kr_net_rule_text(&b->network, network, sizeof network));
     key_names(j, "mounts", b->mounts, b->mount_count);
     kr_json_key_str(j, "dialect", tag < c->dialect_count ? c->dialects[tag] : c->default_dialect);
     key_names(j, "dialects", c->dialects, c->dialect_count);

@@ -43,7 +43,7 @@ static int check_name(const char *value, struct kr_err *err)
 static const char *const networks[] = {"none", "loopback", NULL};
 static const char *const preloads[] = {"basic", "data", NULL};
 static const char *const states[] = {"active", "frozen", NULL};
-static_assert(sizeof networks / sizeof *networks == KR_NET_MAX_ + 1, "every network has its word");
+static_assert(sizeof networks / sizeof *networks == KR_NET_BUILT_MAX_ + 1, "every network has its word");
 static_assert(sizeof preloads / sizeof *preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");
 static_assert(sizeof states / sizeof *states == KR_STORE_SANDBOX_STATE_MAX_ + 1, "every state has its word");
 

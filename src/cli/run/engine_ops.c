@@ -200,20 +200,31 @@ static int take_env(const json_t *object, char **texts, size_t *ret_count, struc
     return 0;
 }
 
+static int take_network(const json_t *value, struct kr_net_rule *ret, struct kr_err *err)
+{
+    *ret = (struct kr_net_rule){.kind = KR_NET_NONE};
+    if (!value || json_is_null(value))
+        return 0;
+    if (!json_is_string(value))
+        return wrong(err, "network", "the text of a rule");
+    if (kr_net_rule_parse(json_string_value(value), ret, err) < 0)
+        return kr_err_wrap(err, -EINVAL, "network");
+    return 0;
+}
+
 static int take_spec(const struct kr_engine_app *app, const json_t *request, struct kr_session_spec *spec,
                      struct kr_err *err)
 {
     const json_t *workspace = json_object_get(request, "workspace");
-    int network, r;
+    int r;
 
     r = take_zygote(app, request, &spec->zygote, err);
     if (r >= 0)
-        r = take_word(request, "network", kr_cli_networks, &network, err);
+        r = take_network(json_object_get(request, "network"), &spec->network, err);
     if (r >= 0)
         r = take_limits(json_object_get(request, "limits"), &spec->limits, err);
     if (r < 0)
         return r;
-    spec->network = (enum kr_network)network;
     spec->workspace = -1;
     if (json_is_integer(workspace))
         spec->workspace = (int32_t)json_integer_value(workspace);

@@ -353,7 +353,7 @@ static int open_engine(struct app *a, int control, struct kr_err *err)
     const struct kr_run_options *o = a->options;
     struct kr_engine_config config = {.zygote_count = 1, .preloads = {(enum kr_preload)o->preload}};
     struct kr_session_spec spec = {
-        .network = (enum kr_network)o->network,
+        .network = {.kind = (enum kr_net_kind)o->network},
         .workspace = a->workspace ? 0 : -1,
         .limits = o->limits.values,
         .script = true,

@@ -267,7 +267,7 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
                                 .data = c->data,
                                 .limits = c->limits.values,
                                 .ceilings = c->limits.ceilings,
-                                .network = (enum kr_network)c->network,
+                                .network = {.kind = (enum kr_net_kind)c->network},
                                 .preload = s->warden.zygotes[s->warden.zygote_count - 1].preload,
                                 .mounts = mounts,
                                 .mount_count = c->mounts.count,

@@ -116,13 +116,14 @@ static json_t *info_value(const struct looking *l)
     const struct kr_sandbox *s = &l->job.sandbox;
     const struct kr_api *api = l->job.files->api;
     json_t *sessions = json_array();
+    char network[KR_NET_RULE_ROOM];
 
     kr_box_sessions(api->box, &l->job.who, s->row.id, on_session, sessions);
     return json_pack("{s:s, s:s, s:n, s:s, s:s, s:s, s:o, s:o, s:{s:I, s:I, s:b}, s:o, s:o, s:n}", "sandbox_id",
                      s->row.id, "name", s->row.name, "python", "workspace", "/workspace", "network",
-                     kr_network_names[s->network], "preload", kr_preload_names[s->preload], "limits",
-                     limits_value(&s->limits), "ceilings", limits_value(&kr_box_config(api->box)->ceilings), "disk",
-                     "bytes", (json_int_t)l->usage.bytes, "entries", (json_int_t)l->usage.entries, "incomplete",
+                     kr_net_rule_text(&s->network, network, sizeof network), "preload", kr_preload_names[s->preload],
+                     "limits", limits_value(&s->limits), "ceilings", limits_value(&kr_box_config(api->box)->ceilings),
+                     "disk", "bytes", (json_int_t)l->usage.bytes, "entries", (json_int_t)l->usage.entries, "incomplete",
                      l->usage.incomplete, "isolation", isolation_value(api), "sessions", sessions, "packages");
 }
 

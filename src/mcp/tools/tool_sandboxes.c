@@ -27,7 +27,7 @@ struct which_args {
 
 static const char *const networks[] = {"none", "loopback", NULL};
 static const char *const preloads[] = {"basic", "data", NULL};
-static_assert(sizeof networks / sizeof *networks == KR_NET_MAX_ + 1, "every network has its word");
+static_assert(sizeof networks / sizeof *networks == KR_NET_BUILT_MAX_ + 1, "every network has its word");
 static_assert(sizeof preloads / sizeof *preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");
 
 /* clang-format off */
