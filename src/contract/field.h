@@ -4,6 +4,7 @@
  * Parsing is pure: no I/O, no loop, nothing shared; any thread may do it (body_read.h does it off the loop for large bodies).
  * Strings and json_t of a filled struct are borrowed from the struct kr_api_input and die with it. */
 #pragma once
+#include "text.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@ enum kr_api_voice {
 /* What a field is, and what its place in the request's struct is. */
 enum kr_api_type {
     KR_API_STRING,  /* const char *: one line, without control characters. min, max: characters */
-    KR_API_TEXT,    /* struct kr_api_text: any characters but NUL (with .nul_ok that too). min, max: characters */
+    KR_API_TEXT,    /* struct kr_text: any characters but NUL (with .nul_ok that too). min, max: characters */
     KR_API_INT,     /* int64_t */
     KR_API_NUMBER,  /* double */
     KR_API_BOOL,    /* bool */
@@ -46,11 +47,6 @@ struct kr_api_type_words {
     const char *min, *max;
 };
 extern const struct kr_api_type_words kr_api_type_words[KR_API_TYPE_MAX_];
-
-struct kr_api_text {
-    const char *text; /* NUL after the last byte; NULL if absent */
-    size_t len;
-};
 
 /* What the request said of a field; kept where .given points. */
 enum kr_api_given { KR_API_ABSENT = 0, KR_API_VALUE, KR_API_NULL };

@@ -93,7 +93,7 @@ void kr_api_fill_default(const struct kr_api_field *f, void *request)
         *PLACE(const char *) = def;
         break;
     case KR_API_TEXT:
-        *PLACE(struct kr_api_text) = (struct kr_api_text){def, def ? strlen(def) : 0};
+        *PLACE(struct kr_text) = (struct kr_text){def, def ? strlen(def) : 0};
         break;
     case KR_API_INT:
         *PLACE(int64_t) = def ? strtoll(def, NULL, 10) : 0;

@@ -122,14 +122,14 @@ static void fill_string(const struct spot *s, const char **place)
     }
 }
 
-static void fill_text(const struct spot *s, struct kr_api_text *place)
+static void fill_text(const struct spot *s, struct kr_text *place)
 {
     if (!is_string(s))
         return;
     if (!s->f->nul_ok && has_nul(s->value))
         refuse(s, "value_error", "Value error, NUL characters are not allowed", "must not have NUL characters");
     else if (is_within(s, CHARACTERS, (double)characters(json_string_value(s->value), json_string_length(s->value))))
-        *place = (struct kr_api_text){json_string_value(s->value), json_string_length(s->value)};
+        *place = (struct kr_text){json_string_value(s->value), json_string_length(s->value)};
 }
 
 /* ---- numbers ---- */
@@ -352,7 +352,7 @@ void kr_api_fill_value(struct kr_api_parse *p, const struct kr_api_field *f, jso
     case KR_API_STRING:
         return fill_string(&s, PLACE(const char *));
     case KR_API_TEXT:
-        return fill_text(&s, PLACE(struct kr_api_text));
+        return fill_text(&s, PLACE(struct kr_text));
     case KR_API_INT:
         return fill_int(&s, PLACE(int64_t));
     case KR_API_NUMBER:

@@ -41,7 +41,7 @@ uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect,
 /* Answers with one text, whose structure is {"result": text} (003); `note` (may be NULL) is a block behind it. */
 void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note);
 /* Runs code as system 004 does: a process of its own in a named sandbox, its files linked (mcp_sandbox_tools.c). */
-void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_api_text *code);
+void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_text *code);
 
 /* A live session as our tools tell it (tool_sessions.c). */
 struct kr_box_session_info;

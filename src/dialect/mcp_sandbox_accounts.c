@@ -57,7 +57,7 @@ static const struct kr_api_schema key_schema = KR_API_SCHEMA("AccountKey", "A ke
 
 struct registration {
     const char *username, *email;
-    struct kr_api_text password;
+    struct kr_text password;
 };
 static const struct kr_api_field registration_fields[] = {
     { .name = "username", .type = KR_API_STRING, KR_API_AT(struct registration, username), .required = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "Unique.", .example = "alice" },
@@ -70,7 +70,7 @@ static const struct kr_api_table registration_table = KR_API_TABLE("AccountRegis
 
 struct token {
     const char *username;
-    struct kr_api_text password;
+    struct kr_text password;
 };
 static const struct kr_api_field token_fields[] = {
     { .name = "username", .type = KR_API_STRING, KR_API_AT(struct token, username), .required = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "The user's name.", .example = "alice" },

@@ -25,11 +25,11 @@ struct create_args {
 };
 struct code_args {
     const char *sandbox;
-    struct kr_api_text code;
+    struct kr_text code;
 };
 struct upload_args {
     const char *sandbox, *local, *dest;
-    struct kr_api_text content;
+    struct kr_text content;
     int encoding;
 };
 struct which_args {
@@ -247,7 +247,7 @@ static void render_run(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, vo
     kr_mcp_tool_done(c, &r);
 }
 
-void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_api_text *code)
+void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_text *code)
 {
     char id[KR_STORE_ID_ROOM];
     struct kr_mcp_run_wish wish = {

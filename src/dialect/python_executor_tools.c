@@ -15,7 +15,7 @@
 #define CUT_MARK "\n[output was cut here]\n"
 
 struct executor_args {
-    struct kr_api_text code;
+    struct kr_text code;
     int64_t timeout;
     uint8_t timeout_given;
 };

@@ -16,7 +16,7 @@
 #define UUID_ROOM 37
 
 struct code_args {
-    struct kr_api_text code;
+    struct kr_text code;
     int64_t timeout;
     uint8_t timeout_given;
     bool capture, container;
@@ -198,7 +198,7 @@ static void refuse(struct kr_mcp_call *c, const char *error, const char *flaw)
     kr_compat_answer(c, value, KR_COMPAT_COMPACT);
 }
 
-static size_t characters(const struct kr_api_text *text)
+static size_t characters(const struct kr_text *text)
 {
     size_t n = 0;
 

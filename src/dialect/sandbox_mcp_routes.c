@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct execute_request {
-    struct kr_api_text code, input;
+    struct kr_text code, input;
     const char *session, *sandbox;
     int64_t timeout;
     json_t *variables, *env;

@@ -10,7 +10,7 @@
 #define CUT_MARK "\n[output was cut here]\n"
 
 struct execute_args {
-    struct kr_api_text code;
+    struct kr_text code;
     const char *session, *sandbox;
     int64_t timeout;
 };

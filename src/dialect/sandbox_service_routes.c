@@ -16,7 +16,7 @@
 #define OUTPUT_CHARS 10000u
 
 struct service_request {
-    struct kr_api_text code;
+    struct kr_text code;
     int64_t timeout;
 };
 struct install_request {

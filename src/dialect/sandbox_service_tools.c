@@ -9,7 +9,7 @@
 #define CUT_MARK "\n[output cut at 10000 characters]"
 
 struct service_args {
-    struct kr_api_text code;
+    struct kr_text code;
     int64_t timeout;
     uint8_t timeout_given;
 };

@@ -12,7 +12,7 @@ struct inner {
     int64_t memory;
 };
 struct request {
-    struct kr_api_text code, bytes;
+    struct kr_text code, bytes;
     const char *name, *secret;
     int64_t timeout;
     uint8_t timeout_given;

@@ -26,7 +26,7 @@
 /* clang-format off */
 struct login {
     const char *name;
-    struct kr_api_text password;
+    struct kr_text password;
 };
 static const struct kr_api_field login_fields[] = {
     { .name = "name", .type = KR_API_STRING, KR_API_AT(struct login, name), .required = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "The user's name.", .example = "alice",
@@ -53,7 +53,7 @@ const struct kr_api_doc kr_login_out_doc = {
 };
 
 struct password {
-    struct kr_api_text old, fresh;
+    struct kr_text old, fresh;
 };
 static const struct kr_api_field password_fields[] = {
     { .name = "old", .type = KR_API_TEXT, KR_API_AT(struct password, old), .required = true, .secret = true, KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",

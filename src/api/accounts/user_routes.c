@@ -45,7 +45,7 @@ static const struct kr_api_schema me_schema = KR_API_SCHEMA("Me", "Who is asking
 
 struct create {
     const char *name, *email;
-    struct kr_api_text password;
+    struct kr_text password;
     json_t *rights;
 };
 static const struct kr_api_field create_fields[] = {
@@ -62,7 +62,7 @@ static const struct kr_api_table create_table = KR_API_TABLE("UserCreate", "A us
 
 struct change {
     const char *email;
-    struct kr_api_text password;
+    struct kr_text password;
     json_t *rights;
     bool disabled;
     uint8_t email_given, password_given, disabled_given;

@@ -55,7 +55,7 @@ static const struct kr_api_field events_fields[] = {
 };
 static const struct kr_api_table events_table = KR_API_TABLE("EventsQuery", "From where.", events_fields, struct events_query);
 
-struct input_request { struct kr_api_text text; bool eof; };
+struct input_request { struct kr_text text; bool eof; };
 static const struct kr_api_field input_fields[] = {
     {.name = "text", .type = KR_API_TEXT, KR_API_AT(struct input_request, text), .nullable = true, .help = "The line, without its newline.", .example = "Ada"},
     {.name = "eof", .type = KR_API_BOOL, KR_API_AT(struct input_request, eof), .def = "false", .help = "End of input instead.", .example = "false"},

@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct run_request {
-    struct kr_api_text code, input;
+    struct kr_text code, input;
     const char *session, *sandbox;
     bool fresh, stream, interactive;
     json_t *variables, *env;

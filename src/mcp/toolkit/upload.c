@@ -277,7 +277,7 @@ static int take_local(struct uploading *u, const char *path)
     return 0;
 }
 
-static int take_content(struct uploading *u, const struct kr_api_text *content, bool base64)
+static int take_content(struct uploading *u, const struct kr_text *content, bool base64)
 {
     struct kr_err *err = &u->job.err;
     ssize_t n;

@@ -19,11 +19,11 @@ typedef void kr_mcp_uploaded_fn(struct kr_mcp_call *c, const struct kr_mcp_uploa
                                 const char *dest);
 
 struct kr_mcp_upload {
-    const char *sandbox;        /* id or name; NULL: default */
-    const char *dest;           /* where: a path, or a folder if it ends with / or is one; NULL: the workspace */
-    struct kr_api_text content; /* its bytes; text NULL: none */
-    bool base64;                /* content is base64 */
-    const char *local;          /* a file of the machine, absolute; NULL: none */
+    const char *sandbox;    /* id or name; NULL: default */
+    const char *dest;       /* where: a path, or a folder if it ends with / or is one; NULL: the workspace */
+    struct kr_text content; /* its bytes; text NULL: none */
+    bool base64;            /* content is base64 */
+    const char *local;      /* a file of the machine, absolute; NULL: none */
     kr_mcp_uploaded_fn *answer;
 };
 /* Does it, and answers by u->answer, once. Everything that is borrowed must live until the call is answered. */

@@ -14,7 +14,7 @@
 #define ANSWER_AFTER_MS 50000u /* clients give a call 60 s */
 
 struct execute_args {
-    struct kr_api_text code, input;
+    struct kr_text code, input;
     const char *session, *sandbox;
     double timeout;
     json_t *env, *variables;

@@ -13,7 +13,7 @@
 #define SESSION "terminal"
 
 struct terminal_args {
-    struct kr_api_text command, input;
+    struct kr_text command, input;
     const char *session, *sandbox, *folder;
     double timeout;
     json_t *env;

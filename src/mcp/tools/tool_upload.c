@@ -9,7 +9,7 @@
 
 struct upload_args {
     const char *sandbox, *path, *local;
-    struct kr_api_text content;
+    struct kr_text content;
     int encoding;
 };
 enum { ENCODING_TEXT, ENCODING_BASE64 };

@@ -9,7 +9,7 @@ struct limits {
     double cpu;
 };
 struct request {
-    struct kr_api_text code;
+    struct kr_text code;
     const char *session;
     int64_t timeout;
     uint8_t timeout_given, note_given;

@@ -114,7 +114,7 @@ static bool has(const char *text, const char *part)
 /* ---- arguments ---- */
 
 struct some_args {
-    struct kr_api_text code;
+    struct kr_text code;
     int64_t number;
     bool flag;
     json_t *map, *list;
