@@ -10,6 +10,7 @@
 #include "log.h"
 #include "store_audit.h"
 #include "store_key.h"
+#include "work.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +20,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <uv.h>
 
 #define DOOMED_AT_ONCE 8u
 #define DELETE_STEPS 5000u
@@ -225,7 +225,7 @@ void kr_box_audit(struct kr_box *b, const struct kr_caller *who, const char *wha
 /* ---- upkeep ---- */
 
 struct removal {
-    uv_work_t work;
+    struct kr_work work;
     struct kr_box *box;
     int shelf;
     char folder[KR_STORE_ID_ROOM];
@@ -249,9 +249,9 @@ bool kr_box_job_end(struct kr_box *b)
     return false;
 }
 
-static void do_remove(uv_work_t *work)
+static void run_removal(void *data)
 {
-    struct removal *m = work->data;
+    struct removal *m = data;
     struct kr_files_work bound = {.steps = DELETE_STEPS, .deadline_ns = kr_clock_after_ms(500)};
     struct kr_err err;
     cleanup_fd int fd = openat(m->shelf, m->folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -267,13 +267,12 @@ static void do_remove(uv_work_t *work)
 
 static void remove_doomed(struct kr_box *b);
 
-static void on_removed(uv_work_t *work, int status)
+static void on_removed(void *data)
 {
-    struct removal *m = work->data;
+    struct removal *m = data;
     struct kr_box *b = m->box;
     struct kr_err err;
 
-    (void)status;
     if (!kr_box_job_end(b)) {
         free(m);
         return;
@@ -295,6 +294,7 @@ static void on_removed(uv_work_t *work, int status)
 /* A folder that a session still has open as its workspace waits. */
 static void on_doomed(void *data, const char *folder)
 {
+    static const struct kr_work_calls calls = {.run = run_removal, .done = on_removed};
     struct kr_box *b = data;
     struct kr_box_session *session;
     struct removal *m;
@@ -308,14 +308,10 @@ static void on_doomed(void *data, const char *folder)
         return;
     m->box = b;
     m->shelf = b->shelf;
-    m->work.data = m;
     snprintf(m->folder, sizeof m->folder, "%s", folder);
-    if (uv_queue_work(b->loop, &m->work, do_remove, on_removed) == 0) {
-        kr_box_job_begin(b);
-        b->sweeping = true;
-    } else {
-        free(m);
-    }
+    kr_work_start(b->loop, &m->work, &calls, m);
+    kr_box_job_begin(b);
+    b->sweeping = true;
 }
 
 /* One after the other: a removal asks for the next. */

@@ -7,19 +7,19 @@
 #include "fd.h"
 #include "files.h"
 #include "json.h"
+#include "work.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 
 #define LOOK_MS 2000u
 #define FEW_FILES 16u /* and ten times as many entries */
 #define FEW_MS 1u
 
 struct look {
-    uv_work_t work;
+    struct kr_work work;
     struct kr_box *box;
     struct kr_box_session *session;
     struct kr_box_run *run; /* NULL: before the first */
@@ -69,9 +69,9 @@ static void compare(struct look *l)
 }
 
 /* On the thread pool: touches the look alone. */
-static void do_look(uv_work_t *work)
+static void run_look(void *data)
 {
-    struct look *l = work->data;
+    struct look *l = data;
 
     if (kr_snapshot_take(l->folder, 0, kr_clock_after_ms(LOOK_MS), &l->after) < 0)
         l->incomplete = true;
@@ -124,13 +124,12 @@ static void finish_look(struct look *l)
     kr_buf_done(&l->json);
 }
 
-static void on_looked(uv_work_t *work, int status)
+static void on_look_done(void *data)
 {
-    struct look *l = work->data;
+    struct look *l = data;
     struct kr_box_session *session = l->session;
     bool was_before = !l->run;
 
-    (void)status;
     close(l->folder);
     kr_snapshot_free(l->before);
     if (!kr_box_job_end(l->box)) { /* session and run went with it */
@@ -148,6 +147,7 @@ static void on_looked(uv_work_t *work, int status)
 
 void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
 {
+    static const struct kr_work_calls calls = {.run = run_look, .done = on_look_done};
     struct look *l = calloc(1, sizeof *l);
     char path[KR_FOLDER_ROOM + 8];
     int folder = -1;
@@ -161,7 +161,6 @@ void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
         *l = (struct look){
             .box = session->box, .session = session, .run = run, .folder = folder, .before = session->before};
         session->before = NULL;
-        l->work.data = l;
         kr_buf_init(&l->json, KR_STORE_FILES_MAX);
         if (look_here(l)) {
             close(folder);
@@ -170,13 +169,10 @@ void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
             free(l);
             return;
         }
-        if (uv_queue_work(session->box->loop, &l->work, do_look, on_looked) == 0) {
-            kr_box_job_begin(session->box);
-            session->looking = true;
-            return;
-        }
-        kr_snapshot_free(l->before);
-        close(folder);
+        kr_work_start(session->box->loop, &l->work, &calls, l);
+        kr_box_job_begin(session->box);
+        session->looking = true;
+        return;
     }
     free(l);
     if (run)

@@ -9,12 +9,12 @@
 #include "fd.h"
 #include "files.h"
 #include "walk.h"
+#include "work.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 
 #define LOOK_MS 2000u
 #define FAR_LOOK_MS 30000u /* of a user whose bound is far away */
@@ -23,7 +23,7 @@
 #define SANDBOXES_MAX 10000u
 
 struct measure {
-    uv_work_t work;
+    struct kr_work work;
     struct kr_box *box;
     struct kr_box_user *user; /* a reference */
     int shelf;                /* its own descriptor */
@@ -40,9 +40,9 @@ static void measure_free(struct measure *m)
 }
 
 /* On the thread pool. What cannot be read counts as nothing: it is there to be deleted, too. */
-static void do_measure(uv_work_t *work)
+static void run_measure(void *data)
 {
-    struct measure *m = work->data;
+    struct measure *m = data;
     struct kr_walk_max max = {.entries = WALK_ENTRIES, .deadline_ns = kr_clock_after_ms(WALK_MS)};
     struct kr_files_usage usage;
     struct kr_err ignored;
@@ -57,11 +57,10 @@ static void do_measure(uv_work_t *work)
     }
 }
 
-static void on_measured(uv_work_t *work, int status)
+static void on_measured(void *data)
 {
-    struct measure *m = work->data;
+    struct measure *m = data;
 
-    (void)status;
     if (kr_box_job_end(m->box)) { /* else the user went with it */
         m->user->disk = m->sum;
         m->user->disk_ns = kr_clock_ns();
@@ -111,6 +110,7 @@ static bool is_fresh(const struct kr_box *b, const struct kr_box_user *u)
 
 void kr_disk_look(struct kr_box *b, struct kr_box_user *u)
 {
+    static const struct kr_work_calls calls = {.run = run_measure, .done = on_measured};
     struct measure *m;
 
     if (!b->config.max_disk_per_user || u->measuring || b->stopping || is_fresh(b, u))
@@ -118,11 +118,12 @@ void kr_disk_look(struct kr_box *b, struct kr_box_user *u)
     m = calloc(1, sizeof *m);
     if (!m)
         return;
-    *m = (struct measure){.work.data = m, .box = b, .user = u, .shelf = fcntl(b->shelf, F_DUPFD_CLOEXEC, 0)};
-    if (m->shelf < 0 || list_folders(m) < 0 || uv_queue_work(b->loop, &m->work, do_measure, on_measured) < 0) {
+    *m = (struct measure){.box = b, .user = u, .shelf = fcntl(b->shelf, F_DUPFD_CLOEXEC, 0)};
+    if (m->shelf < 0 || list_folders(m) < 0) {
         measure_free(m);
         return;
     }
+    kr_work_start(b->loop, &m->work, &calls, m);
     kr_box_job_begin(b);
     u->measuring = true;
     u->refs++;

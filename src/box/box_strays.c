@@ -7,6 +7,7 @@
 #include "fd.h"
 #include "files.h"
 #include "log.h"
+#include "work.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,14 +15,13 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <uv.h>
 
 #define ID_CHARS (KR_STORE_ID_ROOM - 1)
 #define AT_ONCE 256u      /* folders asked for in a turn of the loop */
 #define EMPTY_MAX 100000u /* the next start has the rest */
 
 struct kr_strays {
-    uv_work_t work;
+    struct kr_work work;
     struct kr_box *box;
     struct kr_timer *next;
     int shelf; /* its own descriptor */
@@ -55,9 +55,9 @@ static void look_at(struct kr_strays *s, const char *name)
 }
 
 /* On the thread pool: its box is not for it. */
-static void do_look(uv_work_t *work)
+static void run_look(void *data)
 {
-    struct kr_strays *s = work->data;
+    struct kr_strays *s = data;
     int fd = openat(s->shelf, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *e;
@@ -110,12 +110,11 @@ static void on_next(void *data)
     strays_free(s);
 }
 
-static void on_looked(uv_work_t *work, int status)
+static void on_looked(void *data)
 {
-    struct kr_strays *s = work->data;
+    struct kr_strays *s = data;
     struct kr_box *b = s->box;
 
-    (void)status;
     if (!kr_box_job_end(b)) {
         strays_free(s);
         return;
@@ -126,19 +125,19 @@ static void on_looked(uv_work_t *work, int status)
 
 void kr_strays_look(struct kr_box *b)
 {
+    static const struct kr_work_calls calls = {.run = run_look, .done = on_looked};
     struct kr_strays *s = calloc(1, sizeof *s);
 
     if (!s)
         return;
     s->box = b;
-    s->work.data = s;
     s->shelf = openat(b->shelf, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     s->born = b->born;
-    if (s->shelf < 0 || kr_timer_new(b->loop, on_next, s, &s->next) < 0 ||
-        uv_queue_work(b->loop, &s->work, do_look, on_looked) < 0) {
+    if (s->shelf < 0 || kr_timer_new(b->loop, on_next, s, &s->next) < 0) {
         strays_free(s);
         return;
     }
+    kr_work_start(b->loop, &s->work, &calls, s);
     b->strays = s;
     kr_box_job_begin(b);
 }

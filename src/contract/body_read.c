@@ -6,12 +6,12 @@
 #include "err.h"
 #include "http.h"
 #include "reply.h"
+#include "work.h"
 #include <stdlib.h>
-#include <uv.h>
 
-struct job {
-    uv_work_t work;
-    struct kr_http_ex *ex; /* NULL: gone */
+struct body_job {
+    struct kr_work work;
+    struct kr_http_ex *ex;
     void *app;
     const struct kr_api_table *table;
     kr_api_then *then;
@@ -23,8 +23,10 @@ struct job {
     int r;
 };
 
-static void job_free(struct job *job)
+static void free_body_job(void *data)
 {
+    struct body_job *job = data;
+
     kr_api_input_done(&job->in);
     free(job->request);
     free(job->text);
@@ -32,7 +34,7 @@ static void job_free(struct job *job)
 }
 
 /* Of a parse that is over: the answer or the handler's next step. */
-static void go_on(struct job *job)
+static void finish_body(struct body_job *job)
 {
     kr_http_drop_body(job->ex);
     if (job->r < 0)
@@ -41,39 +43,38 @@ static void go_on(struct job *job)
         job->then(job->ex, job->app, job->request, &job->in);
 }
 
-static void on_job_gone(void *data, struct kr_http_ex *ex)
+static void on_client_gone(void *data, struct kr_http_ex *ex)
 {
-    struct job *job = data;
+    struct body_job *job = data;
 
     (void)ex;
-    job->ex = NULL;
+    kr_work_drop(&job->work);
 }
 
-static void on_job_work(uv_work_t *work)
+static void run_parse(void *data)
 {
-    struct job *job = work->data;
+    struct body_job *job = data;
 
     job->r = kr_api_parse_body(job->table, job->text, job->len, job->request, &job->in, &job->err);
 }
 
-static void on_job_done(uv_work_t *work, int status)
+static void on_parse_done(void *data)
 {
-    struct job *job = work->data;
+    struct body_job *job = data;
 
-    (void)status; /* nobody cancels it */
-    if (job->ex)
-        go_on(job);
-    job_free(job);
+    finish_body(job);
+    free_body_job(job);
 }
 
-static int start(struct uv_loop_s *loop, struct job *job)
+static int start_parse(struct uv_loop_s *loop, struct body_job *job)
 {
-    static const struct kr_http_calls calls = {.on_gone = on_job_gone};
+    static const struct kr_http_calls calls = {.on_gone = on_client_gone};
+    static const struct kr_work_calls work = {.run = run_parse, .done = on_parse_done, .dropped = free_body_job};
 
-    job->work.data = job;
     job->text = kr_http_take_body(job->ex, &job->len);
-    if (!job->text || uv_queue_work(loop, &job->work, on_job_work, on_job_done) < 0)
+    if (!job->text)
         return -1;
+    kr_work_start(loop, &job->work, &work, job);
     kr_http_defer(job->ex, &calls, job);
     return 0;
 }
@@ -81,7 +82,7 @@ static int start(struct uv_loop_s *loop, struct job *job)
 void kr_api_read_body(struct uv_loop_s *loop, struct kr_http_ex *ex, void *app, const struct kr_api_table *table,
                       kr_api_then *then)
 {
-    struct job *job = calloc(1, sizeof *job);
+    struct body_job *job = calloc(1, sizeof *job);
     size_t len;
     const char *text = kr_http_body(ex, &len);
 
@@ -96,14 +97,14 @@ void kr_api_read_body(struct uv_loop_s *loop, struct kr_http_ex *ex, void *app, 
     job->then = then;
     kr_api_input_init(&job->in, kr_api_voice_of(ex));
     if (len > KR_API_INLINE_MAX) {
-        if (start(loop, job) == 0)
+        if (start_parse(loop, job) == 0)
             return;
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a request");
     } else {
         job->r = kr_api_parse_body(table, text, len, job->request, &job->in, &job->err);
-        go_on(job);
+        finish_body(job);
     }
-    job_free(job);
+    free_body_job(job);
 }
 
 bool kr_api_read_query(struct kr_http_ex *ex, const struct kr_api_table *table, void *request, struct kr_api_input *in)

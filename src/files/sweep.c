@@ -5,19 +5,19 @@
 #include "sweep.h"
 #include "fd.h"
 #include "walk.h"
+#include "work.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #define FEW_ENTRIES 16u /* of a folder that is measured at once, when a session opens */
 
 struct kr_sweep {
-    uv_work_t work;
+    struct kr_work work;
     struct uv_loop_s *loop;
     char *path;
-    bool busy, closed, have_base;
+    bool have_base;
     uint64_t base, now;
     int found_r; /* of the walk under way; the thread pool writes these two, the loop reads them after it */
     uint64_t found;
@@ -54,29 +54,26 @@ int kr_sweep_measure(const char *path, uint64_t *ret_bytes)
     return r < 0 ? r : 0;
 }
 
-static void free_sweep(struct kr_sweep *s)
+static void free_sweep(void *data)
 {
+    struct kr_sweep *s = data;
+
     free(s->path);
     free(s);
 }
 
-static void on_work(uv_work_t *work)
+static void run_sweep(void *data)
 {
-    struct kr_sweep *s = work->data;
+    struct kr_sweep *s = data;
 
     s->found_r = kr_sweep_measure(s->path, &s->found);
 }
 
-static void on_work_done(uv_work_t *work, int status)
+static void on_sweep_done(void *data)
 {
-    struct kr_sweep *s = work->data;
+    struct kr_sweep *s = data;
 
-    s->busy = false;
-    if (s->closed) {
-        free_sweep(s);
-        return;
-    }
-    if (status < 0 || s->found_r < 0)
+    if (s->found_r < 0)
         return;
     if (!s->have_base)
         s->base = s->found;
@@ -86,10 +83,10 @@ static void on_work_done(uv_work_t *work, int status)
 
 void kr_sweep_again(struct kr_sweep *s)
 {
-    if (s->busy)
-        return;
-    s->work.data = s;
-    s->busy = uv_queue_work(s->loop, &s->work, on_work, on_work_done) == 0;
+    static const struct kr_work_calls calls = {.run = run_sweep, .done = on_sweep_done, .dropped = free_sweep};
+
+    if (!kr_work_busy(&s->work))
+        kr_work_start(s->loop, &s->work, &calls, s);
 }
 
 int kr_sweep_new(struct uv_loop_s *loop, const char *path, struct kr_sweep **ret_sweep)
@@ -116,10 +113,7 @@ int kr_sweep_new(struct uv_loop_s *loop, const char *path, struct kr_sweep **ret
 
 void kr_sweep_close(struct kr_sweep *s)
 {
-    if (!s)
-        return;
-    s->closed = true;
-    if (!s->busy)
+    if (s && !kr_work_drop(&s->work))
         free_sweep(s);
 }
 

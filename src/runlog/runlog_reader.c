@@ -3,12 +3,13 @@
  * Called by the voices, on the loop thread. Invariant: a reader is shown each number once or within a CUT, in order;
  * it is called only from the loop, with nothing of ours on the stack that its closing could pull away. */
 #include "runlog_internal.h"
+#include "work.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct load_job {
-    uv_work_t work;
+    struct kr_work work;
     struct kr_runlog_reader *reader;
     struct kr_runlogs *logs;
     int dirfd, result;
@@ -104,9 +105,9 @@ static void free_reader(struct kr_runlog_reader *r)
     kr_runlog_unref(log);
 }
 
-static void on_load_work(uv_work_t *work)
+static void run_load(void *data)
 {
-    struct load_job *job = work->data;
+    struct load_job *job = data;
 
     job->result = rl_file_load(job->dirfd, job->name, &job->from, job->end, job->want, &job->block);
 }
@@ -139,12 +140,12 @@ static void take_block(struct kr_runlog_reader *r, int error, const struct rl_bl
     rl_tell(r);
 }
 
-static void on_load_done(uv_work_t *work, int status)
+static void on_load_done(void *data)
 {
-    struct load_job *job = work->data;
+    struct load_job *job = data;
     struct kr_runlog_reader *r = job->reader;
     struct kr_runlogs *l = job->logs;
-    int error = status < 0 ? status : job->result;
+    int error = job->result;
 
     l->jobs--;
     l->loads--;
@@ -182,9 +183,9 @@ static struct rl_index index_for(const struct kr_runlog *log, uint64_t want)
 
 static int queue_load(struct kr_runlog_reader *r)
 {
+    static const struct kr_work_calls calls = {.run = run_load, .done = on_load_done};
     struct kr_runlog *log = r->log;
     struct load_job *job = calloc(1, sizeof *job);
-    int e;
 
     if (!job)
         return -ENOMEM;
@@ -195,11 +196,8 @@ static int queue_load(struct kr_runlog_reader *r)
     job->end = log->file_len;
     job->from = index_for(log, r->want);
     memcpy(job->name, log->name, sizeof job->name);
-    job->work.data = job;
-    e = uv_queue_work(log->logs->loop, &job->work, on_load_work, on_load_done);
-    if (e < 0)
-        free(job);
-    return e;
+    kr_work_start(log->logs->loop, &job->work, &calls, job);
+    return 0;
 }
 
 static void start_load(struct kr_runlog_reader *r)

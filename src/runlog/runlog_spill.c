@@ -5,12 +5,13 @@
 #include "clock.h"
 #include "log.h"
 #include "runlog_internal.h"
+#include "work.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct write_job {
-    uv_work_t work;
+    struct kr_work work;
     struct kr_runlog *log;
     int dirfd, result;
     char name[RL_NAME_MAX];
@@ -20,7 +21,7 @@ struct write_job {
 };
 
 struct scan_job {
-    uv_work_t work;
+    struct kr_work work;
     struct kr_runlog *log;
     int dirfd, result;
     char name[RL_NAME_MAX];
@@ -87,9 +88,9 @@ void rl_on_timer(void *data)
 
 /* ---- writing ---- */
 
-static void on_write_work(uv_work_t *work)
+static void run_write(void *data)
 {
-    struct write_job *job = work->data;
+    struct write_job *job = data;
 
     job->result = rl_file_append(job->dirfd, job->name, job->at, job->events, job->count);
 }
@@ -167,12 +168,12 @@ static void tell_room(struct kr_runlog *log)
         log->on_room(log->data, log);
 }
 
-static void on_write_done(uv_work_t *work, int status)
+static void on_write_done(void *data)
 {
-    struct write_job *job = work->data;
+    struct write_job *job = data;
     struct kr_runlog *log = job->log;
     struct kr_runlogs *l = log->logs;
-    int r = status < 0 ? status : job->result;
+    int r = job->result;
 
     l->jobs--;
     l->writes--;
@@ -221,6 +222,7 @@ static int choose_events(struct write_job *job, struct kr_runlog *log)
 
 void rl_write(struct kr_runlog *log)
 {
+    static const struct kr_work_calls calls = {.run = run_write, .done = on_write_done};
     struct kr_runlogs *l = log->logs;
     struct write_job *job;
     int r;
@@ -241,8 +243,7 @@ void rl_write(struct kr_runlog *log)
         job->dirfd = l->config.dirfd;
         job->at = log->file_len;
         memcpy(job->name, log->name, sizeof job->name);
-        job->work.data = job;
-        r = uv_queue_work(l->loop, &job->work, on_write_work, on_write_done);
+        kr_work_start(l->loop, &job->work, &calls, job);
     }
     if (r < 0 || job->count == 0) {
         if (job)
@@ -276,9 +277,9 @@ static void start_waiting(struct kr_runlogs *l)
 
 /* ---- looking at a file ---- */
 
-static void on_scan_work(uv_work_t *work)
+static void run_scan(void *data)
 {
-    struct scan_job *job = work->data;
+    struct scan_job *job = data;
 
     job->result = rl_file_scan(job->dirfd, job->name, &job->scan);
 }
@@ -296,12 +297,12 @@ static void note_scanned(struct kr_runlog *log, const struct rl_scan *s)
     log->index_count = log->index_room = s->index_count;
 }
 
-static void on_scan_done(uv_work_t *work, int status)
+static void on_scan_done(void *data)
 {
-    struct scan_job *job = work->data;
+    struct scan_job *job = data;
     struct kr_runlog *log = job->log;
     struct kr_runlogs *l = log->logs;
-    int r = status < 0 ? status : job->result;
+    int r = job->result;
 
     l->jobs--;
     log->scanning = false;
@@ -323,20 +324,15 @@ static void on_scan_done(uv_work_t *work, int status)
 
 int rl_scan(struct kr_runlog *log)
 {
+    static const struct kr_work_calls calls = {.run = run_scan, .done = on_scan_done};
     struct scan_job *job = calloc(1, sizeof *job);
-    int r;
 
     if (!job)
         return -ENOMEM;
     job->log = log;
     job->dirfd = log->logs->config.dirfd;
     memcpy(job->name, log->name, sizeof job->name);
-    job->work.data = job;
-    r = uv_queue_work(log->logs->loop, &job->work, on_scan_work, on_scan_done);
-    if (r < 0) {
-        free(job);
-        return r;
-    }
+    kr_work_start(log->logs->loop, &job->work, &calls, job);
     log->scanning = true;
     log->logs->jobs++;
     return 0;

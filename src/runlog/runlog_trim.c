@@ -5,6 +5,7 @@
  * there. The thread pool only lists and unlinks. */
 #include "fd.h"
 #include "runlog_internal.h"
+#include "work.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@ struct found {
 /* A batch of files being unlinked. */
 struct rl_unlink {
     TAILQ_ENTRY(rl_unlink) link;
-    uv_work_t work;
+    struct kr_work work;
     struct kr_runlogs *logs;
     struct rl_trim *trim; /* which goes on after it, or NULL */
     int dirfd;
@@ -31,7 +32,7 @@ struct rl_unlink {
 };
 
 struct rl_trim {
-    uv_work_t work;
+    struct kr_work work;
     struct kr_runlogs *logs;
     struct kr_runlogs_trim how;
     void (*on_trimmed)(void *data, const struct kr_runlogs_trimmed *result);
@@ -46,21 +47,20 @@ struct rl_trim {
 
 static void go_on(struct rl_trim *t);
 
-static void on_unlink_work(uv_work_t *work)
+static void run_unlink(void *data)
 {
-    struct rl_unlink *u = work->data;
+    struct rl_unlink *u = data;
 
     for (size_t i = 0; i < u->count; i++)
         unlinkat(u->dirfd, u->names[i], 0); /* what stays is met again by the next trim */
 }
 
-static void on_unlink_done(uv_work_t *work, int status)
+static void on_unlink_done(void *data)
 {
-    struct rl_unlink *u = work->data;
+    struct rl_unlink *u = data;
     struct kr_runlogs *l = u->logs;
     struct rl_trim *t = u->trim;
 
-    (void)status;
     l->jobs--;
     TAILQ_REMOVE(&l->unlinks, u, link);
     free(u);
@@ -78,21 +78,16 @@ static struct rl_unlink *new_unlink(struct kr_runlogs *l, size_t room)
         return NULL;
     u->logs = l;
     u->dirfd = l->config.dirfd;
-    u->work.data = u;
     return u;
 }
 
-static int start_unlink(struct rl_unlink *u)
+static void start_unlink(struct rl_unlink *u)
 {
-    int r = uv_queue_work(u->logs->loop, &u->work, on_unlink_work, on_unlink_done);
+    static const struct kr_work_calls calls = {.run = run_unlink, .done = on_unlink_done};
 
-    if (r < 0) {
-        free(u);
-        return r;
-    }
+    kr_work_start(u->logs->loop, &u->work, &calls, u);
     u->logs->jobs++;
     TAILQ_INSERT_TAIL(&u->logs->unlinks, u, link);
-    return 0;
 }
 
 void rl_unlink(struct kr_runlogs *l, const char *name)
@@ -167,9 +162,9 @@ static int compare_ages(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void on_list_work(uv_work_t *work)
+static void run_list(void *data)
 {
-    struct rl_trim *t = work->data;
+    struct rl_trim *t = data;
     int fd = openat(t->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const struct dirent *e;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -249,11 +244,10 @@ static void go_on(struct rl_trim *t)
     }
     if (u && u->count > 0) {
         u->trim = t;
-        if (start_unlink(u) == 0)
-            return;
-    } else {
-        free(u);
+        start_unlink(u);
+        return;
     }
+    free(u);
     finish(t);
 }
 
@@ -269,9 +263,9 @@ static void trim_memory(struct rl_trim *t)
     }
 }
 
-static void on_list_done(uv_work_t *work, int status)
+static void on_list_done(void *data)
 {
-    struct rl_trim *t = work->data;
+    struct rl_trim *t = data;
     struct kr_runlogs *l = t->logs;
 
     l->jobs--;
@@ -279,22 +273,21 @@ static void on_list_done(uv_work_t *work, int status)
         rl_maybe_free(l); /* and t with it */
         return;
     }
-    if (status < 0)
-        t->result.error = status;
     trim_memory(t);
     go_on(t);
 }
 
-static void on_nothing(uv_work_t *work)
+static void run_nothing(void *data)
 {
-    (void)work;
+    (void)data;
 }
 
 int kr_runlogs_trim(struct kr_runlogs *l, const struct kr_runlogs_trim *how,
                     void (*on_trimmed)(void *data, const struct kr_runlogs_trimmed *result), void *data)
 {
+    static const struct kr_work_calls calls = {.run = run_list, .done = on_list_done};
+    static const struct kr_work_calls no_folder = {.run = run_nothing, .done = on_list_done};
     struct rl_trim *t;
-    int r;
 
     if (l->trim)
         return -EBUSY;
@@ -302,12 +295,7 @@ int kr_runlogs_trim(struct kr_runlogs *l, const struct kr_runlogs_trim *how,
     if (!t)
         return -ENOMEM;
     *t = (struct rl_trim){.logs = l, .how = *how, .on_trimmed = on_trimmed, .data = data, .dirfd = l->config.dirfd};
-    t->work.data = t;
-    r = uv_queue_work(l->loop, &t->work, t->dirfd < 0 ? on_nothing : on_list_work, on_list_done);
-    if (r < 0) {
-        free(t);
-        return r;
-    }
+    kr_work_start(l->loop, &t->work, t->dirfd < 0 ? &no_folder : &calls, t);
     l->jobs++;
     l->trim = t;
     return 0;

@@ -28,7 +28,7 @@ struct kr_quota {
     unsigned seats;
     bool busy;
     TAILQ_HEAD(, kr_quota_seat) waiting;
-    uv_work_t req; /* the measuring: */
+    struct kr_work work; /* the measuring: */
     char (*folders)[KR_STORE_ID_ROOM];
     size_t count, room, next;
     int ws;
@@ -66,9 +66,9 @@ static void finish(struct kr_quota *q)
 }
 
 /* On the thread pool. What cannot be read counts as nothing: it is there to be deleted, too. */
-static void on_measure(uv_work_t *req)
+static void run_measure(void *data)
 {
-    struct kr_quota *q = req->data;
+    struct kr_quota *q = data;
     struct kr_walk_max max = {.entries = WALK_ENTRIES, .deadline_ns = kr_clock_after_ms(WALK_MS)};
     struct kr_err ignored;
 
@@ -76,10 +76,11 @@ static void on_measure(uv_work_t *req)
         q->usage = (struct kr_files_usage){0};
 }
 
-static void on_measured(uv_work_t *req, int status);
+static void on_measured(void *data);
 
 static void measure_next(struct kr_quota *q)
 {
+    static const struct kr_work_calls calls = {.run = run_measure, .done = on_measured};
     struct kr_err ignored;
 
     for (; q->files->api && q->next < q->count; q->next++) {
@@ -90,18 +91,16 @@ static void measure_next(struct kr_quota *q)
         if (q->ws < 0)
             continue; /* gone meanwhile */
         q->next++;
-        q->req.data = q;
-        uv_queue_work(q->files->loop, &q->req, on_measure, on_measured); /* fails only without a function to call */
+        kr_work_start(q->files->loop, &q->work, &calls, q);
         return;
     }
     finish(q);
 }
 
-static void on_measured(uv_work_t *req, int status)
+static void on_measured(void *data)
 {
-    struct kr_quota *q = req->data;
+    struct kr_quota *q = data;
 
-    (void)status;
     q->ws = kr_fd_close(q->ws);
     q->sum += q->usage.bytes;
     measure_next(q);

@@ -85,7 +85,6 @@ void *kr_file_new(struct kr_http_ex *ex, struct kr_api *api, const struct kr_fil
     LIST_INSERT_HEAD(&f->works, w, link);
     w->ex = ex;
     w->ws = -1;
-    w->req.data = w;
     kr_http_defer(ex, &kind->calls, w);
     return w;
 }
@@ -178,18 +177,17 @@ static void release(struct kr_file_work *w)
 }
 
 /* On the thread pool. */
-static void on_step(uv_work_t *req)
+static void run_step(void *data)
 {
-    struct kr_file_work *w = req->data;
+    struct kr_file_work *w = data;
 
     w->step(w);
 }
 
-static void on_stepped(uv_work_t *req, int status)
+static void on_step_done(void *data)
 {
-    struct kr_file_work *w = req->data;
+    struct kr_file_work *w = data;
 
-    (void)status; /* nobody cancels it */
     w->busy = false;
     if (!w->files->api)
         w->ex = NULL; /* went with the server */
@@ -204,10 +202,12 @@ static void on_stepped(uv_work_t *req, int status)
 
 void kr_file_run(struct kr_file_work *w, kr_file_fn *step, kr_file_fn *then)
 {
+    static const struct kr_work_calls calls = {.run = run_step, .done = on_step_done};
+
     w->step = step;
     w->then = then;
     w->busy = true;
-    uv_queue_work(w->files->loop, &w->req, on_step, on_stepped); /* fails only without a function to call */
+    kr_work_start(w->files->loop, &w->work, &calls, w);
 }
 
 /* ---- ending ---- */

@@ -8,8 +8,8 @@
 #include "file_routes.h"
 #include "files.h"
 #include "secret.h"
+#include "work.h"
 #include <sys/queue.h>
-#include <uv.h>
 
 struct kr_buf;
 struct kr_file_work;
@@ -42,7 +42,7 @@ struct kr_file_kind {
 #define KR_FILE_WORKS_OF_USER 256u /* then 429 */
 
 struct kr_file_work {
-    uv_work_t req;
+    struct kr_work work;
     LIST_ENTRY(kr_file_work) link;
     const struct kr_file_kind *kind;
     struct kr_api_files *files;

@@ -12,18 +12,18 @@
 #include "session.h"
 #include "session_routes.h"
 #include "session_routes_internal.h"
+#include "work.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #define FILES_MAX 1000u /* listed with a session */
 #define FILES_MS 2000u  /* that the listing may take */
 
 struct reading {
-    uv_work_t work;
-    struct kr_http_ex *ex; /* NULL: gone */
-    int folder;            /* owned */
+    struct kr_work work;
+    struct kr_http_ex *ex;
+    int folder; /* owned */
     struct kr_buf buf;
     struct kr_json j; /* an object is open in it, with what is known of the session */
     struct kr_err err;
@@ -58,9 +58,9 @@ static void write_files(struct kr_json *j, const struct kr_files_list *list)
     kr_json_key_bool(j, "files_incomplete", list->more || list->incomplete);
 }
 
-static void do_reading(uv_work_t *work)
+static void run_reading(void *data)
 {
-    struct reading *r = work->data;
+    struct reading *r = data;
     struct kr_files_list_spec spec = {
         .recursive = true, .limit = FILES_MAX, .deadline_ns = kr_clock_after_ms(FILES_MS)};
     struct kr_files_list list;
@@ -73,29 +73,32 @@ static void do_reading(uv_work_t *work)
     kr_files_list_done(&list);
 }
 
-static void reading_free(struct reading *r)
+static void free_reading(void *data)
 {
+    struct reading *r = data;
+
     kr_fd_close(r->folder);
     kr_buf_done(&r->buf);
     free(r);
 }
 
-static void on_reading_done(uv_work_t *work, int status)
+static void on_reading_done(void *data)
 {
-    struct reading *r = work->data;
+    struct reading *r = data;
 
-    (void)status; /* nobody cancels it */
-    if (r->ex && r->r < 0)
+    if (r->r < 0)
         kr_api_fail(r->ex, &r->err);
-    else if (r->ex)
+    else
         kr_api_reply(r->ex, 200, &r->buf);
-    reading_free(r);
+    free_reading(r);
 }
 
 static void on_reading_gone(void *data, struct kr_http_ex *ex)
 {
+    struct reading *r = data;
+
     (void)ex;
-    ((struct reading *)data)->ex = NULL;
+    kr_work_drop(&r->work);
 }
 
 /* What the engine knows; the files come later. */
@@ -113,6 +116,7 @@ static void begin_detail(struct reading *r, const struct kr_box_session_info *s,
 void kr_api_sessions_read(struct kr_http_ex *ex, void *app)
 {
     static const struct kr_http_calls calls = {.on_gone = on_reading_gone};
+    static const struct kr_work_calls work = {.run = run_reading, .done = on_reading_done, .dropped = free_reading};
     struct kr_api *api = app;
     cleanup_box_sandbox struct kr_sandbox s = {0};
     struct kr_box_session_info info;
@@ -131,16 +135,13 @@ void kr_api_sessions_read(struct kr_http_ex *ex, void *app)
         return;
     }
     r = calloc(1, sizeof *r);
-    if (r) {
-        *r = (struct reading){.work.data = r, .ex = ex, .folder = folder};
-        begin_detail(r, &info, &s);
-        if (uv_queue_work(api->loop, &r->work, do_reading, on_reading_done) == 0) {
-            kr_http_defer(ex, &calls, r);
-            return;
-        }
-        reading_free(r);
-    } else {
+    if (!r) {
         kr_fd_close(folder);
+        kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a listing");
+        return;
     }
-    kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a listing");
+    *r = (struct reading){.ex = ex, .folder = folder};
+    begin_detail(r, &info, &s);
+    kr_work_start(api->loop, &r->work, &work, r);
+    kr_http_defer(ex, &calls, r);
 }

@@ -8,11 +8,10 @@
 #include "log.h"
 #include "loop.h"
 #include "store.h"
+#include "work.h"
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uv.h>
 
 #define LOOK_MS 1000u
 
@@ -21,45 +20,43 @@ struct kr_checkpoint {
     const struct kr_store *store;
     struct kr_timer *timer;
     char *path;
-    uv_work_t work;
+    struct kr_work work;
     struct kr_err err; /* the thread's, until it is done */
     int result;
-    bool busy, closed;
 };
 
-static void free_checkpoint(struct kr_checkpoint *c)
+static void free_checkpoint(void *data)
 {
+    struct kr_checkpoint *c = data;
+
     free(c->path);
     free(c);
 }
 
-static void do_checkpoint(uv_work_t *work)
+static void run_checkpoint(void *data)
 {
-    struct kr_checkpoint *c = work->data;
+    struct kr_checkpoint *c = data;
 
     c->result = kr_store_checkpoint(c->path, &c->err);
 }
 
-static void on_checkpoint_done(uv_work_t *work, int status)
+static void on_checkpoint_done(void *data)
 {
-    struct kr_checkpoint *c = work->data;
+    const struct kr_checkpoint *c = data;
 
-    c->busy = false;
-    if (status == 0 && c->result < 0)
+    if (c->result < 0)
         kr_log(KR_LOG_WARN, "checkpoint of the store failed, trying again", "error=\"%s\"", c->err.msg);
-    if (c->closed)
-        free_checkpoint(c);
 }
 
 static void on_look(void *data)
 {
+    static const struct kr_work_calls calls = {
+        .run = run_checkpoint, .done = on_checkpoint_done, .dropped = free_checkpoint};
     struct kr_checkpoint *c = data;
 
     kr_timer_arm(c->timer, LOOK_MS);
-    if (c->busy || kr_store_wal_pages(c->store) < KR_STORE_WAL_PAGES)
-        return;
-    c->work.data = c;
-    c->busy = uv_queue_work(c->loop, &c->work, do_checkpoint, on_checkpoint_done) == 0;
+    if (!kr_work_busy(&c->work) && kr_store_wal_pages(c->store) >= KR_STORE_WAL_PAGES)
+        kr_work_start(c->loop, &c->work, &calls, c);
 }
 
 int kr_checkpoint_new(struct uv_loop_s *loop, const struct kr_store *store, struct kr_checkpoint **ret_checkpoint)
@@ -85,7 +82,6 @@ void kr_checkpoint_close(struct kr_checkpoint *c)
     if (!c)
         return;
     kr_timer_close(c->timer);
-    c->closed = true;
-    if (!c->busy)
+    if (!kr_work_drop(&c->work))
         free_checkpoint(c);
 }

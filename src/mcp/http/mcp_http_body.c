@@ -4,14 +4,14 @@
 #include "api.h"
 #include "mcp_http_stream.h"
 #include "body_read.h"
+#include "work.h"
 #include <stdlib.h>
-#include <uv.h>
 
-#define PARSING_MAX (128u << 20) /* bytes of bodies that wait for a thread, of everybody; past it 503 */
+#define PARSING_MAX (128u << 20) /* bytes of bodies that wait for a thread, of all clients; past it 503 */
 
-struct job {
-    uv_work_t work;
-    struct kr_http_ex *ex; /* NULL: gone */
+struct parse_job {
+    struct kr_work work;
+    struct kr_http_ex *ex;
     struct kr_api *api;
     kr_mcp_http_then *then;
     char *text;
@@ -20,54 +20,63 @@ struct job {
     struct kr_mcp_flaw flaw;
 };
 
-static void on_job_work(uv_work_t *work)
+static void run_parse(void *data)
 {
-    struct job *job = work->data;
+    struct parse_job *job = data;
 
     if (kr_mcp_parse(job->text, job->len, &job->root, &job->flaw) < 0)
         job->root = NULL;
 }
 
-static void on_job_done(uv_work_t *work, int status)
+static void end_parse(struct parse_job *job, bool wanted)
 {
-    struct job *job = work->data;
-    struct kr_mcp *m = job->api->mcp; /* NULL: it is gone, and HTTP before it, which tells nobody */
+    struct kr_mcp *m = job->api->mcp; /* NULL: MCP has ended, and HTTP before it without a call of on_gone */
 
-    (void)status; /* nobody cancels it */
     free(job->text);
     if (m)
         m->parsing -= job->len;
-    if (job->ex && m)
+    if (wanted && m)
         job->then(job->ex, job->api, job->root, &job->flaw);
     else
         json_decref(job->root);
     free(job);
 }
 
-static void on_job_gone(void *data, struct kr_http_ex *ex)
+static void on_parse_done(void *data)
 {
+    end_parse(data, true);
+}
+
+static void on_parse_dropped(void *data)
+{
+    end_parse(data, false);
+}
+
+static void on_client_gone(void *data, struct kr_http_ex *ex)
+{
+    struct parse_job *job = data;
+
     (void)ex;
-    ((struct job *)data)->ex = NULL;
+    kr_work_drop(&job->work);
 }
 
 static void read_later(struct kr_http_ex *ex, struct kr_api *api, kr_mcp_http_then *then)
 {
-    static const struct kr_http_calls calls = {.on_gone = on_job_gone};
-    struct job *job = calloc(1, sizeof *job);
+    static const struct kr_http_calls calls = {.on_gone = on_client_gone};
+    static const struct kr_work_calls work = {.run = run_parse, .done = on_parse_done, .dropped = on_parse_dropped};
+    struct parse_job *job = calloc(1, sizeof *job);
 
     if (job) {
-        *job = (struct job){.ex = ex, .api = api, .then = then};
-        job->work.data = job;
+        *job = (struct parse_job){.ex = ex, .api = api, .then = then};
         job->text = kr_http_take_body(ex, &job->len);
     }
-    if (!job || !job->text || uv_queue_work(api->loop, &job->work, on_job_work, on_job_done) < 0) {
-        if (job)
-            free(job->text);
+    if (!job || !job->text) {
         free(job);
         kr_mcp_http_refuse(ex, 503, NULL, KR_RPC_INTERNAL, "no memory", NULL);
         return;
     }
     ((struct kr_mcp *)api->mcp)->parsing += job->len;
+    kr_work_start(api->loop, &job->work, &work, job);
     kr_http_defer(ex, &calls, job);
 }
 

@@ -53,7 +53,6 @@ void *kr_mcp_job_new(struct kr_mcp_call *c, const struct kr_mcp_job_kind *kind, 
     snprintf(j->request, sizeof j->request, "%s", who->request ? who->request : "");
     j->who = (struct kr_caller){.user = j->user, .rights = who->rights, .address = j->address, .request = j->request};
     j->ws = -1;
-    j->req.data = j;
     kr_mcp_on_cancel(c, on_cancel, j);
     return j;
 }
@@ -110,18 +109,17 @@ static void release(struct kr_mcp_job *j)
 }
 
 /* On the thread pool. */
-static void on_step(uv_work_t *req)
+static void run_step(void *data)
 {
-    struct kr_mcp_job *j = req->data;
+    struct kr_mcp_job *j = data;
 
     j->step(j);
 }
 
-static void on_stepped(uv_work_t *req, int status)
+static void on_step_done(void *data)
 {
-    struct kr_mcp_job *j = req->data;
+    struct kr_mcp_job *j = data;
 
-    (void)status; /* nobody cancels it */
     j->busy = false;
     if (j->call && j->files->api) {
         j->then(j);
@@ -134,10 +132,12 @@ static void on_stepped(uv_work_t *req, int status)
 
 void kr_mcp_job_run(struct kr_mcp_job *j, kr_mcp_job_fn *step, kr_mcp_job_fn *then)
 {
+    static const struct kr_work_calls calls = {.run = run_step, .done = on_step_done};
+
     j->step = step;
     j->then = then;
     j->busy = true;
-    uv_queue_work(j->files->loop, &j->req, on_step, on_stepped); /* fails only without a function to call */
+    kr_work_start(j->files->loop, &j->work, &calls, j);
 }
 
 struct kr_mcp_call *kr_mcp_job_take(struct kr_mcp_job *j)

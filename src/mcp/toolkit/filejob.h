@@ -6,7 +6,7 @@
 #include "api.h"
 #include "call.h"
 #include "files.h"
-#include <uv.h>
+#include "work.h"
 
 struct kr_api_files;
 struct kr_mcp_job;
@@ -20,7 +20,7 @@ struct kr_mcp_job_kind {
 };
 
 struct kr_mcp_job {
-    uv_work_t req;
+    struct kr_work work;
     const struct kr_mcp_job_kind *kind;
     struct kr_mcp_call *call; /* NULL: answered, or the client left */
     struct kr_api_files *files;
