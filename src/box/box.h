@@ -95,7 +95,7 @@ void kr_box_audit(struct kr_box *b, const struct kr_caller *who, const char *wha
 /* A sandbox as the domain sees it. */
 struct kr_sandbox {
     struct kr_store_sandbox row;
-    json_t *settings; /* {"limits":{},"env":{},"mounts":[],"network":"none","preload":"data"}; absent: the server's */
+    json_t *settings; /* as they were set (sandbox_settings.h); what is absent is the server's */
     struct kr_limits limits;
     struct kr_net_rule network;
     enum kr_preload preload;
@@ -107,10 +107,8 @@ void kr_sandbox_done(struct kr_sandbox *s);
 /* By id or by name; NULL or "": the user's `default`, which is made if it is missing. 0 or -ENOENT. */
 int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox *ret,
                         struct kr_err *err);
-/* Checks settings as a client may give them: limits within the ceilings, env, mounts, network, preload; unknown members
- * are refused by name. 0 or -EINVAL; names the member. */
-int kr_box_settings_check(const struct kr_box *b, const json_t *settings, struct kr_err *err);
-/* name NULL: one is made up. settings may be NULL. 0, -EEXIST, -EINVAL, KR_ERR_LIMIT. */
+/* name NULL: one is made up. settings may be NULL; they are checked by their rows (sandbox_settings.h). 0, -EEXIST,
+ * -EINVAL naming the setting, KR_ERR_LIMIT. */
 int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
                           struct kr_sandbox *ret, struct kr_err *err);
 int kr_box_sandbox_rename(struct kr_box *b, const struct kr_caller *who, const char *id, const char *name,
@@ -125,7 +123,7 @@ int kr_box_sandbox_delete(struct kr_box *b, const struct kr_caller *who, const c
 int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err);
 /* Files were changed from outside a run: the next run does not report them as its own. */
 void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s);
-/* {"id","name","created_at","last_used_at","state","settings","limits","sessions"} */
+/* {"id","name","state","created_at","last_used_at","settings","sessions"} and each setting that tells what holds. */
 void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct kr_sandbox *s);
 
 /* ---- sessions ---- */

@@ -5,6 +5,7 @@
 #include "changes.h"
 #include "loop.h"
 #include "run.h"
+#include "sandbox_settings.h"
 #include <sys/queue.h>
 #include <time.h>
 
@@ -177,9 +178,6 @@ void kr_box_job_begin(struct kr_box *b);
 bool kr_box_job_end(struct kr_box *b);
 
 /* ---- box_sandboxes.c ---- */
-/* Variables of an environment as a client may give them: 0 or -EINVAL. NULL is fine. */
-int kr_box_env_check(const json_t *env, struct kr_err *err);
-
 /* Is its folder the host's (config.workspace)? */
 bool kr_box_is_host(const struct kr_box *b, const struct kr_sandbox *s);
 
