@@ -247,8 +247,9 @@ def judge_b4(o, ctx):
         for line in o[path].get("text", "").splitlines():
             if line.split(":", 2)[-1] != "/":
                 bad.append(f"{path}: {line}")
+    own = machine_root()
     for path in ("/proc/self/mountinfo", "/proc/1/mountinfo"):
-        bad += [f"{path}: {line}" for line in o[path].get("text", "").splitlines() if mount_tells(line)]
+        bad += [f"{path}: {line}" for line in o[path].get("text", "").splitlines() if mount_tells(line, own)]
     for path in ("/etc/passwd", "/etc/group"):
         with open(path) as f:
             if o[path].get("text") == f.read():
@@ -259,10 +260,20 @@ def judge_b4(o, ctx):
     return bad
 
 
-def mount_tells(line):
+def machine_root():
+    """Where the machine's own / lies in its filesystem: "/", or the folder of which it is a bind mount (a chroot, some containers).
+    The kernel shows that folder in front of every path that a cell has from there, and krait cannot hide it."""
+    with open("/proc/self/mountinfo") as f:
+        roots = [fields[3] for fields in map(str.split, f) if fields[4] == "/"]
+    return roots[-1] if roots else "/"
+
+
+def mount_tells(line, own="/"):
     """Does a line of mountinfo show a path of the machine? Its own system directories and one opaque word do not."""
     fields = line.split()
     root, point = fields[3], fields[4]
+    if own != "/" and root.startswith(own + "/"):
+        root = root[len(own):]
     plain_roots = (
         "/",
         "/usr",
