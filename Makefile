@@ -35,7 +35,7 @@ WERROR := $(if $(STRICT),true,false)
 WEB = $(if $(STRICT),$(if $(shell command -v npm),enabled,auto),auto)
 RUN_TESTS := KR_MUST_WORK=$(if $(STRICT),1,$(KR_MUST_WORK)) tests/run
 
-.PHONY: help deps configured build build-all build-asan build-clang build-fuzz run dev serve-http demo test test-vm test-asan test-long conformance bench install lint fmt clean
+.PHONY: help deps configured build build-all build-asan build-clang build-fuzz run dev serve-http demo check test test-vm test-asan test-long conformance bench install lint fmt clean
 
 help: ## this list
 	@echo "krait: sandboxed Python. make …"
@@ -87,6 +87,10 @@ serve-http: $(BUILD)/.deps-run build ## build, and serve the dialect python-sand
 
 demo: $(BUILD)/.deps-run build ## build, then show on the command line what a sandbox does and what it refuses
 	@tools/demo.sh $(BUILD)/krait
+
+check: build-all ## while you work, without root: build, unit tests, lint of what changed; under a minute after the first build
+	@tests/run unit
+	@tools/lint --changed
 
 test: build-all build-asan build-clang ## build three ways (gcc, clang, sanitizers) and run every suite, under 20 minutes on two processors; CI=true: strict
 	@$(RUN_TESTS)
