@@ -29,13 +29,15 @@ const json_t *kr_compat_end(const struct kr_mcp_outcome *o, const char *name);
 const char *kr_compat_message(const struct kr_mcp_outcome *o); /* "" if there is none */
 /* stderr as a script's: what was written, the traceback, why krait ended it. */
 void kr_compat_stderr(struct kr_buf *out, const struct kr_mcp_outcome *o);
-/* A text as JSON, at most `chars` characters and `bytes` bytes; where it is cut (or `cut`: was before), the mark follows. */
+/* A text as JSON, at most `chars` characters and `bytes` bytes; where it is cut (or `cut`: was before), the mark
+ * follows. */
 json_t *kr_compat_text(const struct kr_buf *text, size_t chars, size_t bytes, bool cut, const char *mark);
 /* The lines of the traceback. */
 json_t *kr_compat_traceback(const struct kr_mcp_outcome *o);
 /* "ValueError: no", or why it ended otherwise. New. */
 json_t *kr_compat_error(const struct kr_mcp_outcome *o);
-/* What a run of that document has that asks for nothing: the configuration's, else `documented` seconds. Milliseconds. */
+/* What a run of that document has that asks for nothing: the configuration's, else `documented` seconds. Milliseconds.
+ */
 uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect, unsigned documented);
 
 /* Answers with one text, whose structure is {"result": text} (003); `note` (may be NULL) is a block behind it. */

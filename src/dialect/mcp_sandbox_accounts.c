@@ -1,9 +1,10 @@
-/* The account routes of system 004 (mcp-sandbox): /api/register, /api/token, /api/users/me and the key. Handlers of the
- * route table, in the documents' voice; the sandboxes are in mcp_sandbox_sandboxes.c.
+/* The account routes of system 004 (mcp-sandbox): /api/register, /api/token, /api/users/me and the key. Handlers of
+ * the route table, in the documents' voice; the sandboxes are in mcp_sandbox_sandboxes.c.
  *
- * Paths, fields and texts are the document's; what it does insecurely is done otherwise: passwords by Argon2id, tokens that
- * are random and can be ended, and keys that are stored as a hash, so that `api_key` is told when it is made, and to who
- * shows that very key, and is null else. Invariant: nobody reads or changes anything here but their own. */
+ * Paths, fields and texts are the document's; what it does insecurely is done otherwise: passwords by Argon2id, tokens
+ * that are random and can be ended, and keys that are stored as a hash, so that `api_key` is told when it is made, and
+ * to who shows that very key, and is null else. Invariant: nobody reads or changes anything here but their own. */
+#include "dialect_routes.h"
 #include "accounts.h"
 #include "buf.h"
 #include "clock.h"

@@ -1,8 +1,9 @@
-/* The account routes of system 004 (mcp-sandbox), the sandboxes: /api/users/me/sandboxes. Handlers of the route table, in the
- * documents' voice.
+/* The account routes of system 004 (mcp-sandbox), the sandboxes: /api/users/me/sandboxes. Handlers of the route table,
+ * in the documents' voice.
  *
- * What the document's page calls and its server never had (POST, GET of one) is there. Invariant: nobody sees or changes
- * anything here but their own; the sandbox called default, which everybody has, is not listed. */
+ * What the document's page calls and its server never had (POST, GET of one) is there. Invariant: nobody sees or
+ * changes anything here but their own; the sandbox called default, which everybody has, is not listed. */
+#include "dialect_routes.h"
 #include "accounts.h"
 #include "buf.h"
 #include "json.h"

@@ -1,13 +1,14 @@
-/* The tools of system 004 (mcp-sandbox): sandboxes that are made, used and named by id, files as links. Called through THE table
- * of tools.
+/* The tools of system 004 (mcp-sandbox): sandboxes that are made, used and named by id, files as links. Called through
+ * THE table of tools.
  *
- * Each run is a fresh process in the named sandbox; what it wrote is linked as the document's links are. The sandbox called
- * default, which the document does not have, is not listed. Another user's sandbox is as unknown as one that never was. */
+ * Each run is a fresh process in the named sandbox; what it wrote is linked as the document's links are. The sandbox
+ * called default, which the document does not have, is not listed. Another user's sandbox is as unknown as one that
+ * never was. */
 #include "api.h"
 #include "dialect_results.h"
 #include "err.h"
 #include "shell_snippet.h"
-#include "tool_rows.h"
+#include "dialect_tools.h"
 #include "upload.h"
 #include "uri.h"
 #include <errno.h>

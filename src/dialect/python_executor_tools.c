@@ -1,11 +1,11 @@
 /* The tools of system 003 (python-executor): answers that are one text for people. Called through THE table of tools.
  *
- * execute_python is a fresh process in the sandbox `default`: files are kept, variables are not. A timeout out of range is
- * brought into it, which a second block says. */
+ * execute_python is a fresh process in the sandbox `default`: files are kept, variables are not. A timeout out of
+ * range is brought into it, which a second block says. */
 #include "api.h"
 #include "dialect_results.h"
 #include "err.h"
-#include "tool_rows.h"
+#include "dialect_tools.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +159,58 @@ static void run_reset(struct kr_mcp_call *c, const void *args)
     kr_compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
 }
 
+/* ---- get_sandbox_info ---- */
+
+#define PROBE_MS 20000u
+
+/* Prints one object, in a process of its own. */
+static const char probe[] = "import json, sys\n"
+                            "print(json.dumps({'version': sys.version.split()[0], 'prefix': sys.prefix}))\n";
+
+/* What the probe printed, or NULL: it failed, or code in the sandbox's files made it print something else. */
+static json_t *probed(const struct kr_mcp_outcome *o)
+{
+    json_t *found =
+        o->cause == KR_CAUSE_OK ? json_loadb(kr_buf_str(&o->out), o->out.len, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+
+    if (json_is_string(json_object_get(found, "version")) && json_is_string(json_object_get(found, "prefix")))
+        return found;
+    json_decref(found);
+    return NULL;
+}
+
+static void render_info(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
+{
+    json_t *found = probed(o);
+    cleanup_buf struct kr_buf text = {0};
+
+    (void)data;
+    kr_buf_init(&text, 4096);
+    kr_buf_printf(&text,
+                  "Sandbox Environment Info:\n- Python Version: Python %.64s\n- Environment Path: %.256s\n- Status: %s",
+                  found ? json_string_value(json_object_get(found, "version")) : "(not known)",
+                  found ? json_string_value(json_object_get(found, "prefix")) : "(not known)",
+                  found ? "Initialized" : "Not initialized (code does not run in it)");
+    json_decref(found);
+    kr_compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
+}
+
+static void run_info(struct kr_mcp_call *c, const void *args)
+{
+    struct kr_mcp_run_wish wish = {
+        .spec = {.sandbox = KR_STORE_DEFAULT,
+                 .fresh = true,
+                 .code = probe,
+                 .code_len = sizeof probe - 1,
+                 .stdin_text = "",
+                 .timeout_ms = PROBE_MS},
+        .render = render_info,
+    };
+
+    (void)args;
+    kr_mcp_run(c, &wish);
+}
+
 const struct kr_mcp_tool kr_tool_python_executor_execute = {
     .name = "execute_python",
     .title = "Execute Python code",
@@ -170,6 +222,15 @@ const struct kr_mcp_tool kr_tool_python_executor_execute = {
     .needs = KR_RIGHT_RUN,
     .input = &executor_table,
     .run = run,
+};
+const struct kr_mcp_tool kr_tool_python_executor_info = {
+    .name = "get_sandbox_info",
+    .title = "Tell about the sandbox",
+    .description = "Tells the sandbox's Python version, where its environment is, and its status.",
+    .dialects = KR_IN_PYTHON_EXECUTOR,
+    .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
+    .needs = KR_RIGHT_RUN,
+    .run = run_info,
 };
 const struct kr_mcp_tool kr_tool_python_executor_reset = {
     .name = "reset_sandbox",

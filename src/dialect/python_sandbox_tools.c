@@ -1,12 +1,12 @@
 /* execute_code and list_capabilities of system 001 (python-sandbox). Called through THE table of tools.
  *
- * A fresh interpreter in a throw-away folder for each call. There is no import policy yet: code runs `open`, the answer says so
- * in security_warnings, and a list of allowed imports, which would not be kept to, is refused. */
+ * A fresh interpreter in a throw-away folder for each call. There is no import policy yet: code runs `open`, the
+ * answer says so in security_warnings, and a list of allowed imports, which would not be kept to, is refused. */
 #include "api.h"
 #include "dialect_results.h"
 #include "proto.h"
 #include "pyvalue.h"
-#include "tool_rows.h"
+#include "dialect_tools.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

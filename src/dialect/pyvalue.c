@@ -1,8 +1,8 @@
-/* Python literals as JSON. Called by python_sandbox_tools.c for the `result` of system 001, whose clients expect a value and not
- * its repr().
+/* Python literals as JSON. Called by python_sandbox_tools.c for the `result` of system 001, whose clients expect a
+ * value and not its repr().
  *
- * A recursive descent over text that hostile code may have made: bounded in depth, never reads past the end, takes exactly one
- * literal or nothing. */
+ * A recursive descent over text that hostile code may have made: bounded in depth, never reads past the end, takes
+ * exactly one literal or nothing. */
 #include "pyvalue.h"
 #include "buf.h"
 #include <errno.h>

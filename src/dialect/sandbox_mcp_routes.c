@@ -1,7 +1,9 @@
-/* `execute`, as the documents of systems 000 and 002 wrote it: NDJSON of three line shapes, one envelope, one flat object.
+/* `execute`, as the documents of systems 000 and 002 wrote it: NDJSON of three line shapes, one envelope, one flat
+ * object.
  *
- * Called through the route table. All of them are renderings of the same runs as POST /api/v1/runs; they carry X-Run-Id and
- * X-Session-Id so that a client can go on in our own voice. */
+ * Called through the route table. All of them are renderings of the same runs as POST /api/v1/runs; they carry
+ * X-Run-Id and X-Session-Id so that a client can go on in our own voice. */
+#include "dialect_routes.h"
 #include "json.h"
 #include "body_read.h"
 #include "reply.h"

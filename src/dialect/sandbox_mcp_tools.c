@@ -1,10 +1,10 @@
-/* execute_python_code of system 000 (sandbox-mcp), and of system 004 (mcp-sandbox) when a sandbox is named. Called through THE
- * table of tools.
+/* execute_python_code of system 000 (sandbox-mcp), and of system 004 (mcp-sandbox) when a sandbox is named. Called
+ * through THE table of tools.
  *
- * A session keeps its variables; without a session_id a new one is opened and its name told. The value: output, images,
- * session_id; after a failure also error (the exception's class) and traceback. */
+ * A session keeps its variables; without a session_id a new one is opened and its name told. The value: output,
+ * images, session_id; after a failure also error (the exception's class) and traceback. */
 #include "dialect_results.h"
-#include "tool_rows.h"
+#include "dialect_tools.h"
 #include <string.h>
 
 #define CUT_MARK "\n[output was cut here]\n"

@@ -1,7 +1,8 @@
 /* The routes of system 002 (Sandbox Service): POST /execute and /pip_install at the root.
  *
- * Called through the route table. A fresh process for each call, 30 seconds unless asked otherwise, 120 at most, output cut
- * at 10,000 characters, leaving cancels: as its document says. */
+ * Called through the route table. A fresh process for each call, 30 seconds unless asked otherwise, 120 at most,
+ * output cut at 10,000 characters, leaving cancels: as its document says. */
+#include "dialect_routes.h"
 #include "json.h"
 #include "body_read.h"
 #include "reply.h"

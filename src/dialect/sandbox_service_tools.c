@@ -1,9 +1,10 @@
-/* execute_python of system 002 (sandbox-service), and the names its library made up. Called through THE table of tools.
+/* execute_python of system 002 (sandbox-service), and the names its library made up. Called through THE table of
+ * tools.
  *
- * A fresh process in the sandbox `default` for each call; five fields, output cut at 10,000 characters with a mark, as its
- * route POST /execute answers (src/dialect/sandbox_service_routes.c). */
+ * A fresh process in the sandbox `default` for each call; five fields, output cut at 10,000 characters with a mark, as
+ * its route POST /execute answers (src/dialect/sandbox_service_routes.c). */
 #include "dialect_results.h"
-#include "tool_rows.h"
+#include "dialect_tools.h"
 
 #define OUTPUT_CHARS 10000u
 #define CUT_MARK "\n[output cut at 10000 characters]"

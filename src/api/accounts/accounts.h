@@ -1,7 +1,7 @@
 /* Users, keys, logins and the audit log over HTTP: what their files share, and their rows of the route table.
  *
- * user_routes.c, key_routes.c, audit_routes.c and login_routes.c speak krait's voice beneath /api/v1; mcp_sandbox_accounts.c is the account routes of the document
- * of system 004 (mcp-sandbox). Loop thread only. */
+ * user_routes.c, key_routes.c, audit_routes.c and login_routes.c speak krait's voice beneath /api/v1. The account
+ * routes of document 004 (mcp-sandbox) are in src/dialect and use what is here. Loop thread only. */
 #pragma once
 #include "api.h"
 #include "route_doc.h"
@@ -87,7 +87,7 @@ void kr_users_json(struct kr_json *j, const struct kr_store_user *user);
 void kr_keys_json(struct kr_json *j, const struct kr_store_key *key, const char *text);
 extern const struct kr_api_schema kr_user_schema, kr_key_schema;
 
-/* Is a key called so the one that system 004's routes speak of? */
+/* The name of the key that the account routes of document 004 (mcp-sandbox) read and replace. */
 #define KR_ACCOUNT_KEY "account"
 /* Makes a key that has no more rights than the caller and lasts no longer than the caller's own key. 0 or -errno. */
 int kr_keys_make(struct kr_api *api, const struct kr_api_who *who, const char *owner, const char *name, unsigned rights,
@@ -112,28 +112,15 @@ kr_http_handler kr_users_list, kr_users_create, kr_users_me, kr_users_read, kr_u
 kr_http_handler kr_keys_list, kr_keys_create, kr_keys_read, kr_keys_revoke;
 kr_http_handler kr_audit_list;
 kr_http_handler kr_login_in, kr_login_out, kr_login_password;
-kr_http_handler kr_account_register, kr_account_token, kr_account_me, kr_account_key, kr_account_new_key;
-kr_http_handler kr_account_sandboxes, kr_account_sandbox_create, kr_account_sandbox, kr_account_sandbox_delete;
 
 extern const struct kr_api_doc kr_users_list_doc, kr_users_create_doc, kr_users_me_doc, kr_users_read_doc,
     kr_users_change_doc, kr_users_delete_doc, kr_keys_list_doc, kr_keys_create_doc, kr_keys_read_doc,
-    kr_keys_revoke_doc, kr_audit_list_doc, kr_login_in_doc, kr_login_out_doc, kr_login_password_doc,
-    kr_account_register_doc, kr_account_token_doc, kr_account_me_doc, kr_account_key_doc, kr_account_new_key_doc,
-    kr_account_sandboxes_doc, kr_account_sandbox_create_doc, kr_account_sandbox_doc, kr_account_sandbox_delete_doc;
+    kr_keys_revoke_doc, kr_audit_list_doc, kr_login_in_doc, kr_login_out_doc, kr_login_password_doc;
 
 #define KR_ACCOUNTS_BODY_MAX 16384u
 /* Rows of the one table (routes.c), sorted by path. */
 /* clang-format off */
 #define KR_ACCOUNTS_ROUTES \
-    { KR_HTTP_POST,   "/api/register",             KR_ACCOUNTS_BODY_MAX, 0, kr_account_register, &kr_account_register_doc }, \
-    { KR_HTTP_POST,   "/api/token",                KR_ACCOUNTS_BODY_MAX, 0, kr_account_token, &kr_account_token_doc }, \
-    { KR_HTTP_GET,    "/api/users/me",             0, 0, kr_account_me, &kr_account_me_doc }, \
-    { KR_HTTP_GET,    "/api/users/me/api-key",     0, 0, kr_account_key, &kr_account_key_doc }, \
-    { KR_HTTP_POST,   "/api/users/me/api-key/regenerate", 0, 0, kr_account_new_key, &kr_account_new_key_doc }, \
-    { KR_HTTP_GET,    "/api/users/me/sandboxes",   0, 0, kr_account_sandboxes, &kr_account_sandboxes_doc }, \
-    { KR_HTTP_POST,   "/api/users/me/sandboxes",   KR_ACCOUNTS_BODY_MAX, 0, kr_account_sandbox_create, &kr_account_sandbox_create_doc }, \
-    { KR_HTTP_GET,    "/api/users/me/sandboxes/{sandbox}", 0, 0, kr_account_sandbox, &kr_account_sandbox_doc }, \
-    { KR_HTTP_DELETE, "/api/users/me/sandboxes/{sandbox}", 0, 0, kr_account_sandbox_delete, &kr_account_sandbox_delete_doc }, \
     { KR_HTTP_GET,    "/api/v1/audit",             0, 0, kr_audit_list, &kr_audit_list_doc }, \
     { KR_HTTP_GET,    "/api/v1/keys",              0, 0, kr_keys_list, &kr_keys_list_doc }, \
     { KR_HTTP_POST,   "/api/v1/keys",              KR_ACCOUNTS_BODY_MAX, 0, kr_keys_create, &kr_keys_create_doc }, \

@@ -35,8 +35,7 @@ extern const struct kr_api_doc kr_api_files_list_doc, kr_api_files_get_doc, kr_a
     {KR_HTTP_DELETE, "/api/v1/sandboxes/{sandbox}/files/{path*}", 0, 0, kr_api_files_delete, &kr_api_files_delete_doc}, \
     {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/folders",       65536, 0, kr_api_folders_post, &kr_api_folders_post_doc}, \
     {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/links",         65536, 0, kr_api_links_post, &kr_api_links_post_doc}, \
-    {KR_HTTP_GET,    "/files/{token}/{path*}",                    0, 0, kr_api_link_get, &kr_api_link_get_doc}, \
-    {KR_HTTP_GET,    "/sandbox/file",                             0, 0, kr_api_sandbox_file, &kr_api_sandbox_file_doc}
+    {KR_HTTP_GET,    "/files/{token}/{path*}",                    0, 0, kr_api_link_get, &kr_api_link_get_doc}
 /* clang-format on */
 
 /* Query strings and bodies, read by the handlers and told by the docs. */

@@ -4,6 +4,7 @@
  * nothing but what every copy of the program holds. Invariants: nothing is looked for on disk; a reply of each kind has that
  * kind's security headers; a large file is handed on as the peer takes it, not copied whole. */
 #include "pages.h"
+#include "dialect.h"
 #include "accept.h"
 #include "assets.h"
 #include "buf.h"
@@ -179,9 +180,8 @@ void kr_api_root(struct kr_http_ex *ex, void *app)
 bool kr_api_has_docs(const struct kr_api *api, unsigned tag)
 {
     const struct kr_api_config *c = &api->config;
-    const char *dialect = tag < c->dialect_count ? c->dialects[tag] : c->default_dialect;
 
-    return c->debug || !dialect || strcmp(dialect, "sandbox-mcp") != 0;
+    return c->debug || tag >= KR_DIALECT_MAX_ || !kr_dialects[tag].docs_need_debug;
 }
 
 void kr_api_docs(struct kr_http_ex *ex, void *app)

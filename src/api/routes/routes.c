@@ -1,13 +1,15 @@
 /* THE table of routes: what the HTTP engine serves, what the gate asks rights for, what OpenAPI is written from.
  *
- * Given to kr_http_server_new() by `krait serve`. Each resource's rows are in its own header, beside its handlers; here is
- * which of them there are. Invariant, held by tests/unit/api/routes/test-routes.c: every row has a handler and a complete doc, no
- * two rows are the same, rows of one resource are sorted by path. */
+ * Given to kr_http_server_new() by `krait serve`. Each resource's rows are in its own header, beside its handlers; the
+ * documents' rows are in src/dialect/rows. Invariant, held by tests/unit/api/routes/test-routes.c: every row has a
+ * handler and a complete doc, no two rows are the same, rows of one resource are sorted by path. */
 #include "accounts.h"
 #include "api.h"
+#include "dialect_routes.h"
 #include "file_routes.h"
 #include "info.h"
 #include "pages.h"
+#include "registry.h"
 #include "routes.h"
 #include "run_routes.h"
 #include "sandbox_routes.h"
@@ -15,32 +17,19 @@
 #include "monitor.h"
 
 #define OURS "/api/v1"
-#define DOCUMENT "/ai/sandbox/v1/api" /* where system 000's code serves what its document has beneath /api/v1 */
-#define CODE_MAX (16u << 20)          /* unless configured: KR_API_CONFIGURED_BODY */
 #define INPUT_MAX (1u << 20)
 
 /* clang-format off */
-#define EXECUTE_ROUTES(prefix) \
-    {KR_HTTP_POST, prefix "/execute",      CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_execute, &kr_api_execute_doc}, \
-    {KR_HTTP_POST, prefix "/execute_sync", CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_execute_sync, &kr_api_execute_sync_doc}
-
 #define RUNS_ROUTES \
     {KR_HTTP_GET,  OURS "/runs",                0, 0, kr_api_runs_list, &kr_api_runs_list_doc}, \
-    {KR_HTTP_POST, OURS "/runs",                CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_runs_create, &kr_api_runs_create_doc}, \
+    {KR_HTTP_POST, OURS "/runs",                KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_runs_create, &kr_api_runs_create_doc}, \
     {KR_HTTP_GET,  OURS "/runs/{id}",           0, 0, kr_api_runs_read, &kr_api_runs_read_doc}, \
     {KR_HTTP_POST, OURS "/runs/{id}/cancel",    0, 0, kr_api_runs_cancel, &kr_api_runs_cancel_doc}, \
     {KR_HTTP_GET,  OURS "/runs/{id}/events",    0, 0, kr_api_runs_events, &kr_api_runs_events_doc}, \
     {KR_HTTP_POST, OURS "/runs/{id}/input",     INPUT_MAX, 0, kr_api_runs_input, &kr_api_runs_input_doc}, \
     {KR_HTTP_POST, OURS "/runs/{id}/interrupt", 0, 0, kr_api_runs_interrupt, &kr_api_runs_interrupt_doc}
 
-/* System 002's own paths. */
-#define SERVICE_ROUTES \
-    {KR_HTTP_POST, "/execute",     CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_service_execute, &kr_api_service_execute_doc}, \
-    {KR_HTTP_POST, "/pip/install", INPUT_MAX, 0, kr_api_service_install, &kr_api_service_install_doc}, \
-    {KR_HTTP_POST, "/pip_install", INPUT_MAX, 0, kr_api_service_install, &kr_api_service_install_doc}
-
 #define WATCHING_ROUTES \
-    {KR_HTTP_GET, DOCUMENT "/health", 0, 0, kr_api_health_v1, &kr_api_doc_health_v1}, \
     {KR_HTTP_GET, OURS "/health",     0, 0, kr_api_health_v1, &kr_api_doc_health_v1}, \
     {KR_HTTP_GET, "/health",          0, 0, kr_api_health, &kr_api_doc_health}, \
     {KR_HTTP_GET, "/metrics",         0, 0, kr_api_metrics, &kr_api_doc_metrics}, \
@@ -51,16 +40,11 @@ const struct kr_http_route kr_api_routes[] = {
     WATCHING_ROUTES,
     KR_API_INFO_ROUTES,
     RUNS_ROUTES,
-    EXECUTE_ROUTES(OURS),
-    EXECUTE_ROUTES(DOCUMENT),
-    {KR_HTTP_POST, OURS "/sandboxes/{sandbox}/execute", CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_execute_in_sandbox, &kr_api_execute_in_sandbox_doc},
-    SERVICE_ROUTES,
-    {KR_HTTP_POST, "/execute_sync", CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_execute_sync, &kr_api_execute_sync_doc},
     KR_API_SESSIONS_ROUTES(OURS),
-    KR_API_SESSIONS_ROUTES(DOCUMENT),
     KR_API_SANDBOXES_ROUTES,
     KR_API_FILES_ROUTES,
     KR_ACCOUNTS_ROUTES,
+    KR_DIALECT_ROUTES,
 };
 /* clang-format on */
 const size_t kr_api_routes_count = sizeof kr_api_routes / sizeof kr_api_routes[0];

@@ -2,6 +2,8 @@
 #pragma once
 #include "http.h"
 
+/* Bytes of a body with code, unless it is configured. */
+#define KR_API_CODE_MAX (16u << 20)
 /* A row's flag: its bodies may be as large as kr_api_config.max_body, whatever the row says. */
 #define KR_API_CONFIGURED_BODY KR_HTTP_APP_FLAG(0)
 

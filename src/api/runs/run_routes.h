@@ -1,4 +1,4 @@
-/* Handlers of runs (run_routes.c) and of execute in its two spellings (sandbox_mcp_routes.c). */
+/* Handlers of runs (run_routes.c). */
 #pragma once
 #include "route_doc.h"
 #include "run_follow.h"
@@ -6,12 +6,8 @@
 
 kr_http_handler kr_api_runs_create, kr_api_runs_list, kr_api_runs_read, kr_api_runs_events, kr_api_runs_cancel,
     kr_api_runs_interrupt, kr_api_runs_input;
-kr_http_handler kr_api_execute, kr_api_execute_in_sandbox, kr_api_execute_sync, kr_api_service_execute,
-    kr_api_service_install;
 extern const struct kr_api_doc kr_api_runs_create_doc, kr_api_runs_list_doc, kr_api_runs_read_doc,
     kr_api_runs_events_doc, kr_api_runs_cancel_doc, kr_api_runs_interrupt_doc, kr_api_runs_input_doc;
-extern const struct kr_api_doc kr_api_execute_doc, kr_api_execute_in_sandbox_doc, kr_api_execute_sync_doc,
-    kr_api_service_execute_doc, kr_api_service_install_doc;
 /* What a run left, as one object: the end's members, stdout, stderr, displays. */
 extern const struct kr_api_schema kr_api_run_outcome_schema;
 extern const struct kr_api_schema kr_api_run_line_schema;

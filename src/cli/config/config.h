@@ -3,7 +3,7 @@
  * struct kr_config of it, which is read-only from then on. A setting is named by its flag without dashes: "max-memory"
  * (KRAIT_MAX_MEMORY, limits.max_memory). */
 #pragma once
-#include "dialects.h"
+#include "dialect.h"
 #include "err.h"
 #include "limit.h"
 #include <stdbool.h>

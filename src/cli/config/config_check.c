@@ -192,8 +192,8 @@ static int fit(const struct kr_config *c, const struct kr_limit_row *limit, enum
 
     *value = in_dialect(p.value_row, p.value_given, *value, dialect);
     *ceiling = in_dialect(p.ceiling_row, p.ceiling_given, *ceiling, dialect);
-    /* In its document MAX_EXECUTION_TIME is what every run gets that asks for nothing. */
-    if (dialect == KR_DIALECT_SANDBOX_MCP && strcmp(limit->name, "timeout") == 0 && p.ceiling_given && !p.value_given)
+    if (kr_dialects[dialect].max_timeout_is_timeout && strcmp(limit->name, "timeout") == 0 && p.ceiling_given &&
+        !p.value_given)
         *value = *ceiling;
     if (!is_past(limit, *value, *ceiling))
         return 0;

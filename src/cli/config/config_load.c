@@ -393,7 +393,7 @@ static int take_files(struct load *l, struct kr_err *err)
         return take_named(l, l->c->config_file, true, err);
     r = take_here(l, "krait.toml", true, err);
     /* The one document with a file of settings calls it so. */
-    if (r == 0 && kr_config_given(l->c, "dialect") && l->c->dialect == KR_DIALECT_MCP_SANDBOX)
+    if (r == 0 && kr_config_given(l->c, "dialect") && kr_dialects[l->c->dialect].reads_config_toml)
         r = take_here(l, "config.toml", true, err);
     return r;
 }

@@ -124,11 +124,10 @@ static void dump_dialects(FILE *out)
         const char *between = "";
 
         fprintf(out, "| `%s` | ", kr_dialect_names[d]);
-        for (size_t i = 0; i < kr_dialect_defaults_count; i++)
-            if ((int)kr_dialect_defaults[i].dialect == d) {
-                fprintf(out, "%s%s %s", between, kr_dialect_defaults[i].flag, kr_dialect_defaults[i].value);
-                between = ", ";
-            }
+        for (const struct kr_dialect_default *one = kr_dialects[d].defaults; one->flag; one++) {
+            fprintf(out, "%s%s %s", between, one->flag, one->value);
+            between = ", ";
+        }
         fprintf(out, " |\n");
     }
 }

@@ -127,7 +127,7 @@ static bool has_docs(void *data, unsigned tag)
 {
     const struct kr_serve *s = data;
 
-    return s->config->debug || tag != KR_DIALECT_SANDBOX_MCP;
+    return kr_api_has_docs(&s->api, tag);
 }
 
 /* ---- HTTP ---- */

@@ -102,7 +102,7 @@ void kr_mcp_http_get(struct kr_http_ex *ex, void *app)
 
     if (!kr_mcp_http_asker(ex, api, &asker))
         return;
-    if (!id && asker.config.dialect == KR_DIALECT_SANDBOX_SERVICE) {
+    if (!id && kr_dialects[asker.config.dialect].mcp_get_is_sse) {
         kr_mcp_sse_open(ex, api, &asker, "/mcp/messages/");
         return;
     }

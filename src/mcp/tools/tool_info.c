@@ -1,5 +1,4 @@
-/* get_sandbox_info, ours and that of system 003 (python-executor): what holds a sandbox, what is in it, what may be asked of it.
- * Called through THE table of tools.
+/* get_sandbox_info: what holds a sandbox, what is in it, what may be asked of it. Called through THE table of tools.
  *
  * Layers and limits are the warden's and the domain's word; disk use is measured on the thread pool; the Python version and the
  * packages are what a short run in the sandbox finds, since only there it is true. A caller who may not run code, and a
@@ -32,7 +31,7 @@ static const char probe[] = "import json, sys\n"
                             "        found.setdefault(str(one.metadata['Name']), str(one.version))\n"
                             "    except Exception:\n"
                             "        pass\n"
-                            "print(json.dumps({'version': sys.version.split()[0], 'prefix': sys.prefix,\n"
+                            "print(json.dumps({'version': sys.version.split()[0],\n"
                             "                  'packages': sorted(found.items(), key=lambda p: p[0].lower())}))\n";
 
 struct info_args {
@@ -133,8 +132,7 @@ static json_t *probed(const struct kr_mcp_outcome *o)
     json_t *found =
         o->cause == KR_CAUSE_OK ? json_loadb(kr_buf_str(&o->out), o->out.len, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
 
-    if (json_is_string(json_object_get(found, "version")) && json_is_string(json_object_get(found, "prefix")) &&
-        json_is_array(json_object_get(found, "packages")))
+    if (json_is_string(json_object_get(found, "version")) && json_is_array(json_object_get(found, "packages")))
         return found;
     json_decref(found);
     return NULL;
@@ -257,30 +255,6 @@ static void run_info(struct kr_mcp_call *c, const void *args)
     }
 }
 
-/* ---- 003 ---- */
-
-static void render_text(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
-{
-    json_t *found = probed(o);
-    cleanup_buf struct kr_buf text = {0};
-
-    (void)data;
-    kr_buf_init(&text, 4096);
-    kr_buf_printf(&text,
-                  "Sandbox Environment Info:\n- Python Version: Python %.64s\n- Environment Path: %.256s\n- Status: %s",
-                  found ? json_string_value(json_object_get(found, "version")) : "(not known)",
-                  found ? json_string_value(json_object_get(found, "prefix")) : "(not known)",
-                  found ? "Initialized" : "Not initialized (code does not run in it)");
-    json_decref(found);
-    kr_compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
-}
-
-static void run_text(struct kr_mcp_call *c, const void *args)
-{
-    (void)args;
-    run_probe(c, KR_STORE_DEFAULT, render_text, NULL);
-}
-
 const struct kr_mcp_tool kr_tool_get_sandbox_info = {
     .name = "get_sandbox_info",
     .title = "Tell about a sandbox",
@@ -293,13 +267,4 @@ const struct kr_mcp_tool kr_tool_get_sandbox_info = {
     .input = &info_table,
     .output = &info_schema,
     .run = run_info,
-};
-const struct kr_mcp_tool kr_tool_python_executor_info = {
-    .name = "get_sandbox_info",
-    .title = "Tell about the sandbox",
-    .description = "Tells the sandbox's Python version, where its environment is, and its status.",
-    .dialects = KR_IN_PYTHON_EXECUTOR,
-    .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
-    .needs = KR_RIGHT_RUN,
-    .run = run_text,
 };

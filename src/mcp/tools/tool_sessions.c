@@ -1,4 +1,4 @@
-/* Tools about sessions: ours, and those of system 000 (sandbox-mcp). Called through THE table of tools.
+/* Tools about sessions. Called through THE table of tools.
  *
  * Invariant: every name is looked up among the caller's own sessions. */
 #include "api.h"
@@ -13,18 +13,12 @@
 #include <string.h>
 
 #define SESSIONS_MAX 1000u /* told in one answer */
-#define WORKSPACE "/workspace"
 
 struct where_args {
     const char *sandbox;
 };
 struct end_args {
     const char *session, *sandbox;
-};
-struct open_args {
-    const char *session;
-    json_t *urls;
-    int64_t timeout;
 };
 
 /* clang-format off */
@@ -36,17 +30,6 @@ static const struct kr_api_field where_fields[] = {SANDBOX(where_args, "Only tho
 static const struct kr_api_table where_table = KR_API_TABLE("ListSessionsInput", "Which sessions.", where_fields, struct where_args);
 static const struct kr_api_field end_fields[] = {SESSION(end_args), SANDBOX(end_args, "Its sandbox, by id or name. Without it: the one last used of that name.")};
 static const struct kr_api_table end_table = KR_API_TABLE("TerminateSessionInput", "Which session.", end_fields, struct end_args);
-static const struct kr_api_field document_end_fields[] = {SESSION(end_args)};
-static const struct kr_api_table document_end_table = KR_API_TABLE("SandboxMcpTerminateInput", "Which session.", document_end_fields, struct end_args);
-static const struct kr_api_field open_fields[] = {
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct open_args, session), .nullable = true, KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX),
-     .help = "What to call it. Without it a name is made up.", .example = "analysis"},
-    {.name = "file_urls", .type = KR_API_STRINGS, KR_API_AT(struct open_args, urls), .nullable = true, KR_API_LENGTH(0, 100),
-     .help = "Files to fetch first. Each that cannot be is a line of `errors`.", .example = "[]"},
-    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct open_args, timeout), .nullable = true, .def = "30", KR_API_RANGE(1, 3600),
-     .help = "Seconds that the fetching may take.", .example = "30"},
-};
-static const struct kr_api_table open_table = KR_API_TABLE("CreateSessionWithFilesInput", "A session to open.", open_fields, struct open_args);
 
 static const struct kr_api_prop session_props[] = {
     {.name = "session_id", .type = KR_API_STRING, .help = "Its name.", .example = "main"},
@@ -70,7 +53,7 @@ static const struct kr_api_schema list_schema = KR_API_SCHEMA("ListSessionsOutpu
 /* ---- list ---- */
 
 struct listing {
-    json_t *list; /* an array, or for the document an object by name */
+    json_t *list; /* an array */
     size_t total;
 };
 
@@ -127,27 +110,6 @@ static void run_list(struct kr_mcp_call *c, const void *args)
     kr_mcp_tool_done(c, &r);
 }
 
-/* The last used of a name is the one that its bare name finds, and the only one the document's shape has room for. */
-static void on_document_session(void *data, const struct kr_box_session_info *s)
-{
-    struct listing *l = data;
-
-    if (json_object_size(l->list) < SESSIONS_MAX)
-        json_object_set_new(l->list, s->name,
-                            json_pack("{s:I, s:f, s:s}", "execution_count", (json_int_t)s->executions, "last_activity",
-                                      (double)s->last_activity_us / 1e6, "status", "active"));
-}
-
-static void run_document_list(struct kr_mcp_call *c, const void *args)
-{
-    struct listing l = {.list = json_object()};
-
-    (void)args;
-    kr_box_sessions(kr_mcp_api(c)->box, kr_mcp_caller(c), NULL, on_document_session, &l);
-    kr_compat_answer(c, json_pack("{s:I, s:o}", "total", (json_int_t)json_object_size(l.list), "sessions", l.list),
-                     KR_COMPAT_WRAPPED);
-}
-
 /* ---- end ---- */
 
 static int end_session(struct kr_mcp_call *c, const struct end_args *a, struct kr_err *err)
@@ -179,87 +141,6 @@ static void run_end(struct kr_mcp_call *c, const void *args)
     kr_mcp_tool_done(c, &r);
 }
 
-static void run_document_end(struct kr_mcp_call *c, const void *args)
-{
-    const struct end_args *a = args;
-    struct kr_err err;
-    int r = end_session(c, a, &err);
-    const char *status = r >= 0 ? "success" : r == -ENOENT ? "warning" : "error";
-
-    kr_compat_answer(c,
-                     json_pack("{s:s, s:o}", "status", status, "message",
-                               json_sprintf(r >= 0         ? "Session %s terminated successfully"
-                                            : r == -ENOENT ? "Session %s not found"
-                                                           : "Session %s could not be ended",
-                                            a->session)),
-                     KR_COMPAT_WRAPPED);
-}
-
-/* ---- 000: create_session_with_files ---- */
-
-struct opening {
-    struct kr_mcp_call *call; /* NULL: gone */
-    json_t *errors;           /* owned */
-};
-
-static void on_gone(void *data, struct kr_mcp_call *c)
-{
-    (void)c;
-    ((struct opening *)data)->call = NULL;
-}
-
-static void on_open(void *data, const struct kr_box_session_info *info, const struct kr_err *err)
-{
-    struct opening *o = data;
-
-    if (o->call && info)
-        kr_compat_answer(o->call,
-                         json_pack("{s:s, s:s, s:[], s:O, s:s}", "session_id", info->name, "working_directory",
-                                   WORKSPACE, "downloaded_files", "errors", o->errors, "status", "success"),
-                         KR_COMPAT_PLAIN);
-    else if (o->call)
-        kr_compat_answer(o->call, json_pack("{s:s, s:s}", "status", "error", "error", kr_compat_reason(err)),
-                         KR_COMPAT_PLAIN);
-    json_decref(o->errors);
-    free(o);
-}
-
-/* Nothing is fetched: the server has no way out, so that nobody can make it ask its neighbours. */
-static json_t *refuse_urls(const json_t *urls)
-{
-    json_t *errors = json_array(), *url;
-    size_t i;
-
-    json_array_foreach(urls, i, url)
-    {
-        json_array_append_new(
-            errors, json_sprintf("%s: not fetched, as this server does not fetch addresses; upload the file instead",
-                                 json_string_value(url)));
-    }
-    return errors;
-}
-
-static void run_open(struct kr_mcp_call *c, const void *args)
-{
-    const struct open_args *a = args;
-    struct opening *o = calloc(1, sizeof *o);
-    struct kr_err err;
-
-    if (!o) {
-        kr_mcp_tool_refuse(c, "out of memory");
-        return;
-    }
-    o->call = c;
-    o->errors = refuse_urls(a->urls);
-    if (kr_box_session_open(kr_mcp_api(c)->box, kr_mcp_caller(c), NULL, a->session, on_open, o, &err) >= 0) {
-        kr_mcp_on_cancel(c, on_gone, o);
-        return;
-    }
-    json_decref(o->errors);
-    free(o);
-    kr_compat_answer(c, json_pack("{s:s, s:s}", "status", "error", "error", kr_compat_reason(&err)), KR_COMPAT_PLAIN);
-}
-
 /* ---- rows ---- */
 
 const struct kr_mcp_tool kr_tool_list_active_sessions = {
@@ -284,34 +165,4 @@ const struct kr_mcp_tool kr_tool_terminate_session = {
     .needs = KR_RIGHT_RUN,
     .input = &end_table,
     .run = run_end,
-};
-const struct kr_mcp_tool kr_tool_sandbox_mcp_list_sessions = {
-    .name = "list_active_sessions",
-    .title = "List active sessions",
-    .description =
-        "Lists the sessions that are live, by their ids: how many executions each has had, and when the last was.",
-    .dialects = KR_IN_SANDBOX_MCP,
-    .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
-    .needs = KR_RIGHT_READ,
-    .run = run_document_list,
-};
-const struct kr_mcp_tool kr_tool_sandbox_mcp_terminate = {
-    .name = "terminate_session",
-    .title = "Terminate a session",
-    .description = "Ends a session and forgets its variables.",
-    .dialects = KR_IN_SANDBOX_MCP,
-    .flags = KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
-    .needs = KR_RIGHT_RUN,
-    .input = &document_end_table,
-    .run = run_document_end,
-};
-const struct kr_mcp_tool kr_tool_sandbox_mcp_open = {
-    .name = "create_session_with_files",
-    .title = "Create a session with files",
-    .description =
-        "Opens a session for later executions. Files at addresses are not fetched here: each is a line of `errors`.",
-    .dialects = KR_IN_SANDBOX_MCP,
-    .needs = KR_RIGHT_RUN,
-    .input = &open_table,
-    .run = run_open,
 };

@@ -145,16 +145,16 @@ static void examples_parse(void)
 
 static void dialects_parse(void)
 {
-    for (size_t i = 0; i < kr_dialect_defaults_count; i++) {
-        const struct kr_dialect_default *d = &kr_dialect_defaults[i];
-
-        CHECK(kr_config_row(d->flag));
-        CHECK(kr_dialect_default(d->dialect, d->flag) == d->value);
-        CHECK(load("--dialect", "") == -EINVAL && says("needs a value"));
-    }
+    CHECK(load("--dialect", "") == -EINVAL && says("needs a value"));
     for (int d = 0; d < KR_DIALECT_MAX_; d++) {
         char flags[64];
 
+        CHECK((d == KR_DIALECT_KRAIT) == !kr_dialects[d].document);
+        CHECK((d == KR_DIALECT_KRAIT) == !kr_dialect_default((enum kr_dialect)d, "port"));
+        for (const struct kr_dialect_default *one = kr_dialects[d].defaults; one->flag; one++) {
+            CHECK(kr_config_row(one->flag));
+            CHECK(kr_dialect_default((enum kr_dialect)d, one->flag) == one->value); /* and none is there twice */
+        }
         snprintf(flags, sizeof flags, "--dialect %s", kr_dialect_names[d]);
         CHECK(load(flags, "") == 0);
         CHECK(config->dialect == d && kr_dialect_find(kr_dialect_names[d]) == d);

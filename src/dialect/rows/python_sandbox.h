@@ -1,0 +1,18 @@
+/* Document 001, python-sandbox: MCP tools over stdio or HTTP that run code without keeping anything.
+ *
+ * Its code: src/dialect/python_sandbox_tools.c; pyvalue.c reads the values of its results. */
+#pragma once
+
+/* clang-format off */
+#define KR_PYTHON_SANDBOX_DEFAULTS \
+    { "host",        "0.0.0.0" }, \
+    { "port",        "9000" }, \
+    { "timeout",     "30s" }, \
+    { "max-timeout", "300s" }, \
+    { "memory",      "128M" }, \
+    { "output",      "1M" }
+
+#define KR_PYTHON_SANDBOX_TOOLS \
+    &kr_tool_python_sandbox_execute, \
+    &kr_tool_python_sandbox_capabilities
+/* clang-format on */
