@@ -104,7 +104,7 @@ test-asan: build-asan ## the unit and integration suites under ASan and UBSan (p
 test-long: build-all build-asan build-fuzz ## hours: every suite under the sanitizers, every error at every call, fuzzing, longer storms
 	@$(RUN_TESTS) --long
 
-conformance: $(BUILD)/.deps-all $(BUILD)/.deps-web build ## MCP: the official conformance suite, and clients that others wrote, from npm (part of `make test`)
+conformance: $(BUILD)/.deps-all $(BUILD)/.deps-web build-all ## MCP: the official conformance suite, and clients that others wrote, from npm (part of `make test`)
 	@$(RUN_TESTS) mcp/conformance mcp/clients
 
 bench: build-all ## measure: one table, beside python3, bubblewrap and ipykernel

@@ -21,6 +21,8 @@ import time
 from dataclasses import dataclass, field
 
 KRAIT = os.environ.get("KRAIT", "build/krait")
+# The same program with the tools of MCP's conformance suite.
+KRAIT_FIXTURES = os.path.join(os.environ.get("KR_BUILD", os.path.dirname(KRAIT)), "tests/krait-fixtures")
 READY_S = 60
 STOP_S = 20
 PAGES = re.compile(r"/(openapi\.json|docs/?|redoc|favicon\.svg|assets/.*)$")  # not operations of the API
@@ -57,6 +59,7 @@ class Server:
     preload: str = "basic"
     wrap: list = field(default_factory=list)  # a command in front of krait: setpriv …
     cwd: str = "/"
+    program: str = KRAIT
     usual: list = field(default_factory=lambda: ["--no-files", "--port", "0"])  # options that keep tests apart
 
     def __post_init__(self) -> None:
@@ -75,7 +78,7 @@ class Server:
         env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS")}
         env.update(self.env)
         self.log = tempfile.TemporaryFile()
-        argv = [*self.wrap, os.path.abspath(KRAIT), "serve", *self.usual,
+        argv = [*self.wrap, os.path.abspath(self.program), "serve", *self.usual,
                 "--data", os.path.join(self.data, "data"), "--preload", self.preload, *self.args]
         self.process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, env=env, cwd=self.cwd,

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The official conformance suite against `krait serve --conformance-fixtures`, and its scenarios
-that need no fixture against the server as it is.
+"""The official conformance suite against build/tests/krait-fixtures (krait with the tools, prompts and
+resources that the suite calls), and its scenarios that need no fixture against krait itself.
 
 What counts is what the suite wrote to checks.json, not its exit status and not its totals (both are
 kind): every scenario that is asked for must be there with at least one SUCCESS, and a check that is
@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "lib")]
 import npm_clients
 from check import check, main, skip
-from krait_server import Server
+from krait_server import KRAIT, KRAIT_FIXTURES, Server
 
 SUITE = "@modelcontextprotocol/conformance/dist/index.js"
 RUN_S = 280
@@ -102,14 +102,10 @@ def expect_all(verdicts: list[Verdict], what: str) -> None:
     assert not bad, "%d/%d: %s" % (len(good), len(verdicts), " | ".join(bad))
 
 
-def server(*flags: str) -> Server:
-    return Server(args=list(flags), validate=False)
-
-
-def run_set(what: str, names: list[str], *words: str, flags: tuple[str, ...] = ("--conformance-fixtures",)) -> None:
+def run_set(what: str, names: list[str], *words: str) -> None:
     """One run of the suite: every name must be in it and good, and so must be whatever else it ran."""
     clients()
-    with tempfile.TemporaryDirectory(prefix="krait-test-") as out, server(*flags) as s:
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as out, Server(program=KRAIT_FIXTURES, validate=False) as s:
         said = suite("server", "--url", "http://127.0.0.1:%d/mcp" % s.port, "--timeout", str(SCENARIO_MS), "-o", out,
                      *words)
         folder = Path(out)
@@ -125,12 +121,12 @@ def optional(scenario: str) -> bool:
     return scenario.startswith("sep-2640-") or scenario == "tasks-status-notifications"
 
 
-def run_each(what: str, names: list[str], version: str, *flags: str) -> None:
+def run_each(what: str, names: list[str], version: str, program: str) -> None:
     """Scenario by scenario at one revision's wire ("": of an extension, which is of none)."""
     clients()
     verdicts = []
     at = ["--spec-version", version] if version else []
-    with server(*flags) as s:
+    with Server(program=program, validate=False) as s:
         for name in names:
             with tempfile.TemporaryDirectory(prefix="krait-test-") as out:
                 suite("server", "--url", "http://127.0.0.1:%d/mcp" % s.port, "--timeout", str(SCENARIO_MS), "-o", out,
@@ -161,26 +157,29 @@ def everything_at_2025_06_18() -> None:
 @check
 def pending() -> None:
     for version, names in PENDING.items():
-        run_each("%s, pending" % version, names, version, "--conformance-fixtures")
+        run_each("%s, pending" % version, names, version, KRAIT_FIXTURES)
 
 
 @check
 def tasks() -> None:
-    run_each("tasks", TASKS, "", "--conformance-fixtures")
+    run_each("tasks", TASKS, "", KRAIT_FIXTURES)
 
 
 @check
 def without_fixtures() -> None:
-    """The product: nothing of the suite's own is there."""
+    """krait itself: nothing of the suite's own is there, and no option brings it."""
+    done = subprocess.run([KRAIT, "mcp", "--conformance-fixtures"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2 and "no such option" in done.stderr, done
     for version, names in PRODUCT.items():
-        run_each("%s, without fixtures" % version, names, version)
+        run_each("%s, without fixtures" % version, names, version, KRAIT)
 
 
 @check
 def the_judge_sees_a_bad_server() -> None:
     """Positive control: without fixtures the scenarios that need them fail, whatever the suite says itself."""
     clients()
-    with tempfile.TemporaryDirectory(prefix="krait-test-") as out, server() as s:
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as out, Server(validate=False) as s:
         suite("server", "--url", "http://127.0.0.1:%d/mcp" % s.port, "-o", out, "--scenario", "tools-call-image",
               "--spec-version", "2025-11-25")
         assert judge("tools-call-image", Path(out)).flaws

@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib"))
 
 from check import check, equal, main  # noqa: E402
-from krait_server import Server  # noqa: E402
+from krait_server import KRAIT_FIXTURES, Server  # noqa: E402
 from mcp import LEGACY, META, MODERN, Http  # noqa: E402
 
 ARGS = [a for a in sys.argv[1:] if a.isdigit()]
@@ -266,7 +266,7 @@ class Actor:
 @check
 def clients_that_leave_in_the_middle_leave_nothing() -> None:
     print("storm: seed %d, %g s" % (SEED, SECONDS), file=sys.stderr, flush=True)
-    with Server(args=["--conformance-fixtures"], validate=False) as s:
+    with Server(program=KRAIT_FIXTURES, validate=False) as s:
         actors = [Actor(s, i) for i in range(ACTORS)]
         until = time.monotonic() + SECONDS
         threads = [threading.Thread(target=a.play, args=(until,), daemon=True) for a in actors]

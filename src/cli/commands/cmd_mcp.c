@@ -134,7 +134,7 @@ static bool can_join(const struct kr_config *c)
     static const char *const fine[] = {"data", "dialect", "structured", "transport", "log-level", "log-format"};
     size_t count;
     const struct kr_config_row *row = kr_config_rows(&count);
-    bool is_fine = c->tools == KR_TOOLS_ALL && !c->conformance_fixtures;
+    bool is_fine = c->tools == KR_TOOLS_ALL;
 
     for (size_t i = 0; is_fine && i < count; i++) {
         bool known = kr_config_place(c, &row[i])->source != KR_FROM_FLAG;

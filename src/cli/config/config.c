@@ -162,8 +162,6 @@ static const struct kr_config_row rows[] = {
       .fallback = "50s", .example = "25s", .help = "A run of krait's own tools that takes longer is answered with its id and what it has so far, for clients that take neither progress nor tasks. Most give a call 60 s." },
     { .section = "mcp", .key = "authorization_servers", .flag = "authorization-servers", .type = KR_SET_WORDS, .offset = AT(authorization_servers), .value = "URLS", .fallback_text = "none",
       .example = "https://login.example.org", .help = "Where MCP clients get tokens: told by /.well-known/oauth-protected-resource, and with a refusal if public_url is set. A proxy in front checks them." },
-    { .section = "mcp", .key = "conformance_fixtures", .flag = "conformance-fixtures", .type = KR_SET_BOOL, .offset = AT(conformance_fixtures), .fallback = "false", .example = "true",
-      .help = "Offer the tools, prompts and resources of the protocol's conformance suite as well." },
 
     { .section = "data", .key = "dir", .flag = "data", .type = KR_SET_PATH, .offset = AT(data), .value = "DIR", .fallback_text = "/var/lib/krait as root, else ~/.local/state/krait",
       .example = "/srv/krait", .help = "Where users, sandboxes and their files, runs and the audit log are kept." },

@@ -77,7 +77,7 @@ struct kr_config {
     /* [mcp] */
     int tools; /* enum kr_config_tools */
     uint64_t answer_after_ms;
-    bool structured, conformance_fixtures;
+    bool structured;
     struct kr_config_list authorization_servers;
     /* [data] */
     char *data;

@@ -341,7 +341,6 @@ static int open_mcp(struct kr_serve *s, struct kr_err *err)
                                 .dialect = (enum kr_dialect)c->dialect,
                                 .structured = c->structured,
                                 .core_only = c->tools == KR_TOOLS_CORE,
-                                .fixtures = c->conformance_fixtures,
                                 .answer_after_ms = c->answer_after_ms,
                                 .workspace = s->workspace,
                                 .authorization_servers = (const char *const *)c->authorization_servers.items,

@@ -59,7 +59,7 @@ static void open_own(struct kr_http_ex *ex, struct kr_mcp_session *session)
     }
     s = kr_mcp_stream_new(session->mcp, session, session->peer, (enum kr_mcp_rev)rev, ex, 0);
     if (s)
-        kr_mcp_stream_begin(s, KR_MCP_RETRY_MS);
+        kr_mcp_stream_begin(s);
 }
 
 /* ---- the session of a GET or DELETE ---- */

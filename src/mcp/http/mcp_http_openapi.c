@@ -109,7 +109,7 @@ static struct kr_mcp_told *told_new(const struct kr_mcp *m)
         const struct kr_mcp_tool *tool = kr_mcp_tools[i];
         struct row *row = &told->rows[told->count - OWN];
 
-        if (tool->flags & KR_TOOL_FIXTURE || !kr_mcp_tool_listed(m, m->config.dialect, tool))
+        if (!kr_mcp_tool_listed(m, m->config.dialect, tool))
             continue;
         told->routes[told->count++] =
             (struct kr_http_route){KR_HTTP_POST, row->pattern, KR_MCP_MESSAGE_MAX, 0, kr_mcp_http_tool, &row->doc};

@@ -53,8 +53,7 @@ static const char *header_of(const void *data, const char *name)
 }
 
 /* x-mcp-header of the tool that is called. False: answered. */
-static bool check_params(struct kr_http_ex *ex, struct kr_mcp *m, enum kr_dialect dialect,
-                         const struct kr_mcp_message *msg)
+static bool check_params(struct kr_http_ex *ex, enum kr_dialect dialect, const struct kr_mcp_message *msg)
 {
     const char *name = json_string_value(json_object_get(msg->params, "name"));
     const struct kr_mcp_tool *tool;
@@ -62,7 +61,7 @@ static bool check_params(struct kr_http_ex *ex, struct kr_mcp *m, enum kr_dialec
     json_t *schema;
     int r;
 
-    if (strcmp(msg->method, "tools/call") != 0 || !name || !(tool = kr_mcp_tool_find(m, dialect, name)) ||
+    if (strcmp(msg->method, "tools/call") != 0 || !name || !(tool = kr_mcp_tool_find(dialect, name)) ||
         !tool->input_schema || !(schema = json_loads(tool->input_schema, 0, NULL)))
         return true;
     r = kr_mcp_head_params(schema, json_object_get(msg->params, "arguments"), header_of, ex, &f);
@@ -79,7 +78,7 @@ static void take_modern(struct kr_http_ex *ex, struct kr_mcp *m, struct kr_mcp_a
 {
     struct kr_mcp_stream *s;
 
-    if (!check_params(ex, m, asker->config.dialect, msg))
+    if (!check_params(ex, asker->config.dialect, msg))
         return;
     if (!(s = kr_mcp_http_alone(ex, m, asker, KR_REV_2026_07_28, 1)))
         return;

@@ -170,7 +170,7 @@ static void on_tick(void *data)
     struct kr_mcp_stream *s;
 
     while ((s = TAILQ_FIRST(&all->waiting)) && now - s->since_ns >= KR_MCP_JSON_MS * MS)
-        kr_mcp_stream_begin(s, KR_MCP_RETRY_MS);
+        kr_mcp_stream_begin(s);
     while ((s = TAILQ_FIRST(&all->ended)) && now - s->since_ns >= KR_MCP_REPLAY_MS * MS)
         kr_mcp_stream_free(s);
     if (now - all->looked_ns >= SWEEP_MS * MS) {

@@ -81,24 +81,24 @@ static void begin(struct kr_mcp_stream *s)
 }
 
 /* An event without data, so that the client has an id to come back with. Older clients choke on it. */
-static void prime(struct kr_mcp_stream *s, unsigned retry_ms)
+static void prime(struct kr_mcp_stream *s)
 {
     char text[128];
 
     if (s->session && kr_mcp_revs[s->rev].priming)
         kr_http_write(s->ex, text,
                       (size_t)snprintf(text, sizeof text, "id: %" PRIu64 "_%" PRIu64 "\nretry: %u\ndata: \n\n",
-                                       s->number, s->last_event, retry_ms));
+                                       s->number, s->last_event, KR_MCP_RETRY_MS));
 }
 
-void kr_mcp_stream_begin(struct kr_mcp_stream *s, unsigned retry_ms)
+void kr_mcp_stream_begin(struct kr_mcp_stream *s)
 {
     stop_waiting(s);
     if (s->begun || !s->ex)
         return;
     s->begun = true;
     begin(s);
-    prime(s, retry_ms);
+    prime(s);
     kr_mcp_sessions_tick(s->mcp->sessions);
 }
 
@@ -217,7 +217,7 @@ static void finish(struct kr_mcp_stream *s)
     if (s->ex && !s->begun && s->collects && s->answers.len > 0)
         reply_batch(s);
     else if (s->ex && !s->begun && s->takes_events)
-        kr_mcp_stream_begin(s, KR_MCP_RETRY_MS); /* everything was cancelled: a stream of nothing */
+        kr_mcp_stream_begin(s); /* everything was cancelled: a stream of nothing */
     else if (s->ex && !s->begun)
         reply(s, 202, 0, NULL, 0);
     stop_waiting(s);
@@ -247,7 +247,7 @@ static void collect(struct kr_mcp_stream *s, const char *json, size_t len)
 static void send_answer(struct kr_mcp_stream *s, int code, const char *json, size_t len)
 {
     if (!s->begun && s->ex && !s->takes_json && s->takes_events)
-        kr_mcp_stream_begin(s, KR_MCP_RETRY_MS);
+        kr_mcp_stream_begin(s);
     if (s->begun)
         put(s, json, len);
     else if (s->collects)
@@ -274,7 +274,7 @@ static void on_send(void *data, void *stream, enum kr_mcp_sent what, int code, c
     case KR_MCP_NOTE:
     case KR_MCP_ASK:
         if (!s->begun && s->ex && s->takes_events)
-            kr_mcp_stream_begin(s, KR_MCP_RETRY_MS);
+            kr_mcp_stream_begin(s);
         if (s->begun && !(what == KR_MCP_NOTE && s->ex && kr_http_queued(s->ex) > KR_HTTP_QUEUE_HIGH))
             put(s, json, len);
         break;
@@ -288,21 +288,7 @@ static bool may_ask(void *data, void *stream)
     return data && s && (s->begun || (s->ex && s->takes_events));
 }
 
-static void hang_up(void *data, void *stream, unsigned retry_ms)
-{
-    struct kr_mcp_stream *s = stream;
-    char line[32];
-
-    if (!data || !s || !s->ex || !s->takes_events)
-        return;
-    if (s->begun)
-        kr_http_write(s->ex, line, (size_t)snprintf(line, sizeof line, "retry: %u\n\n", retry_ms));
-    kr_mcp_stream_begin(s, retry_ms);
-    kr_http_end(s->ex);
-    s->ex = NULL;
-}
-
-const struct kr_mcp_wire kr_mcp_http_wire = {.send = on_send, .may_ask = may_ask, .hang_up = hang_up};
+const struct kr_mcp_wire kr_mcp_http_wire = {.send = on_send, .may_ask = may_ask};
 
 /* ---- in ---- */
 
@@ -368,7 +354,7 @@ int kr_mcp_stream_resume(struct kr_mcp_stream *s, struct kr_http_ex *ex, uint64_
     kr_http_defer(ex, &calls, s);
     begin(s);
     if (last == s->last_event && !s->ended)
-        prime(s, KR_MCP_RETRY_MS);
+        prime(s);
     TAILQ_FOREACH(e, &s->events, entry)
     if (e->number > last)
         write_event(s, e->number, e->data, e->len);

@@ -59,7 +59,7 @@ void kr_mcp_stream_collect(struct kr_mcp_stream *s);
 /* Its one answer goes out as JSON and by kr_mcp_plain_answer(). */
 void kr_mcp_stream_plain(struct kr_mcp_stream *s);
 /* From now on events. */
-void kr_mcp_stream_begin(struct kr_mcp_stream *s, unsigned retry_ms);
+void kr_mcp_stream_begin(struct kr_mcp_stream *s);
 /* Another connection for it: what came after event `last` first. -ENOENT: that is not known any more. */
 int kr_mcp_stream_resume(struct kr_mcp_stream *s, struct kr_http_ex *ex, uint64_t last);
 /* One answer fewer is due (of a batch: it was held by one). May free it. */

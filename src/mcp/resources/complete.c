@@ -42,7 +42,7 @@ static void complete_prompt(struct kr_mcp_call *c, struct answer *a, const char 
 {
     const struct kr_mcp_prompt *p;
 
-    for (size_t i = 0; name && (p = kr_mcp_prompt_at(kr_mcp_of(c), i)); i++) {
+    for (size_t i = 0; name && (p = kr_mcp_prompt_at(i)); i++) {
         if (strcmp(p->name, name) != 0)
             continue;
         for (const struct kr_mcp_prompt_arg *arg = p->args; arg && arg->name; arg++)
@@ -164,7 +164,7 @@ static void complete_template(struct kr_mcp_call *c, struct answer *a, const cha
     const json_t *context = json_object_get(json_object_get(kr_mcp_params(c), "context"), "arguments");
     const struct kr_mcp_resource *r;
 
-    for (size_t i = 0; (r = kr_mcp_resource_at(kr_mcp_of(c), i)); i++)
+    for (size_t i = 0; (r = kr_mcp_resource_at(i)); i++)
         if (r->is_template && !r->read && strcmp(r->uri, template) == 0) {
             if (strcmp(argument, "path") == 0 && strstr(template, "{+path}"))
                 complete_path(c, a, text_of(context, "sandbox"));

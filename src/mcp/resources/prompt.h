@@ -15,16 +15,15 @@ struct kr_mcp_prompt_arg {
 struct kr_mcp_prompt {
     const char *name, *title, *description;
     unsigned dialects;                    /* KR_IN_* (tool.h): where it is listed; it can be asked for everywhere */
-    bool fixture;                         /* there only with --conformance-fixtures */
     const struct kr_mcp_prompt_arg *args; /* NULL terminated by name; NULL: none */
     /* Answers, now or later. values: of the arguments in the order of the rows, checked; valid during the call. */
     void (*get)(struct kr_mcp_call *c, const char *const *values);
 };
-/* In the order in which they are listed (prompts.c); fixtures are kr_mcp_fixture_prompts (fixture.h). */
+/* krait's, in the order in which they are listed (prompts.c); those of additions.h follow. */
 extern const struct kr_mcp_prompt kr_mcp_prompts[];
 extern const size_t kr_mcp_prompts_count;
-/* The i-th of all that this server has, or NULL. */
-const struct kr_mcp_prompt *kr_mcp_prompt_at(const struct kr_mcp *m, size_t i);
+/* The i-th of all, additions included, or NULL. */
+const struct kr_mcp_prompt *kr_mcp_prompt_at(size_t i);
 
 /* Answers prompts/get with one text of the user's. */
 void kr_mcp_prompt_text(struct kr_mcp_call *c, const char *description, const char *text);

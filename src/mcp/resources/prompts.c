@@ -4,7 +4,7 @@
  * texts that came with the request go into a message and nowhere else. */
 #include "prompt.h"
 #include "buf.h"
-#include "fixture.h"
+#include "additions.h"
 #include "guide.h"
 #include "mcp.h"
 #include "rpc_method.h"
@@ -127,12 +127,12 @@ const struct kr_mcp_prompt kr_mcp_prompts[] = {
 };
 const size_t kr_mcp_prompts_count = sizeof kr_mcp_prompts / sizeof kr_mcp_prompts[0];
 
-const struct kr_mcp_prompt *kr_mcp_prompt_at(const struct kr_mcp *m, size_t i)
+const struct kr_mcp_prompt *kr_mcp_prompt_at(size_t i)
 {
     if (i < kr_mcp_prompts_count)
         return &kr_mcp_prompts[i];
     i -= kr_mcp_prompts_count;
-    return kr_mcp_config(m)->fixtures && i < kr_mcp_fixture_prompts_count ? &kr_mcp_fixture_prompts[i] : NULL;
+    return i < kr_mcp_additions.prompt_count ? &kr_mcp_additions.prompts[i] : NULL;
 }
 
 void kr_mcp_prompt_text(struct kr_mcp_call *c, const char *description, const char *text)
@@ -167,19 +167,19 @@ void kr_mcp_prompts_list(struct kr_mcp_call *c)
         return;
     }
     list = json_array();
-    for (size_t i = 0; (p = kr_mcp_prompt_at(kr_mcp_of(c), i)); i++)
-        if (p->fixture || p->dialects & KR_DIALECT_BIT(kr_mcp_call_dialect(c)))
+    for (size_t i = 0; (p = kr_mcp_prompt_at(i)); i++)
+        if (p->dialects & KR_DIALECT_BIT(kr_mcp_call_dialect(c)))
             json_array_append_new(list, describe(c, p));
     kr_mcp_reply(c, json_pack("{s:o}", "prompts", list));
 }
 
 /* ---- prompts/get ---- */
 
-static const struct kr_mcp_prompt *find(const struct kr_mcp *m, const char *name)
+static const struct kr_mcp_prompt *find_prompt(const char *name)
 {
     const struct kr_mcp_prompt *p;
 
-    for (size_t i = 0; (p = kr_mcp_prompt_at(m, i)); i++)
+    for (size_t i = 0; (p = kr_mcp_prompt_at(i)); i++)
         if (strcmp(p->name, name) == 0)
             return p;
     return NULL;
@@ -219,7 +219,7 @@ void kr_mcp_prompts_get(struct kr_mcp_call *c)
 {
     const char *name = json_string_value(json_object_get(kr_mcp_params(c), "name"));
     const json_t *given = json_object_get(kr_mcp_params(c), "arguments");
-    const struct kr_mcp_prompt *p = name ? find(kr_mcp_of(c), name) : NULL;
+    const struct kr_mcp_prompt *p = name ? find_prompt(name) : NULL;
     const char *values[KR_MCP_PROMPT_ARGS_MAX] = {0};
 
     if (!p) {

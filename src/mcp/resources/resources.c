@@ -1,11 +1,11 @@
 /* resources/list, resources/templates/list, resources/read: the rows, and who answers. Called through the table of methods.
  *
- * Resources are the guide, the files of the caller's sandboxes, his sessions and runs, and with --conformance-fixtures those of
- * the suite. Invariants: nobody sees an address of another's; an address that is not there is an error with data.uri, never an
- * empty answer; lists are one page. */
+ * Resources are the guide, the files of the caller's sandboxes, the caller's sessions and runs. Invariants: a caller sees no
+ * address of another user's; an address that is not there is an error with data.uri, never an empty answer; lists are one
+ * page. */
 #include "resource.h"
+#include "additions.h"
 #include "buf.h"
-#include "fixture.h"
 #include "guide.h"
 #include "mcp_internal.h"
 #include "store_run.h"
@@ -44,12 +44,12 @@ const struct kr_mcp_resource kr_mcp_resources[] = {
 };
 const size_t kr_mcp_resources_count = sizeof kr_mcp_resources / sizeof kr_mcp_resources[0];
 
-const struct kr_mcp_resource *kr_mcp_resource_at(const struct kr_mcp *m, size_t i)
+const struct kr_mcp_resource *kr_mcp_resource_at(size_t i)
 {
     if (i < kr_mcp_resources_count)
         return &kr_mcp_resources[i];
     i -= kr_mcp_resources_count;
-    return kr_mcp_config(m)->fixtures && i < kr_mcp_fixture_resources_count ? &kr_mcp_fixture_resources[i] : NULL;
+    return i < kr_mcp_additions.resource_count ? &kr_mcp_additions.resources[i] : NULL;
 }
 
 /* ---- answers ---- */
@@ -108,7 +108,7 @@ static json_t *rows(struct kr_mcp_call *c, bool templates)
     json_t *list = json_array();
     const struct kr_mcp_resource *r;
 
-    for (size_t i = 0; (r = kr_mcp_resource_at(kr_mcp_of(c), i)); i++)
+    for (size_t i = 0; (r = kr_mcp_resource_at(i)); i++)
         if (r->is_template == templates)
             json_array_append_new(list, kr_mcp_resource_item(c, r));
     return list;
@@ -126,11 +126,11 @@ void kr_mcp_templates_list(struct kr_mcp_call *c)
         kr_mcp_reply(c, json_pack("{s:o}", "resourceTemplates", rows(c, true)));
 }
 
-static const struct kr_mcp_resource *row_of(const struct kr_mcp *m, const char *uri)
+static const struct kr_mcp_resource *row_of(const char *uri)
 {
     const struct kr_mcp_resource *r;
 
-    for (size_t i = 0; (r = kr_mcp_resource_at(m, i)); i++)
+    for (size_t i = 0; (r = kr_mcp_resource_at(i)); i++)
         if (r->read && (r->is_template ? r->matches && r->matches(uri) : strcmp(r->uri, uri) == 0))
             return r;
     return NULL;
@@ -149,7 +149,7 @@ void kr_mcp_resources_read(struct kr_mcp_call *c)
         kr_mcp_fail(c, KR_RPC_INVALID_PARAMS, NULL, "uri: must be a text without NUL");
         return;
     }
-    row = row_of(kr_mcp_of(c), text);
+    row = row_of(text);
     if (row)
         row->read(c, text);
     else if (kr_mcp_uri_parse(text, &uri) < 0)

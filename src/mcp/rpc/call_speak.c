@@ -67,14 +67,6 @@ void kr_mcp_log(struct kr_mcp_call *c, enum kr_mcp_level level, const char *logg
     kr_mcp_call_note(c, "notifications/message", params);
 }
 
-int kr_mcp_hang_up(struct kr_mcp_call *c, unsigned retry_ms)
-{
-    if (!c->peer || !c->peer->wire->hang_up || !kr_mcp_revs[c->rev].priming)
-        return -ENOTSUP;
-    c->peer->wire->hang_up(c->peer->data, c->stream, retry_ms);
-    return 0;
-}
-
 /* ---- questions ---- */
 
 bool kr_mcp_may_ask(const struct kr_mcp_call *c)

@@ -19,7 +19,6 @@ struct kr_mcp_config {
     enum kr_dialect dialect; /* of clients that come without a listener's: stdio */
     bool structured;         /* our dialect's execution tools answer with a structure too */
     bool core_only;          /* `--tools core` */
-    bool fixtures;           /* --conformance-fixtures */
     const char *workspace; /* a host folder that is the sandbox's workspace (`krait mcp --workspace`): results name host
                                 paths; NULL: none */
     const char *const *authorization_servers; /* for protected-resource metadata; NULL: none */

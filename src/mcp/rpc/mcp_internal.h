@@ -125,9 +125,6 @@ void kr_mcp_call_note(struct kr_mcp_call *c, const char *method, json_t *params)
 /* A JSON number without a fraction if it has none. New. */
 json_t *kr_mcp_number(double value);
 const json_t *kr_mcp_call_id(const struct kr_mcp_call *c); /* borrowed */
-/* Ends the connection of the call's stream; the client picks it up again after retry_ms by GET with Last-Event-ID
- * (2025-11-25 over HTTP with a session). -ENOTSUP elsewhere: nothing happened. */
-int kr_mcp_hang_up(struct kr_mcp_call *c, unsigned retry_ms);
 
 /* ---- held.c ---- */
 

@@ -36,8 +36,6 @@ struct kr_mcp_wire {
     void (*send)(void *data, void *stream, enum kr_mcp_sent what, int code, const char *json, size_t len);
     /* May the client be asked something on this stream? NULL: yes. */
     bool (*may_ask)(void *data, void *stream);
-    /* Ends the connection of the stream, which the client picks up again later (2025-11-25, HTTP). NULL: it cannot. */
-    void (*hang_up)(void *data, void *stream, unsigned retry_ms);
 };
 
 struct kr_mcp_peer_config {

@@ -1,5 +1,5 @@
-/* Request states: what a result that asks gives the client, and what comes back with its retry. Called by whoever
- * asks (exec.c, fixtures) through call_input.h.
+/* Request states: what a result that asks gives the client, and what comes back with its retry. Called by tools
+ * that ask (exec.c) through call_input.h.
  *
  * Invariant: a state opens at most once, before its time is over, and only for the same user, method, name and
  * arguments it was made for. The text is sealed (XChaCha20-Poly1305, a key made at start, the digest of those four

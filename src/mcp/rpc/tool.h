@@ -20,10 +20,8 @@ enum kr_tool_flag {
     KR_TOOL_DESTRUCTIVE = 1 << 1,
     KR_TOOL_IDEMPOTENT = 1 << 2,
     KR_TOOL_OPEN_WORLD = 1 << 3,
-    KR_TOOL_CORE = 1 << 4,       /* one of those that `--tools core` lists */
-    KR_TOOL_TASK = 1 << 5,       /* may go on as a task */
-    KR_TOOL_NEEDS_TASK = 1 << 6, /* modern: refused without the extension (fixtures only) */
-    KR_TOOL_FIXTURE = 1 << 7,    /* there only with --conformance-fixtures */
+    KR_TOOL_CORE = 1 << 4, /* one of those that `--tools core` lists */
+    KR_TOOL_TASK = 1 << 5, /* may go on as a task */
 };
 
 struct kr_mcp_tool {
@@ -33,17 +31,17 @@ struct kr_mcp_tool {
     unsigned flags;                     /* enum kr_tool_flag */
     unsigned needs;                     /* KR_RIGHT_* of the caller (store_user.h) */
     const struct kr_api_table *input;   /* NULL: no arguments. Rows' aliases are taken too, but not listed */
-    const char *input_schema;           /* JSON, instead of the one made from `input` (fixtures) */
+    const char *input_schema;           /* JSON, instead of the one made from `input`; `run` checks the arguments */
     const struct kr_api_schema *output; /* outputSchema; NULL: none. Ours: told only with `structured` */
     /* args: input's struct, filled and checked, valid until the call is answered; NULL without input. */
     void (*run)(struct kr_mcp_call *c, const void *args);
 };
 
-/* In the order in which they are listed (tools.c). */
+/* krait's, in the order in which they are listed (tools_table.c); those of additions.h follow. */
 extern const struct kr_mcp_tool *const kr_mcp_tools[];
 extern const size_t kr_mcp_tools_count;
 /* The row a call of this name means in this dialect, or NULL. */
-const struct kr_mcp_tool *kr_mcp_tool_find(const struct kr_mcp *m, enum kr_dialect dialect, const char *name);
+const struct kr_mcp_tool *kr_mcp_tool_find(enum kr_dialect dialect, const char *name);
 /* Is it in the list of this dialect? */
 bool kr_mcp_tool_listed(const struct kr_mcp *m, enum kr_dialect dialect, const struct kr_mcp_tool *tool);
 /* The row that a call of tools/call is for; NULL for other methods. */

@@ -1,5 +1,5 @@
-/* The table of tasks: how one begins, changes, ends and is forgotten. Called by tools that take long (exec.c,
- * fixtures) through call_input.h, and by mcp.c.
+/* The table of tasks: how one begins, changes, ends and is forgotten. Called by tools that take long (exec.c)
+ * through call_input.h, and by mcp.c.
  *
  * Invariant: a task is in the table before its creation is told and until its time is over, unless room is needed
  * and it is finished; one that is finished (completed, failed, cancelled) never changes again and has no call. */
@@ -215,7 +215,7 @@ bool kr_mcp_task_possible(const struct kr_mcp_call *c)
 {
     const struct kr_mcp_tool *tool = kr_mcp_call_tool(c);
 
-    if (!tool || !(tool->flags & (KR_TOOL_TASK | KR_TOOL_NEEDS_TASK)) || kr_mcp_is_task(c))
+    if (!tool || !(tool->flags & KR_TOOL_TASK) || kr_mcp_is_task(c))
         return false;
     if (kr_mcp_revs[kr_mcp_call_rev(c)].modern)
         return kr_mcp_client_extends(c, KR_MCP_TASKS_EXTENSION);

@@ -1,4 +1,4 @@
-/* Resources: their rows (the guide, templates, fixtures), and what the files of resources share. resources.c lists and
+/* Resources: their rows (the guide, templates), and what the files of resources share. resources.c lists and
  * dispatches, resource_list.c collects what a caller has, resource_read.c reads one. */
 #pragma once
 #include "call.h"
@@ -13,17 +13,16 @@ struct kr_mcp_resource {
     const char *uri; /* or the template */
     const char *name, *title, *description, *mime;
     bool is_template;
-    bool fixture; /* there only with --conformance-fixtures */
     /* Reads it: answers now or later, by kr_mcp_contents() or kr_mcp_no_resource(). Of a template: may be NULL, when
      * kr_mcp_uri_parse() knows its addresses. */
     void (*read)(struct kr_mcp_call *c, const char *uri);
     bool (*matches)(const char *uri); /* of a template with its own read */
 };
-/* In the order in which they are listed (resources.c); fixtures are kr_mcp_fixture_resources (fixture.h). */
+/* krait's, in the order in which they are listed (resources.c); those of additions.h follow. */
 extern const struct kr_mcp_resource kr_mcp_resources[];
 extern const size_t kr_mcp_resources_count;
-/* The i-th of all that this server has, or NULL. */
-const struct kr_mcp_resource *kr_mcp_resource_at(const struct kr_mcp *m, size_t i);
+/* The i-th of all, additions included, or NULL. */
+const struct kr_mcp_resource *kr_mcp_resource_at(size_t i);
 
 #define KR_MCP_READ_MAX (3u << 20) /* bytes of a resource that is read; larger ones are refused, with the way to them */
 

@@ -4,6 +4,7 @@
  * program, never on an earlier call; whatever is wrong with arguments is a result that says what to mend, and only a name
  * that nobody knows is an error of the protocol. */
 #include "tool_args.h"
+#include "additions.h"
 #include "err.h"
 #include "mcp_internal.h"
 #include "nearest.h"
@@ -13,23 +14,23 @@
 #include <errno.h>
 #include <string.h>
 
-#define TASKS_EXTENSION "io.modelcontextprotocol/tasks"
-
 /* ---- finding ---- */
 
-static bool is_there(const struct kr_mcp *m, const struct kr_mcp_tool *tool)
+/* The i-th of all, additions included, or NULL. */
+static const struct kr_mcp_tool *tool_at(size_t i)
 {
-    return !(tool->flags & KR_TOOL_FIXTURE) || kr_mcp_config(m)->fixtures;
+    if (i < kr_mcp_tools_count)
+        return kr_mcp_tools[i];
+    i -= kr_mcp_tools_count;
+    return i < kr_mcp_additions.tool_count ? kr_mcp_additions.tools[i] : NULL;
 }
 
-const struct kr_mcp_tool *kr_mcp_tool_find(const struct kr_mcp *m, enum kr_dialect dialect, const char *name)
+const struct kr_mcp_tool *kr_mcp_tool_find(enum kr_dialect dialect, const char *name)
 {
-    const struct kr_mcp_tool *ours = NULL, *any = NULL;
+    const struct kr_mcp_tool *ours = NULL, *any = NULL, *tool;
 
-    for (size_t i = 0; i < kr_mcp_tools_count; i++) {
-        const struct kr_mcp_tool *tool = kr_mcp_tools[i];
-
-        if (strcmp(tool->name, name) != 0 || !is_there(m, tool))
+    for (size_t i = 0; (tool = tool_at(i)); i++) {
+        if (strcmp(tool->name, name) != 0)
             continue;
         if (tool->dialects & KR_DIALECT_BIT(dialect))
             return tool;
@@ -54,17 +55,13 @@ const struct kr_mcp_tool *kr_mcp_call_tool(const struct kr_mcp_call *c)
 {
     const char *name = strcmp(kr_mcp_call_method(c), "tools/call") == 0 ? name_of(c) : NULL;
 
-    return name ? kr_mcp_tool_find(kr_mcp_of(c), kr_mcp_call_dialect(c), name) : NULL;
+    return name ? kr_mcp_tool_find(kr_mcp_call_dialect(c), name) : NULL;
 }
 
 /* ---- tools/list ---- */
 
 bool kr_mcp_tool_listed(const struct kr_mcp *m, enum kr_dialect dialect, const struct kr_mcp_tool *tool)
 {
-    if (!is_there(m, tool))
-        return false;
-    if (tool->flags & KR_TOOL_FIXTURE)
-        return true;
     if (!(tool->dialects & KR_DIALECT_BIT(dialect)))
         return false;
     return !kr_mcp_config(m)->core_only || !(tool->dialects & KR_IN_KRAIT) || (tool->flags & KR_TOOL_CORE);
@@ -107,6 +104,7 @@ static json_t *describe(const struct kr_mcp_call *c, const struct kr_mcp_tool *t
 void kr_mcp_tools_list(struct kr_mcp_call *c)
 {
     const json_t *cursor = json_object_get(kr_mcp_params(c), "cursor");
+    const struct kr_mcp_tool *tool;
     json_t *list;
 
     if (cursor && !json_is_null(cursor)) {
@@ -114,9 +112,9 @@ void kr_mcp_tools_list(struct kr_mcp_call *c)
         return;
     }
     list = json_array();
-    for (size_t i = 0; i < kr_mcp_tools_count; i++)
-        if (is_listed(c, kr_mcp_tools[i]))
-            json_array_append_new(list, describe(c, kr_mcp_tools[i]));
+    for (size_t i = 0; (tool = tool_at(i)); i++)
+        if (is_listed(c, tool))
+            json_array_append_new(list, describe(c, tool));
     kr_mcp_reply(c, json_pack("{s:o}", "tools", list));
 }
 
@@ -124,15 +122,16 @@ void kr_mcp_tools_list(struct kr_mcp_call *c)
 
 static void unknown_tool(struct kr_mcp_call *c, const char *name)
 {
+    const struct kr_mcp_tool *tool;
     const char *near = NULL;
     unsigned least = 4;
 
-    for (size_t i = 0; i < kr_mcp_tools_count; i++) {
-        unsigned d = is_listed(c, kr_mcp_tools[i]) ? kr_edit_distance(name, kr_mcp_tools[i]->name) : least;
+    for (size_t i = 0; (tool = tool_at(i)); i++) {
+        unsigned d = is_listed(c, tool) ? kr_edit_distance(name, tool->name) : least;
 
         if (d < least) {
             least = d;
-            near = kr_mcp_tools[i]->name;
+            near = tool->name;
         }
     }
     kr_mcp_fail(c, KR_RPC_INVALID_PARAMS, NULL, "Unknown tool: %.128s%s%s%s", name, near ? " (did you mean " : "",
@@ -178,15 +177,8 @@ static bool may_call(struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
 /* Tasks that the client asked for begin here, whatever comes of them; those it did not ask for are the tool's own idea. */
 static bool settle_task(struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
 {
-    bool modern = kr_mcp_revs[kr_mcp_call_rev(c)].modern;
     int r;
 
-    if (modern && tool->flags & KR_TOOL_NEEDS_TASK && !kr_mcp_client_extends(c, TASKS_EXTENSION)) {
-        kr_mcp_fail(c, KR_RPC_NO_CAPABILITY,
-                    json_pack("{s:{s:{s:{}}}}", "requiredCapabilities", "extensions", TASKS_EXTENSION),
-                    "%s runs only as a task: the client has to declare the extension %s", tool->name, TASKS_EXTENSION);
-        return false;
-    }
     if (!kr_mcp_task_wanted(c))
         return true;
     if (!(tool->flags & KR_TOOL_TASK)) {

@@ -101,6 +101,5 @@ void kr_mcp_tools_dump(FILE *out)
           "call means the row of its own dialect, else krait's, else any.\n",
           out);
     for (size_t i = 0; i < kr_mcp_tools_count; i++)
-        if (!(kr_mcp_tools[i]->flags & KR_TOOL_FIXTURE))
-            put_tool(out, kr_mcp_tools[i]);
+        put_tool(out, kr_mcp_tools[i]);
 }

@@ -1,11 +1,8 @@
-/* THE table of tools, in the order in which they are listed: the nine of `--tools core` first, then ours, then each
- * document's, then fixtures. Read by tools.c and `krait dump tools`; the order never depends on anything. */
+/* THE table of tools, in the order in which they are listed: those of `--tools core` first, then the rest of krait's, then
+ * each document's. Read by tools.c, mcp_http_openapi.c and `krait dump tools`; the order never depends on anything. */
 #include "dialect_tools.h"
-#include "fixture.h"
 #include "registry.h"
 #include "tool_rows.h"
-
-#define FIXTURE(name) &kr_fixture_##name,
 
 /* clang-format off */
 const struct kr_mcp_tool *const kr_mcp_tools[] = {
@@ -26,8 +23,6 @@ const struct kr_mcp_tool *const kr_mcp_tools[] = {
     &kr_tool_terminate_session,
 
     KR_DIALECT_TOOLS,
-
-    KR_MCP_FIXTURE_TOOLS(FIXTURE)
 };
 /* clang-format on */
 const size_t kr_mcp_tools_count = sizeof kr_mcp_tools / sizeof kr_mcp_tools[0];

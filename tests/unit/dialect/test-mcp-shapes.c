@@ -2,7 +2,6 @@
  * tables of tools, prompts and resources. */
 #include "check.h"
 #include "dialect_results.h"
-#include "fixture.h"
 #include "prompt.h"
 #include "pyvalue.h"
 #include "resource.h"

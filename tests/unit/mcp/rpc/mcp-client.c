@@ -21,7 +21,7 @@ static struct {
 
 struct kr_mcp *bench_start(void)
 {
-    static const struct kr_mcp_config config = {.version = "0", .fixtures = true};
+    static const struct kr_mcp_config config = {.version = "0"};
     struct kr_err err;
 
     uv_loop_init(&world.loop);

@@ -36,7 +36,7 @@ static void rows_are_complete(void)
         CHECK_ROW(t, t->description && strlen(t->description) > 10);
         CHECK_ROW(t, t->run);
         CHECK_ROW(t, !(t->flags & KR_TOOL_READ_ONLY) || !(t->flags & KR_TOOL_DESTRUCTIVE));
-        CHECK_ROW(t, t->flags & KR_TOOL_FIXTURE || t->needs != 0 || !(t->flags & KR_TOOL_CORE));
+        CHECK_ROW(t, t->needs != 0 || !(t->flags & KR_TOOL_CORE));
     }
 }
 
