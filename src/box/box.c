@@ -252,7 +252,7 @@ bool kr_box_job_end(struct kr_box *b)
 static void run_removal(void *data)
 {
     struct removal *m = data;
-    struct kr_files_work bound = {.steps = DELETE_STEPS, .deadline_ns = kr_clock_after_ms(500)};
+    struct kr_files_budget bound = {.steps = DELETE_STEPS, .deadline_ns = kr_clock_after_ms(500)};
     struct kr_err err;
     cleanup_fd int fd = openat(m->shelf, m->folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 

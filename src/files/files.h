@@ -77,15 +77,15 @@ int kr_files_clean(int ws, const struct timespec *before, struct kr_err *err);
 
 /* ---- delete ---- */
 
-struct kr_files_work {
+struct kr_files_budget {
     uint64_t steps;       /* removals and moves at most; 0: 10,000 */
     uint64_t deadline_ns; /* kr_clock_ns() scale; 0: none */
 };
 
-/* Deletes a file, link or folder; "" empties the workspace. A folder that is not empty needs `tree`. 0: done; 1: the work
+/* Deletes a file, link or folder; "" empties the workspace. A folder that is not empty needs `tree`. 0: done; 1: the budget
  * was used up and something is left: call again (each call starts anew at the top). Any depth; folders without
  * permission bits are given them. */
-int kr_files_delete(int ws, const char *path, bool tree, const struct kr_files_work *work, struct kr_err *err);
+int kr_files_delete(int ws, const char *path, bool tree, const struct kr_files_budget *budget, struct kr_err *err);
 
 /* ---- list and usage ---- */
 

@@ -170,15 +170,15 @@ static int empty(struct deletion *d)
 }
 
 /* Removes the folder `name`, which is not empty, or only what is in it. */
-static int delete_tree(int parent, const char *name, bool itself, const struct kr_files_work *work)
+static int delete_tree(int parent, const char *name, bool itself, const struct kr_files_budget *budget)
 {
     struct deletion *d = calloc(1, sizeof *d);
     int r;
 
     if (!d)
         return -ENOMEM;
-    d->steps = work && work->steps ? work->steps : STEPS_DEFAULT;
-    d->deadline_ns = work ? work->deadline_ns : 0;
+    d->steps = budget && budget->steps ? budget->steps : STEPS_DEFAULT;
+    d->deadline_ns = budget ? budget->deadline_ns : 0;
     d->moved = kr_clock_ns(); /* so that names of an earlier call are hardly met */
     do {
         r = push(d, parent, name);
@@ -196,7 +196,7 @@ static int delete_tree(int parent, const char *name, bool itself, const struct k
     return r == -ENOENT ? 0 : r;
 }
 
-int kr_files_delete(int ws, const char *path, bool tree, const struct kr_files_work *work, struct kr_err *err)
+int kr_files_delete(int ws, const char *path, bool tree, const struct kr_files_budget *budget, struct kr_err *err)
 {
     char relative[KR_FILES_PATH_MAX];
     cleanup_fd int dir = -1;
@@ -206,7 +206,7 @@ int kr_files_delete(int ws, const char *path, bool tree, const struct kr_files_w
     if (r < 0)
         return r;
     if (!*relative) {
-        r = tree ? delete_tree(ws, ".", false, work) : -ENOTEMPTY;
+        r = tree ? delete_tree(ws, ".", false, budget) : -ENOTEMPTY;
         return r < 0 ? kr_files_fail(err, r, path) : r;
     }
     dir = kr_files_parent(ws, relative, false, &name);
@@ -216,6 +216,6 @@ int kr_files_delete(int ws, const char *path, bool tree, const struct kr_files_w
     if (r == -EISDIR)
         r = unlinkat(dir, name, AT_REMOVEDIR) < 0 ? -errno : 0;
     if ((r == -ENOTEMPTY || r == -EEXIST) && tree)
-        r = delete_tree(dir, name, true, work);
+        r = delete_tree(dir, name, true, budget);
     return r < 0 ? kr_files_fail(err, r, path) : r;
 }

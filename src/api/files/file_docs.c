@@ -139,7 +139,7 @@ static const struct kr_api_header stored_headers[] = {{"ETag", "Names the conten
     {206, "The part that Range asks for.", "*/*", NULL, "a,b\n", part_headers}, \
     {304, "It is the one that If-None-Match names.", NULL, NULL, NULL, NULL}
 #define DENIED ERROR(403, "denied", "A symbolic link, or permission bits.", "path \\\"x\\\": a part of it is a symbolic link, and links are not followed")
-#define IN_THE_WAY ERROR(409, "conflict", "Something is in the way, or the sandbox is frozen.", "path \\\"plots\\\": it is a folder")
+#define IN_THE_WAY ERROR(409, "conflict", "Something is in the way.", "path \\\"plots\\\": it is a folder")
 #define NO_SPACE ERROR(507, "limit", "The disk, or what you may have of it, is full.", "path \\\"x\\\": no space is left")
 #define NO_RANGE ERROR(416, "invalid", "Nothing of the file is in the range.", "range: the file has 10240 bytes")
 

@@ -1,41 +1,41 @@
 /* A request's body on its way to the disk. Called by file_put.c and file_post.c.
  *
  * Two buffers: one fills from the connection while a thread of the pool works on the other. Past KR_FEED_PAUSE the peer is
- * held back, so that an upload of any size takes KR_FEED_ROOM twice. Invariant: `out` belongs to the thread while the work
- * is busy, `in` always to the loop; bytes are charged to the user's disk account before they are kept. */
-#include "file_work.h"
+ * held back, so that an upload of any size takes KR_FEED_ROOM twice. Invariant: `out` belongs to the thread while a step
+ * runs, `in` always to the loop; bytes are charged to the user's disk account before they are kept. */
+#include "file_request.h"
 #include "reply.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct kr_file_feed *feed_of(struct kr_file_work *w)
+static struct kr_file_feed *feed_of(struct kr_fileop *w)
 {
     return (struct kr_file_feed *)w;
 }
 
 /* On the thread pool. */
-static void step_take(struct kr_file_work *w)
+static void step_take(struct kr_fileop *w)
 {
     struct kr_file_feed *f = feed_of(w);
 
     w->r = f->take(f, f->out, f->out_len);
 }
 
-static void go_on(struct kr_file_feed *f);
+static void feed_next(struct kr_file_feed *f);
 
-static void on_taken(struct kr_file_work *w)
+static void on_taken(struct kr_fileop *w)
 {
     if (w->r < 0)
         feed_of(w)->failed(w);
     else
-        go_on(feed_of(w));
+        feed_next(feed_of(w));
 }
 
-static void go_on(struct kr_file_feed *f)
+static void feed_next(struct kr_file_feed *f)
 {
-    if (f->w.busy)
+    if (kr_fileop_busy(&f->w))
         return;
     if (f->refused) {
         f->w.err = f->refusal;
@@ -47,8 +47,8 @@ static void go_on(struct kr_file_feed *f)
         f->out_len = f->in_len;
         f->in = swap;
         f->in_len = 0;
-        kr_file_run(&f->w, step_take, on_taken);
-        kr_http_pause_body(f->w.ex, false);
+        kr_fileop_run(&f->w, step_take, on_taken);
+        kr_http_pause_body(kr_file_ex(&f->w), false);
     } else if (f->ended) {
         f->finish(&f->w);
     }
@@ -74,9 +74,9 @@ void kr_feed_on_body(void *data, struct kr_http_ex *ex, const char *bytes, size_
     struct kr_file_feed *f = data;
 
     f->refused = keep(f, bytes, len) < 0;
-    if (f->w.busy && (f->refused || f->in_len >= KR_FEED_PAUSE))
+    if (kr_fileop_busy(&f->w) && (f->refused || f->in_len >= KR_FEED_PAUSE))
         kr_http_pause_body(ex, true);
-    go_on(f);
+    feed_next(f);
 }
 
 void kr_feed_on_body_end(void *data, struct kr_http_ex *ex)
@@ -85,13 +85,13 @@ void kr_feed_on_body_end(void *data, struct kr_http_ex *ex)
 
     (void)ex;
     f->ended = true;
-    go_on(f);
+    feed_next(f);
 }
 
-static void on_ready(struct kr_quota_seat *seat)
+static void on_account_ready(struct kr_quota_seat *seat)
 {
     struct kr_file_feed *f = (struct kr_file_feed *)((char *)seat - offsetof(struct kr_file_feed, seat));
-    int64_t length = kr_http_content_length(f->w.ex);
+    int64_t length = kr_http_content_length(kr_file_ex(&f->w));
 
     if (kr_quota_room(seat, length > 0 ? (uint64_t)length : 0, &f->w.err) < 0)
         kr_file_fail(&f->w);
@@ -101,13 +101,14 @@ static void on_ready(struct kr_quota_seat *seat)
 
 void kr_feed_open(struct kr_file_feed *f)
 {
-    if (kr_quota_join(f->w.files, &f->w.who.caller, &f->seat, on_ready, &f->w.err) < 0)
+    if (kr_quota_join(kr_file_home(&f->w), &f->w.who, &f->seat, on_account_ready, &f->w.err) < 0)
         kr_file_fail(&f->w);
 }
 
 void kr_feed_accept(struct kr_file_feed *f)
 {
-    kr_http_accept_body(f->w.ex, f->w.files->api->config.max_upload, &f->w.kind->calls, f);
+    kr_http_accept_body(kr_file_ex(&f->w), kr_file_api(&f->w)->config.max_upload,
+                        &((const struct kr_file_kind *)f->w.kind)->calls, f);
 }
 
 void kr_feed_done(struct kr_file_feed *f)

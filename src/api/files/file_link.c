@@ -2,7 +2,7 @@
  *
  * Invariant: a request that shows a token is served by that token or not at all, whoever else it may be: pages of other sites
  * are let in for its sake (kr_api_is_link()). A link acts as its owner, with the right to read alone. */
-#include "file_work.h"
+#include "file_request.h"
 #include "buf.h"
 #include "json.h"
 #include "links.h"
@@ -17,13 +17,13 @@
 /* ---- making ---- */
 
 struct linking {
-    struct kr_file_work w;
+    struct kr_fileop w;
     uint64_t seconds;
     bool download;
     struct kr_file_info info;
 };
 
-static void step_stat(struct kr_file_work *w)
+static void step_stat(struct kr_fileop *w)
 {
     struct linking *l = (struct linking *)w;
 
@@ -32,7 +32,7 @@ static void step_stat(struct kr_file_work *w)
         w->r = kr_err_set(&w->err, KR_ERR_INVALID, 0, "path: only a regular file can be linked");
 }
 
-static void write_link(struct kr_json *j, const struct kr_file_work *w, const char *url, int64_t expires)
+static void write_link(struct kr_json *j, const struct kr_fileop *w, const char *url, int64_t expires)
 {
     kr_json_object(j);
     kr_json_key_str(j, "url", url);
@@ -41,10 +41,10 @@ static void write_link(struct kr_json *j, const struct kr_file_work *w, const ch
     kr_json_object_end(j);
 }
 
-static void on_stat(struct kr_file_work *w)
+static void on_stat(struct kr_fileop *w)
 {
     struct linking *l = (struct linking *)w;
-    struct kr_api *api = w->files->api;
+    struct kr_api *api = kr_file_api(w);
     cleanup_buf struct kr_buf url = {0}, out = {0};
     struct kr_json j;
     int64_t expires;
@@ -52,8 +52,8 @@ static void on_stat(struct kr_file_work *w)
     kr_buf_init(&url, KR_API_REPLY_MAX);
     kr_buf_init(&out, KR_API_REPLY_MAX);
     if (w->r >= 0)
-        w->r = kr_link_add(api, w->ex, w->sandbox.row.owner, w->sandbox.row.id, w->path, l->seconds, &url, &expires,
-                           &w->err);
+        w->r = kr_link_add(api, kr_file_ex(w), w->sandbox.row.owner, w->sandbox.row.id, w->path, l->seconds, &url,
+                           &expires, &w->err);
     if (w->r < 0) {
         kr_file_missing(&w->err, false);
         kr_file_fail(w);
@@ -63,14 +63,14 @@ static void on_stat(struct kr_file_work *w)
         kr_query_add(&url, "download", "1");
     kr_json_init(&j, &out);
     write_link(&j, w, kr_buf_str(&url), expires);
-    kr_box_audit(api->box, &w->who.caller, "link.create", w->sandbox.row.id, "ok", NULL);
+    kr_box_audit(api->box, &w->who, "link.create", w->sandbox.row.id, "ok", NULL);
     kr_api_reply(kr_file_take(w), 201, &out);
-    kr_file_end(w);
+    kr_fileop_end(w);
 }
 
 static void make_link(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
-    static const struct kr_file_kind kind = {.size = sizeof(struct linking), .calls = {.on_gone = kr_file_on_gone}};
+    static const struct kr_file_kind kind = {.op.size = sizeof(struct linking), .calls = {.on_gone = kr_file_on_gone}};
     const struct kr_link_request *q = request;
     const struct kr_api *api = app;
     uint64_t most = (api->config.link_ttl_ms + 999) / 1000;
@@ -98,7 +98,7 @@ static void make_link(struct kr_http_ex *ex, void *app, void *request, struct kr
     l->seconds = (uint64_t)q->expires_in;
     l->download = q->download;
     if (kr_file_place(&l->w, kr_http_param(ex, "sandbox"), path, false))
-        kr_file_run(&l->w, step_stat, on_stat);
+        kr_fileop_run(&l->w, step_stat, on_stat);
 }
 
 void kr_api_links_post(struct kr_http_ex *ex, void *app)
@@ -109,31 +109,28 @@ void kr_api_links_post(struct kr_http_ex *ex, void *app)
 /* ---- following ---- */
 
 /* The link's owner becomes the caller. 0 or -errno with w->err. */
-static int act_for_owner(struct kr_file_work *w, const char *token, const char *path, struct kr_link *ret)
+static int act_for_owner(struct kr_fileop *w, const char *token, const char *path, struct kr_link *ret)
 {
     struct kr_store_user owner;
-    char relative[KR_FILES_PATH_MAX];
+    char relative[KR_FILES_PATH_MAX], address[KR_HTTP_PEER_MAX];
     int r = kr_files_path(path, relative, &w->err);
 
     if (r >= 0)
-        r = kr_link_check(w->files->link_key, token, relative, kr_store_now() / 1000000, ret, &w->err);
+        r = kr_link_check(kr_file_home(w)->link_key, token, relative, kr_store_now() / 1000000, ret, &w->err);
     if (r < 0)
         return r;
-    r = kr_store_user_get(w->files->api->store, ret->owner, &owner, &w->err);
+    r = kr_store_user_get(kr_file_api(w)->store, ret->owner, &owner, &w->err);
     if (r == -ENOENT || (r >= 0 && owner.disabled))
         return kr_err_set(&w->err, KR_ERR_NOT_FOUND, 0, "there is no such link"), -ENOENT;
-    snprintf(w->who.user, sizeof w->who.user, "%s", ret->owner);
-    w->who.caller = (struct kr_caller){
-        .user = w->who.user,
-        .rights = KR_RIGHT_READ,
-        .address = kr_http_peer(w->ex, w->who.address),
-        .request = kr_http_request_id(w->ex),
-    };
+    kr_fileop_set_caller(w, &(struct kr_caller){.user = ret->owner,
+                                                .rights = KR_RIGHT_READ,
+                                                .address = kr_http_peer(kr_file_ex(w), address),
+                                                .request = kr_http_request_id(kr_file_ex(w))});
     return r;
 }
 
 /* `sandbox`: the one the request names; NULL: the token does. */
-static void follow(struct kr_file_work *w, const char *token, const char *sandbox, const char *path, bool download)
+static void follow(struct kr_fileop *w, const char *token, const char *sandbox, const char *path, bool download)
 {
     struct kr_link link;
 
@@ -154,7 +151,7 @@ void kr_api_link_get(struct kr_http_ex *ex, void *app)
     char path[KR_FILES_PATH_MAX];
     struct kr_files_query q;
     cleanup_input struct kr_api_input in;
-    struct kr_file_work *w;
+    struct kr_fileop *w;
     struct kr_err err;
 
     kr_api_input_init(&in, KR_API_DOCUMENT); /* a link that somebody has hung something on still works */
@@ -175,7 +172,7 @@ void kr_api_sandbox_file(struct kr_http_ex *ex, void *app)
 {
     struct kr_sandbox_file_query q;
     cleanup_input struct kr_api_input in;
-    struct kr_file_work *w;
+    struct kr_fileop *w;
 
     if (!kr_api_read_query(ex, &kr_sandbox_file_query_table, &q, &in))
         return;
@@ -188,7 +185,7 @@ void kr_api_sandbox_file(struct kr_http_ex *ex, void *app)
     }
     if (!kr_file_caller(w))
         return;
-    if (w->who.how == KR_AUTH_NOBODY)
+    if (!w->user[0])
         kr_file_fail_with(w, KR_ERR_UNAUTHORIZED, "Authentication required");
     else if (kr_file_place(w, q.sandbox_id, q.file_path, false))
         kr_file_read(w, &(struct kr_file_reading_spec){.download = q.download});

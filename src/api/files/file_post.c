@@ -3,7 +3,7 @@
  * The parser runs on the thread pool, and each file is written as its bytes pass. Fields before a file say where it goes:
  * `path` the next one's whole path, `dir` the folder of all that follow. Invariants: a file is stored whole or not at all,
  * whatever becomes of those behind it; one that cannot be stored does not stop the others; what was stored is told. */
-#include "file_work.h"
+#include "file_request.h"
 #include "buf.h"
 #include "fd.h"
 #include "json.h"
@@ -41,7 +41,7 @@ struct posting {
     bool told; /* the loop's */
 };
 
-static struct posting *posting_of(struct kr_file_work *w)
+static struct posting *posting_of(struct kr_fileop *w)
 {
     return (struct posting *)w;
 }
@@ -168,27 +168,27 @@ static int on_part_end(void *ctx, struct kr_err *err)
     return r;
 }
 
-static int take(struct kr_file_feed *f, const void *data, size_t len)
+static int take_bytes(struct kr_file_feed *f, const void *data, size_t len)
 {
     return kr_multipart_feed(((struct posting *)f)->parser, data, len, &f->w.err);
 }
 
-static void step_finish(struct kr_file_work *w)
+static void step_finish(struct kr_fileop *w)
 {
     w->r = kr_multipart_finish(posting_of(w)->parser, &w->err);
 }
 
-static void step_abort(struct kr_file_work *w)
+static void step_abort(struct kr_fileop *w)
 {
     kr_files_upload_abort(steal_upload(posting_of(w)));
 }
 
 /* ---- on the loop ---- */
 
-static void tell_stored(struct kr_file_work *w)
+static void tell_stored(struct kr_fileop *w)
 {
     struct posting *p = posting_of(w);
-    struct kr_box *box = w->files->api->box;
+    struct kr_box *box = kr_file_api(w)->box;
     cleanup_buf struct kr_buf detail = {0};
     struct kr_json j;
     size_t named = 0;
@@ -210,7 +210,7 @@ static void tell_stored(struct kr_file_work *w)
         }
     kr_json_array_end(&j);
     kr_json_object_end(&j);
-    kr_box_audit(box, &w->who.caller, "file.upload", w->sandbox.row.id, "ok",
+    kr_box_audit(box, &w->who, "file.upload", w->sandbox.row.id, "ok",
                  kr_json_done(&j) < 0 ? NULL : kr_buf_str(&detail));
     kr_box_sandbox_touched(box, &w->sandbox);
 }
@@ -245,9 +245,9 @@ static void write_failure(struct kr_json *j, const char *name, const struct kr_e
 }
 
 /* `why`: what ended the whole, NULL if nothing did. */
-static void answer(struct posting *p, const struct kr_err *why)
+static void answer_posting(struct posting *p, const struct kr_err *why)
 {
-    struct kr_file_work *w = &p->feed.w;
+    struct kr_fileop *w = &p->feed.w;
     cleanup_buf struct kr_buf out = {0};
     struct kr_json j;
 
@@ -273,37 +273,37 @@ static void answer(struct posting *p, const struct kr_err *why)
     kr_json_array_end(&j);
     kr_json_object_end(&j);
     kr_api_reply(kr_file_take(w), why || p->stored < p->count ? 207 : 201, &out);
-    kr_file_end(w);
+    kr_fileop_end(w);
 }
 
-static void failed(struct kr_file_work *w)
+static void fail_posting(struct kr_fileop *w)
 {
     struct kr_err why = w->err;
 
-    answer(posting_of(w), &why);
+    answer_posting(posting_of(w), &why);
 }
 
-static void on_finished(struct kr_file_work *w)
+static void on_finished(struct kr_fileop *w)
 {
     if (w->r < 0)
-        failed(w);
-    else if (kr_file_still_there(w) < 0)
+        fail_posting(w);
+    else if (kr_fileop_still_there(w) < 0)
         kr_file_fail(w);
     else
-        answer(posting_of(w), NULL);
+        answer_posting(posting_of(w), NULL);
 }
 
-static void finish(struct kr_file_work *w)
+static void finish_posting(struct kr_fileop *w)
 {
-    kr_file_run(w, step_finish, on_finished);
+    kr_fileop_run(w, step_finish, on_finished);
 }
 
-static void start(struct kr_file_work *w)
+static void start_posting(struct kr_fileop *w)
 {
     kr_feed_accept(&posting_of(w)->feed);
 }
 
-static void done(struct kr_file_work *w)
+static void free_posting(struct kr_fileop *w)
 {
     struct posting *p = posting_of(w);
 
@@ -315,20 +315,17 @@ static void done(struct kr_file_work *w)
 }
 
 static const struct kr_file_kind kind = {
-    .size = sizeof(struct posting),
+    .op = {.size = sizeof(struct posting), .late = tell_stored, .release = step_abort, .done = free_posting},
     .calls = {.on_body = kr_feed_on_body, .on_body_end = kr_feed_on_body_end, .on_gone = kr_file_on_gone},
-    .late = tell_stored,
-    .release = step_abort,
-    .done = done,
 };
 
 /* False: answered. */
 static bool make_parser(struct posting *p)
 {
     static const struct kr_multipart_ops ops = {on_part, on_data, on_part_end};
-    struct kr_file_work *w = &p->feed.w;
+    struct kr_fileop *w = &p->feed.w;
     char boundary[KR_MULTIPART_BOUNDARY_MAX + 1];
-    int r = kr_multipart_boundary(kr_http_header(w->ex, "content-type"), boundary, &w->err);
+    int r = kr_multipart_boundary(kr_http_header(kr_file_ex(w), "content-type"), boundary, &w->err);
 
     if (r == 0) {
         kr_err_set(&w->err, KR_ERR_INVALID, 0, "the body must be multipart/form-data; PUT takes one file as it is");
@@ -350,9 +347,9 @@ void kr_api_files_post(struct kr_http_ex *ex, void *app)
         return;
     if (!kr_file_place(&p->feed.w, kr_http_param(ex, "sandbox"), NULL, true))
         return;
-    p->feed.take = take;
-    p->feed.start = start;
-    p->feed.failed = failed;
-    p->feed.finish = finish;
+    p->feed.take = take_bytes;
+    p->feed.start = start_posting;
+    p->feed.failed = fail_posting;
+    p->feed.finish = finish_posting;
     kr_feed_open(&p->feed);
 }

@@ -3,7 +3,7 @@
  * The bytes go into a temporary file of the workspace; at their end it takes its name. Invariant: until then nothing is seen
  * of it, and an upload that fails or is left leaves nothing. Preconditions are judged before the body is asked for and,
  * `If-None-Match: *`, again by the very rename. */
-#include "file_work.h"
+#include "file_request.h"
 #include "buf.h"
 #include "fd.h"
 #include "file_range.h"
@@ -23,7 +23,7 @@ struct putting {
     char etag[KR_ETAG_ROOM];     /* of what is there, then of what was stored; "" if nothing is */
 };
 
-static struct putting *putting_of(struct kr_file_work *w)
+static struct putting *putting_of(struct kr_fileop *w)
 {
     return (struct putting *)w;
 }
@@ -33,7 +33,7 @@ static struct putting *putting_of(struct kr_file_work *w)
 /* What is under the name now. */
 static void look(struct putting *p)
 {
-    struct kr_file_work *w = &p->feed.w;
+    struct kr_fileop *w = &p->feed.w;
     cleanup_fd int fd = -1;
     struct kr_file_info info;
     struct kr_err ignored;
@@ -61,7 +61,7 @@ static int check_conditions(struct putting *p)
     return 0;
 }
 
-static void step_begin(struct kr_file_work *w)
+static void step_begin(struct kr_fileop *w)
 {
     struct putting *p = putting_of(w);
 
@@ -71,12 +71,12 @@ static void step_begin(struct kr_file_work *w)
     w->unfinished = p->upload != NULL;
 }
 
-static int take(struct kr_file_feed *f, const void *data, size_t len)
+static int take_bytes(struct kr_file_feed *f, const void *data, size_t len)
 {
     return kr_files_upload_write(((struct putting *)f)->upload, data, len, &f->w.err);
 }
 
-static void step_commit(struct kr_file_work *w)
+static void step_commit(struct kr_fileop *w)
 {
     struct putting *p = putting_of(w);
     bool replaced;
@@ -97,7 +97,7 @@ static void step_commit(struct kr_file_work *w)
     p->existed = replaced;
 }
 
-static void step_abort(struct kr_file_work *w)
+static void step_abort(struct kr_fileop *w)
 {
     kr_files_upload_abort(putting_of(w)->upload);
     putting_of(w)->upload = NULL;
@@ -105,15 +105,15 @@ static void step_abort(struct kr_file_work *w)
 
 /* ---- on the loop ---- */
 
-static void tell_stored(struct kr_file_work *w)
+static void tell_stored(struct kr_fileop *w)
 {
     struct putting *p = putting_of(w);
 
     if (p->stored)
-        kr_file_changed(w, "file.write", "ok", w->path, (int64_t)p->size);
+        kr_fileop_changed(w, "file.write", "ok", w->path, (int64_t)p->size);
 }
 
-static void fail(struct kr_file_work *w)
+static void fail_putting(struct kr_fileop *w)
 {
     if ((w->r == -EEXIST && putting_of(w)->create_only) || w->r == -ESTALE)
         kr_file_fail_status(w, 412, KR_ERR_CONFLICT, &w->err);
@@ -121,14 +121,14 @@ static void fail(struct kr_file_work *w)
         kr_file_fail(w);
 }
 
-static void on_committed(struct kr_file_work *w)
+static void on_committed(struct kr_fileop *w)
 {
     const struct putting *p = putting_of(w);
     cleanup_buf struct kr_buf out = {0};
     struct kr_json j;
 
     if (w->r < 0) {
-        fail(w);
+        fail_putting(w);
         return;
     }
     tell_stored(w);
@@ -140,49 +140,46 @@ static void on_committed(struct kr_file_work *w)
     kr_json_key_bool(&j, "created", !p->existed);
     kr_json_object_end(&j);
     if (p->etag[0])
-        kr_http_set_header(w->ex, "ETag", p->etag);
+        kr_http_set_header(kr_file_ex(w), "ETag", p->etag);
     kr_api_reply(kr_file_take(w), p->existed ? 200 : 201, &out);
-    kr_file_end(w);
+    kr_fileop_end(w);
 }
 
-static void finish(struct kr_file_work *w)
+static void finish_putting(struct kr_fileop *w)
 {
-    if (kr_file_still_there(w) < 0)
+    if (kr_fileop_still_there(w) < 0)
         kr_file_fail(w);
     else
-        kr_file_run(w, step_commit, on_committed);
+        kr_fileop_run(w, step_commit, on_committed);
 }
 
-static void on_begun(struct kr_file_work *w)
+static void on_begun(struct kr_fileop *w)
 {
     if (w->r < 0)
-        fail(w);
+        fail_putting(w);
     else
         kr_feed_accept(&putting_of(w)->feed);
 }
 
-static void start(struct kr_file_work *w)
+static void start_putting(struct kr_fileop *w)
 {
-    kr_file_run(w, step_begin, on_begun);
+    kr_fileop_run(w, step_begin, on_begun);
 }
 
-static void done(struct kr_file_work *w)
+static void free_putting(struct kr_fileop *w)
 {
     kr_feed_done(&putting_of(w)->feed);
 }
 
 static const struct kr_file_kind kind = {
-    .size = sizeof(struct putting),
+    .op = {.size = sizeof(struct putting), .late = tell_stored, .release = step_abort, .done = free_putting},
     .calls = {.on_body = kr_feed_on_body, .on_body_end = kr_feed_on_body_end, .on_gone = kr_file_on_gone},
-    .late = tell_stored,
-    .release = step_abort,
-    .done = done,
 };
 
 /* If-None-Match other than `*`, and an If-Match too long to be ours, are conditions we cannot keep. False: answered. */
 static bool read_conditions(struct putting *p)
 {
-    struct kr_http_ex *ex = p->feed.w.ex;
+    struct kr_http_ex *ex = kr_file_ex(&p->feed.w);
     const char *none = kr_http_header(ex, "if-none-match"), *match = kr_http_header(ex, "if-match");
 
     if ((none && strcmp(none, "*") != 0) || (match && strlen(match) >= sizeof p->if_match)) {
@@ -204,9 +201,9 @@ void kr_api_files_put(struct kr_http_ex *ex, void *app)
         return;
     if (!kr_file_place(&p->feed.w, kr_http_param(ex, "sandbox"), kr_http_param(ex, "path"), true))
         return;
-    p->feed.take = take;
-    p->feed.start = start;
+    p->feed.take = take_bytes;
+    p->feed.start = start_putting;
     p->feed.failed = kr_file_fail;
-    p->feed.finish = finish;
+    p->feed.finish = finish_putting;
     kr_feed_open(&p->feed);
 }

@@ -4,7 +4,7 @@
  * believed for FRESH_MS, or FAR_FRESH_MS when it is far from the limit; uploads of that time are added to it as their bytes
  * come, so that several at once share what is left. What programs write meanwhile is seen at the next measuring.
  * Invariant: an account lives while somebody sits in it or it is being measured; seats that wait are told once. */
-#include "file_work.h"
+#include "file_request.h"
 #include "clock.h"
 #include "fd.h"
 #include "walk.h"
@@ -42,7 +42,7 @@ static void drop(struct kr_quota *q)
 {
     TAILQ_REMOVE(&q->files->quotas, q, link);
     q->files->quota_count--;
-    kr_api_files_unref(q->files);
+    kr_fileops_unref(&q->files->ops);
     free(q->folders);
     free(q);
 }
@@ -91,7 +91,7 @@ static void measure_next(struct kr_quota *q)
         if (q->ws < 0)
             continue; /* gone meanwhile */
         q->next++;
-        kr_work_start(q->files->loop, &q->work, &calls, q);
+        kr_work_start(q->files->ops.loop, &q->work, &calls, q);
         return;
     }
     finish(q);
@@ -195,7 +195,7 @@ static struct kr_quota *get(struct kr_api_files *f, const char *user)
     if (!q)
         return NULL;
     q->files = f;
-    f->refs++;
+    kr_fileops_ref(&f->ops);
     memcpy(q->user, user, strnlen(user, sizeof q->user - 1));
     TAILQ_INIT(&q->waiting);
     TAILQ_INSERT_HEAD(&f->quotas, q, link);

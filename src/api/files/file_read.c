@@ -4,7 +4,7 @@
  * a piece is read whenever the connection has room: a slow reader holds one piece in memory and KR_HTTP_QUEUE_LOW in the
  * queue. Invariant: the length that was said is what is sent, or the connection is cut: a file that shrinks meanwhile is
  * never filled up. */
-#include "file_work.h"
+#include "file_request.h"
 #include "buf.h"
 #include "clock.h"
 #include "route_doc.h"
@@ -29,7 +29,7 @@
 #define TYPE_ROOM 160u
 
 struct reading {
-    struct kr_file_work w;
+    struct kr_fileop w;
     struct kr_file_reading_spec spec;
     char *after;
     int fd;
@@ -125,7 +125,7 @@ static int look_at(struct reading *r)
     return 0;
 }
 
-static void step_open(struct kr_file_work *w)
+static void step_open(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
 
@@ -137,7 +137,7 @@ static void step_open(struct kr_file_work *w)
         w->r = look_at(r);
 }
 
-static void step_read(struct kr_file_work *w)
+static void step_read(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
     uint64_t left = r->end - r->pos;
@@ -159,19 +159,19 @@ static void write_piece(struct reading *r, const char *data, size_t len)
 
         kr_http_write(ex, data, len);
         kr_http_end(ex);
-        kr_file_end(&r->w);
-    } else if (kr_http_write(r->w.ex, data, len) < KR_HTTP_QUEUE_LOW) {
+        kr_fileop_end(&r->w);
+    } else if (kr_http_write(kr_file_ex(&r->w), data, len) < KR_HTTP_QUEUE_LOW) {
         pump(r);
     }
 }
 
-static void on_read(struct kr_file_work *w)
+static void on_read(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
 
     if (r->got == 0) { /* shorter than it was, or the disk fails: the peer must see that it is not whole */
         kr_http_abort(kr_file_take(w));
-        kr_file_end(w);
+        kr_fileop_end(w);
         return;
     }
     write_piece(r, r->piece, r->got);
@@ -179,7 +179,7 @@ static void on_read(struct kr_file_work *w)
 
 static void pump(struct reading *r)
 {
-    kr_file_run(&r->w, step_read, on_read);
+    kr_fileop_run(&r->w, step_read, on_read);
 }
 
 static void on_drain(void *data, struct kr_http_ex *ex)
@@ -187,7 +187,7 @@ static void on_drain(void *data, struct kr_http_ex *ex)
     struct reading *r = data;
 
     (void)ex;
-    if (!r->w.busy)
+    if (!kr_fileop_busy(&r->w))
         pump(r);
 }
 
@@ -195,7 +195,7 @@ static int set_headers(const struct reading *r)
 {
     struct kr_guard_header guard[KR_GUARD_HEADERS_MAX];
     size_t n = kr_guard_security_headers(r->spec.link ? KR_GUARD_LINK : KR_GUARD_FILE, r->type, guard);
-    struct kr_http_ex *ex = r->w.ex;
+    struct kr_http_ex *ex = kr_file_ex(&r->w);
     cleanup_buf struct kr_buf disposition = {0};
     char date[48];
     struct tm tm;
@@ -223,22 +223,22 @@ static int set_headers(const struct reading *r)
 /* The range the request asks for; the status of the answer. */
 static int choose_part(struct reading *r)
 {
-    const char *range = kr_http_header(r->w.ex, "range");
+    const char *range = kr_http_header(kr_file_ex(&r->w), "range");
     char text[96];
 
     r->pos = 0;
     r->end = r->size;
-    if (!range || kr_http_method(r->w.ex) != KR_HTTP_GET ||
-        !kr_etag_allows_range(kr_http_header(r->w.ex, "if-range"), r->etag))
+    if (!range || kr_http_method(kr_file_ex(&r->w)) != KR_HTTP_GET ||
+        !kr_etag_allows_range(kr_http_header(kr_file_ex(&r->w), "if-range"), r->etag))
         return 200;
     switch (kr_range_read(range, r->size, &r->pos, &r->end)) {
     case KR_RANGE_PART:
         snprintf(text, sizeof text, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, r->pos, r->end - 1, r->size);
-        kr_http_set_header(r->w.ex, "Content-Range", text);
+        kr_http_set_header(kr_file_ex(&r->w), "Content-Range", text);
         return 206;
     case KR_RANGE_NONE:
         snprintf(text, sizeof text, "bytes */%" PRIu64, r->size);
-        kr_http_set_header(r->w.ex, "Content-Range", text);
+        kr_http_set_header(kr_file_ex(&r->w), "Content-Range", text);
         return 416;
     case KR_RANGE_ALL:
         break;
@@ -248,25 +248,25 @@ static int choose_part(struct reading *r)
 
 static void answer_file(struct reading *r)
 {
-    struct kr_http_ex *ex = r->w.ex;
+    struct kr_http_ex *ex = kr_file_ex(&r->w);
     uint64_t have = r->got;
     int status;
 
     if (kr_etag_in(kr_http_header(ex, "if-none-match"), r->etag, true)) {
         kr_http_reply(kr_file_take(&r->w), 304, NULL, NULL, 0);
-        kr_file_end(&r->w);
+        kr_fileop_end(&r->w);
         return;
     }
     status = choose_part(r);
     if (status == 416) {
         kr_api_fail_status(kr_file_take(&r->w), 416, "range: the file has %" PRIu64 " bytes", r->size);
-        kr_file_end(&r->w);
+        kr_fileop_end(&r->w);
         return;
     }
     kr_http_begin(ex, status, r->type, (int64_t)(r->end - r->pos));
     if (r->pos == r->end || kr_http_method(ex) == KR_HTTP_HEAD) {
         kr_http_end(kr_file_take(&r->w));
-        kr_file_end(&r->w);
+        kr_fileop_end(&r->w);
     } else if (r->pos < have) {
         uint64_t end = r->end < have ? r->end : have;
 
@@ -276,7 +276,7 @@ static void answer_file(struct reading *r)
     }
 }
 
-static void on_open(struct kr_file_work *w)
+static void on_open(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
 
@@ -286,7 +286,7 @@ static void on_open(struct kr_file_work *w)
         kr_file_fail(w);
     } else if (r->listed) {
         kr_api_reply(kr_file_take(w), 200, &r->json);
-        kr_file_end(w);
+        kr_fileop_end(w);
     } else if (set_headers(r) < 0) { /* never without the lines that tame a browser */
         kr_file_fail_with(w, KR_ERR_INTERNAL, "headers of a file do not fit");
     } else {
@@ -294,7 +294,7 @@ static void on_open(struct kr_file_work *w)
     }
 }
 
-static void done(struct kr_file_work *w)
+static void free_reading(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
 
@@ -306,12 +306,11 @@ static void done(struct kr_file_work *w)
 }
 
 const struct kr_file_kind kr_file_reading = {
-    .size = sizeof(struct reading),
+    .op = {.size = sizeof(struct reading), .done = free_reading},
     .calls = {.on_drain = on_drain, .on_gone = kr_file_on_gone},
-    .done = done,
 };
 
-void kr_file_read(struct kr_file_work *w, const struct kr_file_reading_spec *spec)
+void kr_file_read(struct kr_fileop *w, const struct kr_file_reading_spec *spec)
 {
     struct reading *r = (struct reading *)w;
 
@@ -322,5 +321,5 @@ void kr_file_read(struct kr_file_work *w, const struct kr_file_reading_spec *spe
         kr_file_fail_with(w, KR_ERR_INTERNAL, "no memory for a request");
         return;
     }
-    kr_file_run(w, step_open, on_open);
+    kr_fileop_run(w, step_open, on_open);
 }

@@ -1,7 +1,7 @@
 /* Handlers of files: list, read, delete, make a folder. Called through the table of routes.
  *
  * Invariant: what a request names is looked up with its owner first; the path is checked before the disk is asked. */
-#include "file_work.h"
+#include "file_request.h"
 #include "buf.h"
 #include "clock.h"
 #include "json.h"
@@ -16,11 +16,11 @@
 /* ---- reading ---- */
 
 /* Reads query and path, finds the place. NULL: answered. */
-static struct kr_file_work *open_reading(struct kr_http_ex *ex, struct kr_api *api, const struct kr_files_query *q,
-                                         const char *plain)
+static struct kr_fileop *open_reading(struct kr_http_ex *ex, struct kr_api *api, const struct kr_files_query *q,
+                                      const char *plain)
 {
     char path[KR_FILES_PATH_MAX];
-    struct kr_file_work *w = kr_file_new(ex, api, &kr_file_reading);
+    struct kr_fileop *w = kr_file_new(ex, api, &kr_file_reading);
 
     if (!w || !kr_file_caller(w))
         return NULL;
@@ -33,7 +33,7 @@ static struct kr_file_work *open_reading(struct kr_http_ex *ex, struct kr_api *a
 
 static void read_with(struct kr_http_ex *ex, struct kr_api *api, const struct kr_files_query *q, bool list)
 {
-    struct kr_file_work *w = open_reading(ex, api, q, list ? q->path : kr_http_param(ex, "path"));
+    struct kr_fileop *w = open_reading(ex, api, q, list ? q->path : kr_http_param(ex, "path"));
     char after[KR_FILES_PATH_MAX], given[KR_FILES_PATH_MAX];
     struct kr_file_reading_spec spec = {
         .list = list,
@@ -76,34 +76,34 @@ void kr_api_files_get(struct kr_http_ex *ex, void *app)
 /* ---- deleting ---- */
 
 struct deleting {
-    struct kr_file_work w;
+    struct kr_fileop w;
     bool tree, begun;
 };
 
-static void step_delete(struct kr_file_work *w)
+static void step_delete(struct kr_fileop *w)
 {
-    struct kr_files_work work = {.steps = DELETE_STEPS, .deadline_ns = kr_clock_after_ms(DELETE_MS)};
+    struct kr_files_budget budget = {.steps = DELETE_STEPS, .deadline_ns = kr_clock_after_ms(DELETE_MS)};
 
-    w->r = kr_files_delete(w->ws, w->path, ((struct deleting *)w)->tree, &work, &w->err);
+    w->r = kr_files_delete(w->ws, w->path, ((struct deleting *)w)->tree, &budget, &w->err);
 }
 
 /* A piece is over: what is gone is gone, also when the rest cannot be. */
-static void tell_deleted(struct kr_file_work *w)
+static void tell_deleted(struct kr_fileop *w)
 {
     struct deleting *d = (struct deleting *)w;
 
-    kr_quota_stale(w->files, w->who.user);
+    kr_quota_stale(kr_file_home(w), w->user);
     if (w->r == 0)
-        kr_file_changed(w, "file.delete", "ok", w->path, -1);
+        kr_fileop_changed(w, "file.delete", "ok", w->path, -1);
     else if (d->tree || d->begun)
-        kr_file_changed(w, "file.delete", w->ex ? "failed" : "left", w->path, -1);
+        kr_fileop_changed(w, "file.delete", kr_file_ex(w) ? "failed" : "left", w->path, -1);
 }
 
-static void on_deleted(struct kr_file_work *w)
+static void on_deleted(struct kr_fileop *w)
 {
     if (w->r == 1) {
         ((struct deleting *)w)->begun = true;
-        kr_file_run(w, step_delete, on_deleted);
+        kr_fileop_run(w, step_delete, on_deleted);
         return;
     }
     tell_deleted(w);
@@ -113,17 +113,17 @@ static void on_deleted(struct kr_file_work *w)
         return;
     }
     kr_api_reply_nothing(kr_file_take(w));
-    kr_file_end(w);
+    kr_fileop_end(w);
 }
 
 void kr_api_files_delete(struct kr_http_ex *ex, void *app)
 {
-    static const struct kr_file_kind kind = {
-        .size = sizeof(struct deleting), .calls = {.on_gone = kr_file_on_gone}, .late = tell_deleted};
+    static const struct kr_file_kind kind = {.op = {.size = sizeof(struct deleting), .late = tell_deleted},
+                                             .calls = {.on_gone = kr_file_on_gone}};
     char path[KR_FILES_PATH_MAX];
     struct kr_files_query q;
     cleanup_input struct kr_api_input in;
-    struct kr_file_work *w;
+    struct kr_fileop *w;
 
     if (!kr_api_read_query(ex, &kr_files_delete_query, &q, &in))
         return;
@@ -141,17 +141,17 @@ void kr_api_files_delete(struct kr_http_ex *ex, void *app)
         return;
     }
     ((struct deleting *)w)->tree = q.recursive;
-    kr_file_run(w, step_delete, on_deleted);
+    kr_fileop_run(w, step_delete, on_deleted);
 }
 
 /* ---- folders ---- */
 
 struct making {
-    struct kr_file_work w;
+    struct kr_fileop w;
     bool created;
 };
 
-static void step_mkdir(struct kr_file_work *w)
+static void step_mkdir(struct kr_fileop *w)
 {
     struct making *m = (struct making *)w;
     struct kr_file_info info;
@@ -160,13 +160,13 @@ static void step_mkdir(struct kr_file_work *w)
     w->r = kr_files_mkdir(w->ws, w->path, &w->err);
 }
 
-static void tell_made(struct kr_file_work *w)
+static void tell_made(struct kr_fileop *w)
 {
     if (w->r >= 0 && ((struct making *)w)->created)
-        kr_file_changed(w, "folder.create", "ok", w->path, -1);
+        kr_fileop_changed(w, "folder.create", "ok", w->path, -1);
 }
 
-static void on_made(struct kr_file_work *w)
+static void on_made(struct kr_fileop *w)
 {
     const struct making *m = (struct making *)w;
     cleanup_buf struct kr_buf out = {0};
@@ -184,19 +184,19 @@ static void on_made(struct kr_file_work *w)
     kr_json_key_bool(&j, "created", m->created);
     kr_json_object_end(&j);
     kr_api_reply(kr_file_take(w), m->created ? 201 : 200, &out);
-    kr_file_end(w);
+    kr_fileop_end(w);
 }
 
 static void make_folder(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
-    static const struct kr_file_kind kind = {
-        .size = sizeof(struct making), .calls = {.on_gone = kr_file_on_gone}, .late = tell_made};
+    static const struct kr_file_kind kind = {.op = {.size = sizeof(struct making), .late = tell_made},
+                                             .calls = {.on_gone = kr_file_on_gone}};
     const struct kr_folder_request *q = request;
-    struct kr_file_work *w = kr_file_new(ex, app, &kind);
+    struct kr_fileop *w = kr_file_new(ex, app, &kind);
 
     (void)in;
     if (w && kr_file_caller(w) && kr_file_place(w, kr_http_param(ex, "sandbox"), q->path, true))
-        kr_file_run(w, step_mkdir, on_made);
+        kr_fileop_run(w, step_mkdir, on_made);
 }
 
 void kr_api_folders_post(struct kr_http_ex *ex, void *app)

@@ -6,7 +6,7 @@
 #include "api.h"
 #include "base64.h"
 #include "buf.h"
-#include "file_work.h"
+#include "file_request.h"
 #include "query.h"
 #include "utf8.h"
 #include <errno.h>

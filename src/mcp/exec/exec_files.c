@@ -4,7 +4,7 @@
  * by the job's end if the client leaves meanwhile. */
 #include "exec_internal.h"
 #include "fd.h"
-#include "filejob.h"
+#include "mcp_fileop.h"
 #include "media.h"
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ struct small {
 };
 
 struct reading {
-    struct kr_mcp_job job;
+    struct kr_fileop op;
     struct kr_mcp_exec *x; /* NULL: rendered */
     struct small files[SMALL_COUNT];
     unsigned count;
@@ -51,17 +51,17 @@ static void read_one(int ws, struct small *s)
         s->len = (ssize_t)len;
 }
 
-static void read_all(struct kr_mcp_job *j)
+static void read_all(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
+    struct reading *r = (struct reading *)op;
 
     for (unsigned i = 0; i < r->count; i++)
-        read_one(j->ws, &r->files[i]);
+        read_one(op->ws, &r->files[i]);
 }
 
-static void on_read(struct kr_mcp_job *j)
+static void on_read(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
+    struct reading *r = (struct reading *)op;
     struct kr_mcp_exec *x = r->x;
 
     r->x = NULL;
@@ -70,14 +70,14 @@ static void on_read(struct kr_mcp_job *j)
         if (r->files[i].len >= 0)
             json_object_set_new(x->o.small_files, r->files[i].path,
                                 json_stringn(r->files[i].text, (size_t)r->files[i].len));
-    (void)kr_mcp_job_take(j);
+    (void)kr_mcp_fileop_take(op);
     kr_mcp_exec_render(x);
-    kr_mcp_job_end(j);
+    kr_fileop_end(op);
 }
 
-static void on_done(struct kr_mcp_job *j)
+static void on_done(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
+    struct reading *r = (struct reading *)op;
 
     for (unsigned i = 0; i < r->count; i++)
         free(r->files[i].path);
@@ -87,7 +87,7 @@ static void on_done(struct kr_mcp_job *j)
 
 bool kr_mcp_exec_read_files(struct kr_mcp_exec *x)
 {
-    static const struct kr_mcp_job_kind kind = {.size = sizeof(struct reading), .done = on_done};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct reading), .done = on_done};
     const json_t *files = json_object_get(x->o.end, "files");
     struct reading *r = NULL;
     struct kr_err err;
@@ -100,19 +100,19 @@ bool kr_mcp_exec_read_files(struct kr_mcp_exec *x)
     {
         if (!is_small(file) || (r && r->count == SMALL_COUNT))
             continue;
-        if (!r && !(r = kr_mcp_job_new(x->call, &kind, &err)))
+        if (!r && !(r = kr_mcp_fileop_new(x->call, &kind, &err)))
             return false;
         r->files[r->count].path = strdup(json_string_value(json_object_get(file, "path")));
         r->count += r->files[r->count].path != NULL;
     }
     if (!r)
         return false;
-    if (r->count == 0 || kr_mcp_job_place(&r->job, x->o.sandbox, NULL, false) < 0) {
-        (void)kr_mcp_job_take(&r->job); /* the call is still x's to answer */
-        kr_mcp_job_end(&r->job);
+    if (r->count == 0 || kr_mcp_fileop_place(&r->op, x->o.sandbox, NULL, false) < 0) {
+        (void)kr_mcp_fileop_take(&r->op); /* the call is still x's to answer */
+        kr_fileop_end(&r->op);
         return false;
     }
     r->x = x;
-    kr_mcp_job_run(&r->job, read_all, on_read);
+    kr_fileop_run(&r->op, read_all, on_read);
     return true;
 }

@@ -4,7 +4,7 @@
  * no values and is no error. Paths are looked for on the thread pool, in one folder. */
 #include "buf.h"
 #include "clock.h"
-#include "filejob.h"
+#include "mcp_fileop.h"
 #include "rpc_method.h"
 #include "prompt.h"
 #include "resource.h"
@@ -90,63 +90,63 @@ static void complete_ids(struct kr_mcp_call *c, struct answer *a, const char *ar
 /* ---- paths ---- */
 
 struct looking {
-    struct kr_mcp_job job;
+    struct kr_fileop op;
     struct kr_files_list list;
     bool listed;
     char prefix[KR_FILES_PATH_MAX];
 };
 
-static void step_list(struct kr_mcp_job *j)
+static void step_list(struct kr_fileop *op)
 {
-    struct looking *l = (struct looking *)j;
+    struct looking *l = (struct looking *)op;
     struct kr_files_list_spec spec = {.limit = 10000, .deadline_ns = kr_clock_after_ms(LIST_MS)};
 
-    l->listed = kr_files_list(j->ws, j->path, &spec, &l->list, &j->err) >= 0;
+    l->listed = kr_files_list(op->ws, op->path, &spec, &l->list, &op->err) >= 0;
 }
 
-static void done(struct kr_mcp_job *j)
+static void done(struct kr_fileop *op)
 {
-    struct looking *l = (struct looking *)j;
+    struct looking *l = (struct looking *)op;
 
     if (l->listed)
         kr_files_list_done(&l->list);
 }
 
-static void on_listed(struct kr_mcp_job *j)
+static void on_listed(struct kr_fileop *op)
 {
-    struct looking *l = (struct looking *)j;
+    struct looking *l = (struct looking *)op;
     struct answer a = {.prefix = l->prefix, .values = json_array()};
-    struct kr_mcp_call *c = kr_mcp_job_take(j);
+    struct kr_mcp_call *c = kr_mcp_fileop_take(op);
 
     for (size_t i = 0; l->listed && i < l->list.count; i++)
         offer(&a, l->list.entries[i].path);
     reply(c, &a);
-    kr_mcp_job_end(j);
+    kr_fileop_end(op);
 }
 
 /* The folder that the text so far is in. */
 static void complete_path(struct kr_mcp_call *c, struct answer *a, const char *sandbox)
 {
-    static const struct kr_mcp_job_kind kind = {.size = sizeof(struct looking), .done = done};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct looking), .done = done};
     char folder[KR_FILES_PATH_MAX];
     const char *slash = strrchr(a->prefix, '/');
     struct kr_err err;
     struct looking *l;
 
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - a->prefix) : 0, a->prefix);
-    l = strlen(a->prefix) < sizeof folder ? kr_mcp_job_new(c, &kind, &err) : NULL;
+    l = strlen(a->prefix) < sizeof folder ? kr_mcp_fileop_new(c, &kind, &err) : NULL;
     if (!l) {
         reply(c, a);
         return;
     }
     snprintf(l->prefix, sizeof l->prefix, "%s", a->prefix);
-    if (kr_mcp_job_place(&l->job, sandbox, folder, false) < 0) {
-        reply(kr_mcp_job_take(&l->job), a);
-        kr_mcp_job_end(&l->job);
+    if (kr_mcp_fileop_place(&l->op, sandbox, folder, false) < 0) {
+        reply(kr_mcp_fileop_take(&l->op), a);
+        kr_fileop_end(&l->op);
         return;
     }
     json_decref(a->values);
-    kr_mcp_job_run(&l->job, step_list, on_listed);
+    kr_fileop_run(&l->op, step_list, on_listed);
 }
 
 /* ---- the method ---- */

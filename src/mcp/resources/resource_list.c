@@ -6,8 +6,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "fd.h"
-#include "filejob.h"
-#include "file_work.h"
+#include "mcp_fileop.h"
 #include "media.h"
 #include "resource.h"
 #include "store_run.h"
@@ -37,7 +36,7 @@ struct found {
 };
 
 struct looking {
-    struct kr_mcp_job job;
+    struct kr_fileop op;
     json_t *items; /* the rows; owned */
     struct place places[SANDBOXES_MAX];
     size_t count;
@@ -71,7 +70,7 @@ static void on_sandbox(void *data, const struct kr_store_sandbox *s)
 
 static void open_places(struct looking *l)
 {
-    struct kr_box *box = l->job.files->api->box;
+    struct kr_box *box = kr_file_api(&l->op)->box;
     struct kr_err ignored;
 
     for (size_t i = 0; i < l->count; i++) {
@@ -102,9 +101,9 @@ static void keep_file(struct looking *l, size_t place, struct kr_files_entry *e)
     l->file_count++;
 }
 
-static void step_look(struct kr_mcp_job *j)
+static void step_look(struct kr_fileop *op)
 {
-    struct looking *l = (struct looking *)j;
+    struct looking *l = (struct looking *)op;
     uint64_t deadline = kr_clock_after_ms(LOOK_MS);
 
     for (size_t i = 0; i < l->count && kr_clock_ns() < deadline; i++) {
@@ -122,9 +121,9 @@ static void step_look(struct kr_mcp_job *j)
     }
 }
 
-static void done(struct kr_mcp_job *j)
+static void done(struct kr_fileop *op)
 {
-    struct looking *l = (struct looking *)j;
+    struct looking *l = (struct looking *)op;
 
     for (size_t i = 0; i < l->count; i++)
         kr_fd_close(l->places[i].ws);
@@ -210,11 +209,11 @@ static void on_run(void *data, const struct kr_store_run *run)
     add_item(t, &row, NULL);
 }
 
-static void on_looked(struct kr_mcp_job *j)
+static void on_looked(struct kr_fileop *op)
 {
-    struct looking *l = (struct looking *)j;
-    struct kr_api *api = j->files->api;
-    struct kr_mcp_call *c = kr_mcp_job_take(j);
+    struct looking *l = (struct looking *)op;
+    struct kr_api *api = kr_file_api(op);
+    struct kr_mcp_call *c = kr_mcp_fileop_take(op);
     struct telling t = {.call = c, .items = l->items};
     struct kr_store_page page = {.limit = RUNS_MAX};
     struct kr_store_run_filter any = {0};
@@ -223,20 +222,20 @@ static void on_looked(struct kr_mcp_job *j)
     for (size_t i = 0; i < l->file_count; i++)
         add_file(&t, l, &l->files[i]);
     t.sessions = json_array();
-    kr_box_sessions(api->box, &j->who, NULL, on_session, &t);
+    kr_box_sessions(api->box, &op->who, NULL, on_session, &t);
     json_array_extend(l->items, t.sessions);
     json_decref(t.sessions);
-    kr_store_runs_list(api->store, j->user, &any, &page, on_run, &t, &ignored); /* a list without runs is a list */
+    kr_store_runs_list(api->store, op->user, &any, &page, on_run, &t, &ignored); /* a list without runs is a list */
     kr_mcp_reply(c, json_pack("{s:O}", "resources", l->items));
-    kr_mcp_job_end(j);
+    kr_fileop_end(op);
 }
 
 void kr_mcp_resource_list(struct kr_mcp_call *c, json_t *items)
 {
-    static const struct kr_mcp_job_kind kind = {.size = sizeof(struct looking), .done = done};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct looking), .done = done};
     struct kr_store_page page = {.limit = KR_STORE_PAGE_MAX};
     struct kr_err err;
-    struct looking *l = kr_mcp_job_new(c, &kind, &err);
+    struct looking *l = kr_mcp_fileop_new(c, &kind, &err);
 
     if (!l) {
         json_decref(items);
@@ -244,7 +243,7 @@ void kr_mcp_resource_list(struct kr_mcp_call *c, json_t *items)
         return;
     }
     l->items = items;
-    if (kr_store_sandboxes_list(l->job.files->api->store, l->job.user, &page, on_sandbox, l, &err) >= 0)
+    if (kr_store_sandboxes_list(kr_file_api(&l->op)->store, l->op.user, &page, on_sandbox, l, &err) >= 0)
         open_places(l);
-    kr_mcp_job_run(&l->job, step_look, on_looked);
+    kr_fileop_run(&l->op, step_look, on_looked);
 }

@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "dialect_results.h"
 #include "fd.h"
-#include "filejob.h"
+#include "mcp_fileop.h"
 #include "json.h"
 #include "media.h"
 #include "report.h"
@@ -24,7 +24,7 @@
 #define COST_MAX (6u << 20) /* bytes of a text as JSON: past it base64 is shorter */
 
 struct reading {
-    struct kr_mcp_job job;
+    struct kr_fileop op;
     char *uri;
     struct kr_buf data;
     const char *mime;
@@ -36,17 +36,17 @@ struct reading {
 
 static int read_folder(struct reading *r)
 {
-    struct kr_mcp_job *j = &r->job;
+    struct kr_fileop *op = &r->op;
     struct kr_files_list_spec spec = {.limit = LIST_MAX, .deadline_ns = kr_clock_after_ms(LIST_MS)};
     struct kr_files_list list;
     struct kr_json json;
-    int e = kr_files_list(j->ws, j->path, &spec, &list, &j->err);
+    int e = kr_files_list(op->ws, op->path, &spec, &list, &op->err);
 
     if (e < 0)
         return e;
     kr_json_init(&json, &r->data);
     kr_json_object(&json);
-    kr_files_json_path(&json, "path", j->path);
+    kr_files_json_path(&json, "path", op->path);
     kr_json_key(&json, "files");
     kr_json_array(&json);
     for (size_t i = 0; i < list.count; i++) {
@@ -84,44 +84,44 @@ static int read_all(struct reading *r, int fd)
     ssize_t n;
 
     if (!all)
-        return kr_err_set(&r->job.err, KR_ERR_SYSTEM, ENOMEM, "read a file");
+        return kr_err_set(&r->op.err, KR_ERR_SYSTEM, ENOMEM, "read a file");
     while (got <= KR_MCP_READ_MAX && (n = read(fd, all + got, KR_MCP_READ_MAX + 1 - got)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return kr_err_set(&r->job.err, KR_ERR_SYSTEM, errno, "read a file");
+            return kr_err_set(&r->op.err, KR_ERR_SYSTEM, errno, "read a file");
         got += (size_t)n;
     }
     r->too_large = got > KR_MCP_READ_MAX;
-    r->mime = kr_media_of(r->job.path, all, got < KR_MEDIA_SNIFF ? got : KR_MEDIA_SNIFF, got <= KR_MEDIA_SNIFF)->type;
+    r->mime = kr_media_of(r->op.path, all, got < KR_MEDIA_SNIFF ? got : KR_MEDIA_SNIFF, got <= KR_MEDIA_SNIFF)->type;
     r->text = kr_media_is_text(all, got, true);
     return kr_buf_add(&r->data, all, got);
 }
 
-static void step_read(struct kr_mcp_job *j)
+static void step_read(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
+    struct reading *r = (struct reading *)op;
     cleanup_fd int fd = -1;
     struct kr_file_info info;
 
-    j->r = kr_files_open(j->ws, j->path, &fd, &info, &j->err);
-    if (j->r == -EISDIR) {
-        j->r = read_folder(r);
+    op->r = kr_files_open(op->ws, op->path, &fd, &info, &op->err);
+    if (op->r == -EISDIR) {
+        op->r = read_folder(r);
         return;
     }
-    if (j->r < 0) {
+    if (op->r < 0) {
         fd = -1;
         return;
     }
     r->size = info.size;
     r->too_large = info.size > KR_MCP_READ_MAX;
     if (!r->too_large)
-        j->r = read_all(r, fd);
+        op->r = read_all(r, fd);
 }
 
-static void done(struct kr_mcp_job *j)
+static void done(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
+    struct reading *r = (struct reading *)op;
 
     kr_buf_done(&r->data);
     free(r->uri);
@@ -144,29 +144,29 @@ static void answer_file(struct kr_mcp_call *c, const struct reading *r)
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "out of memory");
 }
 
-static void on_read(struct kr_mcp_job *j)
+static void on_read(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
-    struct kr_mcp_call *c = kr_mcp_job_take(j);
+    struct reading *r = (struct reading *)op;
+    struct kr_mcp_call *c = kr_mcp_fileop_take(op);
 
     if (r->too_large)
         kr_mcp_fail(c, KR_RPC_INVALID_PARAMS, json_pack("{s:s, s:I}", "uri", r->uri, "size", (json_int_t)r->size),
                     "the file has %" PRIu64 " bytes, and a resource is read whole up to %u: use read_file or code",
                     r->size, KR_MCP_READ_MAX);
-    else if (j->r < 0 && kr_err_row((enum kr_err_kind)j->err.kind)->text_is_public)
+    else if (op->r < 0 && kr_err_row((enum kr_err_kind)op->err.kind)->text_is_public)
         kr_mcp_no_resource(c, r->uri);
-    else if (j->r < 0)
+    else if (op->r < 0)
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "the file cannot be read");
     else
         answer_file(c, r);
-    kr_mcp_job_end(j);
+    kr_fileop_end(op);
 }
 
 static void read_file(struct kr_mcp_call *c, const char *text, const struct kr_mcp_uri *uri)
 {
-    static const struct kr_mcp_job_kind kind = {.size = sizeof(struct reading), .done = done};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct reading), .done = done};
     struct kr_err err;
-    struct reading *r = kr_mcp_job_new(c, &kind, &err);
+    struct reading *r = kr_mcp_fileop_new(c, &kind, &err);
 
     if (!r) {
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "too many files are being read and written: try again in a moment");
@@ -174,12 +174,12 @@ static void read_file(struct kr_mcp_call *c, const char *text, const struct kr_m
     }
     kr_buf_init(&r->data, KR_MCP_READ_MAX + 1);
     r->uri = strdup(text);
-    if (!r->uri || kr_mcp_job_place(&r->job, uri->id, uri->path, false) < 0) {
-        kr_mcp_no_resource(kr_mcp_job_take(&r->job), text);
-        kr_mcp_job_end(&r->job);
+    if (!r->uri || kr_mcp_fileop_place(&r->op, uri->id, uri->path, false) < 0) {
+        kr_mcp_no_resource(kr_mcp_fileop_take(&r->op), text);
+        kr_fileop_end(&r->op);
         return;
     }
-    kr_mcp_job_run(&r->job, step_read, on_read);
+    kr_fileop_run(&r->op, step_read, on_read);
 }
 
 /* ---- sessions ---- */

@@ -8,8 +8,7 @@
 #include "upload.h"
 #include "base64.h"
 #include "fd.h"
-#include "filejob.h"
-#include "file_work.h"
+#include "mcp_fileop.h"
 #include "mcp.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +25,7 @@
 #define PIECE (256u << 10)
 
 struct uploading {
-    struct kr_mcp_job job;
+    struct kr_fileop op;
     struct kr_mcp_upload u; /* borrowed texts: only while the call is there */
     struct kr_quota_seat seat;
     char dest[KR_FILES_PATH_MAX], name[256];
@@ -41,24 +40,24 @@ struct uploading {
     bool existed, stored;
 };
 
-static struct uploading *of(struct kr_mcp_job *j)
+static struct uploading *uploading_of(struct kr_fileop *op)
 {
-    return (struct uploading *)j;
+    return (struct uploading *)op;
 }
 
-static void finish(struct uploading *u, const struct kr_err *err)
+static void finish_upload(struct uploading *u, const struct kr_err *err)
 {
-    struct kr_mcp_call *c = kr_mcp_job_take(&u->job);
-    const char *slash = strrchr(u->job.path, '/');
-    struct kr_mcp_uploaded told = {.path = u->job.path,
-                                   .name = slash ? slash + 1 : u->job.path,
-                                   .sandbox = u->job.sandbox.row.id,
-                                   .sandbox_name = u->job.sandbox.row.name,
+    struct kr_mcp_call *c = kr_mcp_fileop_take(&u->op);
+    const char *slash = strrchr(u->op.path, '/');
+    struct kr_mcp_uploaded told = {.path = u->op.path,
+                                   .name = slash ? slash + 1 : u->op.path,
+                                   .sandbox = u->op.sandbox.row.id,
+                                   .sandbox_name = u->op.sandbox.row.name,
                                    .size = u->size,
                                    .created = !u->existed};
 
     u->u.answer(c, err ? NULL : &told, err, u->dest);
-    kr_mcp_job_end(&u->job);
+    kr_fileop_end(&u->op);
 }
 
 /* ---- on the thread pool ---- */
@@ -82,7 +81,7 @@ static int open_beneath(const char *root, const char *path)
 
 static int open_local(struct uploading *u)
 {
-    struct kr_err *err = &u->job.err;
+    struct kr_err *err = &u->op.err;
     struct stat st;
 
     u->fd = u->root ? open_beneath(u->root, u->local) : open(u->local, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -109,39 +108,39 @@ static int open_local(struct uploading *u)
 /* Where it goes to: into a folder it keeps its name. */
 static int settle(struct uploading *u)
 {
-    struct kr_mcp_job *j = &u->job;
+    struct kr_fileop *op = &u->op;
     char path[KR_FILES_PATH_MAX];
     struct kr_file_info info;
     struct kr_err ignored;
     int n;
 
-    if (kr_files_stat(j->ws, u->dest, &info, &ignored) == 0 && info.type == KR_FILE_FOLDER)
+    if (kr_files_stat(op->ws, u->dest, &info, &ignored) == 0 && info.type == KR_FILE_FOLDER)
         u->into_folder = true;
     if (u->into_folder && !u->name[0])
-        return kr_err_set(&j->err, KR_ERR_INVALID, 0, "path: /workspace%s%.100s is a folder; name the file in it",
+        return kr_err_set(&op->err, KR_ERR_INVALID, 0, "path: /workspace%s%.100s is a folder; name the file in it",
                           u->dest[0] ? "/" : "", u->dest);
     n = u->into_folder ? snprintf(path, sizeof path, "%s%s%s", u->dest, u->dest[0] ? "/" : "", u->name)
                        : snprintf(path, sizeof path, "%s", u->dest);
     if (n >= (int)sizeof path)
-        return kr_err_set(&j->err, KR_ERR_INVALID, 0, "path: longer than %u bytes", KR_FILES_PATH_MAX - 1);
-    n = kr_files_new_path(path, j->path, &j->err);
+        return kr_err_set(&op->err, KR_ERR_INVALID, 0, "path: longer than %u bytes", KR_FILES_PATH_MAX - 1);
+    n = kr_files_new_path(path, op->path, &op->err);
     if (n < 0)
         return n;
-    u->existed = kr_files_stat(j->ws, j->path, &info, &ignored) == 0;
+    u->existed = kr_files_stat(op->ws, op->path, &info, &ignored) == 0;
     u->old_size = u->existed && info.type == KR_FILE_REGULAR ? info.size : 0;
     return 0;
 }
 
-static void step_open(struct kr_mcp_job *j)
+static void step_open(struct kr_fileop *op)
 {
-    struct uploading *u = of(j);
+    struct uploading *u = uploading_of(op);
 
-    j->r = u->local ? open_local(u) : 0;
-    if (j->r >= 0 && u->size > u->max)
-        j->r = kr_err_set(&j->err, KR_ERR_TOO_LARGE, EFBIG, "the file has %" PRIu64 " bytes, and %" PRIu64 " are taken",
-                          u->size, u->max);
-    if (j->r >= 0)
-        j->r = settle(u);
+    op->r = u->local ? open_local(u) : 0;
+    if (op->r >= 0 && u->size > u->max)
+        op->r = kr_err_set(&op->err, KR_ERR_TOO_LARGE, EFBIG,
+                           "the file has %" PRIu64 " bytes, and %" PRIu64 " are taken", u->size, u->max);
+    if (op->r >= 0)
+        op->r = settle(u);
 }
 
 static int copy(struct uploading *u, struct kr_files_upload *to)
@@ -151,80 +150,80 @@ static int copy(struct uploading *u, struct kr_files_upload *to)
     int r;
 
     if (!piece)
-        return kr_err_set(&u->job.err, KR_ERR_SYSTEM, ENOMEM, "upload");
+        return kr_err_set(&u->op.err, KR_ERR_SYSTEM, ENOMEM, "upload");
     for (;;) {
         n = read(u->fd, piece, PIECE);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return kr_err_set(&u->job.err, KR_ERR_SYSTEM, errno, "read a file to upload");
+            return kr_err_set(&u->op.err, KR_ERR_SYSTEM, errno, "read a file to upload");
         if (n == 0)
             return 0;
-        r = kr_files_upload_write(to, piece, (size_t)n, &u->job.err);
+        r = kr_files_upload_write(to, piece, (size_t)n, &u->op.err);
         if (r < 0)
             return r;
     }
 }
 
-static void step_store(struct kr_mcp_job *j)
+static void step_store(struct kr_fileop *op)
 {
-    struct uploading *u = of(j);
+    struct uploading *u = uploading_of(op);
     struct kr_files_upload *to;
 
-    j->r = kr_files_upload_begin(j->ws, j->path, u->size, &to, &j->err);
-    if (j->r < 0)
+    op->r = kr_files_upload_begin(op->ws, op->path, u->size, &to, &op->err);
+    if (op->r < 0)
         return;
-    j->r = u->local ? copy(u, to) : kr_files_upload_write(to, u->bytes, u->len, &j->err);
-    if (j->r < 0) {
+    op->r = u->local ? copy(u, to) : kr_files_upload_write(to, u->bytes, u->len, &op->err);
+    if (op->r < 0) {
         kr_files_upload_abort(to);
         return;
     }
     u->size = kr_files_upload_size(to);
-    j->r = kr_files_upload_commit(to, &j->err);
-    u->stored = j->r >= 0;
+    op->r = kr_files_upload_commit(to, &op->err);
+    u->stored = op->r >= 0;
 }
 
 /* ---- on the loop ---- */
 
-static void tell_stored(struct kr_mcp_job *j)
+static void tell_stored(struct kr_fileop *op)
 {
-    struct uploading *u = of(j);
+    struct uploading *u = uploading_of(op);
 
     if (!u->stored)
         return;
     u->seat.kept = (int64_t)u->size - (int64_t)u->old_size;
-    kr_mcp_job_wrote(j, j->path, u->size);
+    kr_fileop_changed(op, "file.write", "ok", op->path, (int64_t)u->size);
 }
 
-static void on_stored(struct kr_mcp_job *j)
+static void on_stored(struct kr_fileop *op)
 {
-    if (j->r >= 0)
-        tell_stored(j);
-    finish(of(j), j->r < 0 ? &j->err : NULL);
+    if (op->r >= 0)
+        tell_stored(op);
+    finish_upload(uploading_of(op), op->r < 0 ? &op->err : NULL);
 }
 
-static void on_ready(struct kr_quota_seat *seat)
+static void on_account_ready(struct kr_quota_seat *seat)
 {
     struct uploading *u = (struct uploading *)((char *)seat - offsetof(struct uploading, seat));
-    struct kr_mcp_job *j = &u->job;
+    struct kr_fileop *op = &u->op;
 
-    if (kr_quota_charge(seat, u->size, &j->err) < 0 || kr_mcp_job_still_there(j) < 0)
-        finish(u, &j->err);
+    if (kr_quota_charge(seat, u->size, &op->err) < 0 || kr_fileop_still_there(op) < 0)
+        finish_upload(u, &op->err);
     else
-        kr_mcp_job_run(j, step_store, on_stored);
+        kr_fileop_run(op, step_store, on_stored);
 }
 
-static void on_opened(struct kr_mcp_job *j)
+static void on_opened(struct kr_fileop *op)
 {
-    struct uploading *u = of(j);
+    struct uploading *u = uploading_of(op);
 
-    if (j->r < 0 || kr_quota_join(j->files, &j->who, &u->seat, on_ready, &j->err) < 0)
-        finish(u, &j->err);
+    if (op->r < 0 || kr_quota_join(kr_file_home(op), &op->who, &u->seat, on_account_ready, &op->err) < 0)
+        finish_upload(u, &op->err);
 }
 
-static void done(struct kr_mcp_job *j)
+static void free_upload(struct kr_fileop *op)
 {
-    struct uploading *u = of(j);
+    struct uploading *u = uploading_of(op);
 
     kr_quota_leave(&u->seat);
     kr_fd_close(u->fd);
@@ -257,10 +256,10 @@ static size_t root_of(const struct kr_mcp_config *config, const char *path)
 
 static int take_local(struct uploading *u, const char *path)
 {
-    struct kr_mcp_call *c = u->job.call;
+    struct kr_mcp_call *c = u->op.peer;
     bool local = kr_mcp_is_local(c);
     size_t root = local || !is_plain(path) ? 0 : root_of(kr_mcp_config(kr_mcp_of(c)), path);
-    struct kr_err *err = &u->job.err;
+    struct kr_err *err = &u->op.err;
 
     if (!local && root == 0)
         return kr_err_set(
@@ -279,7 +278,7 @@ static int take_local(struct uploading *u, const char *path)
 
 static int take_content(struct uploading *u, const struct kr_text *content, bool base64)
 {
-    struct kr_err *err = &u->job.err;
+    struct kr_err *err = &u->op.err;
     ssize_t n;
 
     u->bytes = malloc(content->len + 1);
@@ -299,14 +298,15 @@ static int take_dest(struct uploading *u, const char *dest)
     size_t len = dest ? strlen(dest) : 0;
 
     u->into_folder = len == 0 || dest[len - 1] == '/';
-    return kr_files_path(dest ? kr_mcp_job_inside(&u->job, dest) : "", u->dest, &u->job.err);
+    return kr_files_path(dest ? kr_mcp_fileop_inside(&u->op, dest) : "", u->dest, &u->op.err);
 }
 
 void kr_mcp_upload(struct kr_mcp_call *c, const struct kr_mcp_upload *spec)
 {
-    static const struct kr_mcp_job_kind kind = {.size = sizeof(struct uploading), .late = tell_stored, .done = done};
+    static const struct kr_fileop_kind kind = {
+        .size = sizeof(struct uploading), .late = tell_stored, .done = free_upload};
     struct kr_err err;
-    struct uploading *u = kr_mcp_job_new(c, &kind, &err);
+    struct uploading *u = kr_mcp_fileop_new(c, &kind, &err);
     int r;
 
     if (!u) {
@@ -315,17 +315,17 @@ void kr_mcp_upload(struct kr_mcp_call *c, const struct kr_mcp_upload *spec)
     }
     u->u = *spec;
     u->fd = -1;
-    u->max = u->job.files->api->config.max_upload;
+    u->max = kr_file_api(&u->op)->config.max_upload;
     if (!!spec->local == !!spec->content.text)
-        r = kr_err_set(&u->job.err, KR_ERR_INVALID, 0, "give either content or local_file_path");
+        r = kr_err_set(&u->op.err, KR_ERR_INVALID, 0, "give either content or local_file_path");
     else
         r = spec->local ? take_local(u, spec->local) : take_content(u, &spec->content, spec->base64);
     if (r >= 0)
-        r = kr_mcp_job_place(&u->job, spec->sandbox, NULL, true);
+        r = kr_mcp_fileop_place(&u->op, spec->sandbox, NULL, true);
     if (r >= 0)
         r = take_dest(u, spec->dest);
     if (r < 0)
-        finish(u, &u->job.err);
+        finish_upload(u, &u->op.err);
     else
-        kr_mcp_job_run(&u->job, step_open, on_opened);
+        kr_fileop_run(&u->op, step_open, on_opened);
 }

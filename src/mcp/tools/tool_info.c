@@ -7,8 +7,7 @@
 #include "clock.h"
 #include "dialect_results.h"
 #include "err.h"
-#include "filejob.h"
-#include "file_work.h"
+#include "mcp_fileop.h"
 #include "json.h"
 #include "proto.h"
 #include "report.h"
@@ -64,7 +63,7 @@ static const struct kr_api_schema info_schema = KR_API_SCHEMA("SandboxInfoOutput
 /* clang-format on */
 
 struct looking {
-    struct kr_mcp_job job;
+    struct kr_fileop op;
     struct kr_files_usage usage;
 };
 
@@ -112,12 +111,12 @@ static void on_session(void *data, const struct kr_box_session_info *info)
 /* All but what the probe finds. */
 static json_t *info_value(const struct looking *l)
 {
-    const struct kr_sandbox *s = &l->job.sandbox;
-    const struct kr_api *api = l->job.files->api;
+    const struct kr_sandbox *s = &l->op.sandbox;
+    const struct kr_api *api = kr_file_api(&l->op);
     json_t *sessions = json_array();
     char network[KR_NET_RULE_ROOM];
 
-    kr_box_sessions(api->box, &l->job.who, s->row.id, on_session, sessions);
+    kr_box_sessions(api->box, &l->op.who, s->row.id, on_session, sessions);
     return json_pack("{s:s, s:s, s:n, s:s, s:s, s:s, s:o, s:o, s:{s:I, s:I, s:b}, s:o, s:o, s:n}", "sandbox_id",
                      s->row.id, "name", s->row.name, "python", "workspace", "/workspace", "network",
                      kr_net_rule_text(&s->network, network, sizeof network), "preload", kr_preload_names[s->preload],
@@ -208,50 +207,50 @@ static void run_probe(struct kr_mcp_call *c, const char *sandbox,
     kr_mcp_run(c, &wish);
 }
 
-static void step_look(struct kr_mcp_job *j)
+static void step_look(struct kr_fileop *op)
 {
     struct kr_walk_max max = {.entries = USAGE_ENTRIES, .deadline_ns = kr_clock_after_ms(USAGE_MS)};
 
-    j->r = kr_files_usage(j->ws, "", &max, &((struct looking *)j)->usage, &j->err);
+    op->r = kr_files_usage(op->ws, "", &max, &((struct looking *)op)->usage, &op->err);
 }
 
-static void on_looked(struct kr_mcp_job *j)
+static void on_looked(struct kr_fileop *op)
 {
-    struct looking *l = (struct looking *)j;
-    struct kr_mcp_call *c = kr_mcp_job_take(j);
+    struct looking *l = (struct looking *)op;
+    struct kr_mcp_call *c = kr_mcp_fileop_take(op);
     char sandbox[KR_STORE_ID_ROOM];
     json_t *value;
 
-    if (j->r < 0) {
-        kr_mcp_tool_fail(c, &j->err);
-        kr_mcp_job_end(j);
+    if (op->r < 0) {
+        kr_mcp_tool_fail(c, &op->err);
+        kr_fileop_end(op);
         return;
     }
     value = info_value(l);
-    memcpy(sandbox, j->sandbox.row.id, sizeof sandbox);
-    if (!value || !(j->who.rights & KR_RIGHT_RUN)) {
+    memcpy(sandbox, op->sandbox.row.id, sizeof sandbox);
+    if (!value || !(op->who.rights & KR_RIGHT_RUN)) {
         json_object_set_new(value, "note", json_string("packages are found by running code, which this key may not"));
         answer_info(c, value);
     } else {
         run_probe(c, sandbox, render_info, value);
     }
-    kr_mcp_job_end(j);
+    kr_fileop_end(op);
 }
 
 static void run_info(struct kr_mcp_call *c, const void *args)
 {
-    static const struct kr_mcp_job_kind kind = {.size = sizeof(struct looking)};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct looking)};
     const struct info_args *a = args;
     struct kr_err err;
-    struct looking *l = kr_mcp_job_new(c, &kind, &err);
+    struct looking *l = kr_mcp_fileop_new(c, &kind, &err);
 
     if (!l) {
         kr_mcp_tool_fail(c, &err);
-    } else if (kr_mcp_job_place(&l->job, a->sandbox, "", false) < 0) {
-        kr_mcp_tool_fail(kr_mcp_job_take(&l->job), &l->job.err);
-        kr_mcp_job_end(&l->job);
+    } else if (kr_mcp_fileop_place(&l->op, a->sandbox, "", false) < 0) {
+        kr_mcp_tool_fail(kr_mcp_fileop_take(&l->op), &l->op.err);
+        kr_fileop_end(&l->op);
     } else {
-        kr_mcp_job_run(&l->job, step_look, on_looked);
+        kr_fileop_run(&l->op, step_look, on_looked);
     }
 }
 

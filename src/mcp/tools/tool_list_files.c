@@ -3,7 +3,7 @@
  * Invariant: a page is at most LIST_MAX entries and LIST_MS of work; what it does not show is said. */
 #include "buf.h"
 #include "clock.h"
-#include "filejob.h"
+#include "mcp_fileop.h"
 #include "tool_rows.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -52,28 +52,28 @@ static const struct kr_api_schema list_schema = KR_API_SCHEMA("ListFilesOutput",
 /* clang-format on */
 
 struct listing {
-    struct kr_mcp_job job;
+    struct kr_fileop op;
     bool recursive, listed;
     size_t limit;
     char after[KR_FILES_PATH_MAX];
     struct kr_files_list list;
 };
 
-static void step_list(struct kr_mcp_job *j)
+static void step_list(struct kr_fileop *op)
 {
-    struct listing *l = (struct listing *)j;
+    struct listing *l = (struct listing *)op;
     struct kr_files_list_spec spec = {.recursive = l->recursive,
                                       .limit = l->limit,
                                       .after = l->after[0] ? l->after : NULL,
                                       .deadline_ns = kr_clock_after_ms(LIST_MS)};
 
-    j->r = kr_files_list(j->ws, j->path, &spec, &l->list, &j->err);
-    l->listed = j->r >= 0;
+    op->r = kr_files_list(op->ws, op->path, &spec, &l->list, &op->err);
+    l->listed = op->r >= 0;
 }
 
-static void done_list(struct kr_mcp_job *j)
+static void done_list(struct kr_fileop *op)
 {
-    struct listing *l = (struct listing *)j;
+    struct listing *l = (struct listing *)op;
 
     if (l->listed)
         kr_files_list_done(&l->list);
@@ -107,7 +107,7 @@ static json_t *list_value(const struct listing *l)
                                                kr_file_type_names[e->info.type], "size", (json_int_t)e->info.size,
                                                "modified_at", floor((double)e->info.mtime_ns / 1e3) / 1e6));
     }
-    return json_pack("{s:s, s:o, s:o, s:o, s:b}", "sandbox_id", l->job.sandbox.row.id, "path", path_value(l->job.path),
+    return json_pack("{s:s, s:o, s:o, s:o, s:b}", "sandbox_id", l->op.sandbox.row.id, "path", path_value(l->op.path),
                      "files", files, "next", l->list.more && last ? path_value(last) : json_null(), "incomplete",
                      l->list.incomplete);
 }
@@ -128,24 +128,24 @@ static void write_entry(struct kr_buf *out, const struct kr_files_entry *e)
         kr_buf_printf(out, "%s  (%s)\n", e->path, kr_file_type_names[e->info.type]);
 }
 
-static void on_listed(struct kr_mcp_job *j)
+static void on_listed(struct kr_fileop *op)
 {
-    struct listing *l = (struct listing *)j;
+    struct listing *l = (struct listing *)op;
     cleanup_buf struct kr_buf text = {0};
     struct kr_mcp_result r;
 
-    if (j->r < 0) {
-        if (j->r == -ENOTDIR)
-            kr_mcp_tool_refuse(kr_mcp_job_take(j), "path: /workspace/%s is a file and no folder; read_file reads it",
-                               j->path);
+    if (op->r < 0) {
+        if (op->r == -ENOTDIR)
+            kr_mcp_tool_refuse(kr_mcp_fileop_take(op),
+                               "path: /workspace/%s is a file and no folder; read_file reads it", op->path);
         else
-            kr_mcp_tool_fail(kr_mcp_job_take(j), &j->err);
-        kr_mcp_job_end(j);
+            kr_mcp_tool_fail(kr_mcp_fileop_take(op), &op->err);
+        kr_fileop_end(op);
         return;
     }
     kr_buf_init(&text, 8u << 20);
-    kr_buf_printf(&text, "/workspace%s%s of sandbox %s: %zu %s%s\n", j->path[0] ? "/" : "", j->path,
-                  j->sandbox.row.name, l->list.count, l->list.count == 1 ? "entry" : "entries",
+    kr_buf_printf(&text, "/workspace%s%s of sandbox %s: %zu %s%s\n", op->path[0] ? "/" : "", op->path,
+                  op->sandbox.row.name, l->list.count, l->list.count == 1 ? "entry" : "entries",
                   l->list.more ? " of more" : "");
     for (size_t i = 0; i < l->list.count; i++)
         write_entry(&text, &l->list.entries[i]);
@@ -156,31 +156,31 @@ static void on_listed(struct kr_mcp_job *j)
     kr_mcp_result_init(&r);
     kr_mcp_add_text(&r, kr_buf_str(&text), text.len);
     r.structured = list_value(l);
-    kr_mcp_tool_done(kr_mcp_job_take(j), &r);
-    kr_mcp_job_end(j);
+    kr_mcp_tool_done(kr_mcp_fileop_take(op), &r);
+    kr_fileop_end(op);
 }
 
 static void run_list(struct kr_mcp_call *c, const void *args)
 {
-    static const struct kr_mcp_job_kind kind = {.size = sizeof(struct listing), .done = done_list};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct listing), .done = done_list};
     const struct list_args *a = args;
     struct listing *l;
     struct kr_err err;
 
-    l = kr_mcp_job_new(c, &kind, &err);
+    l = kr_mcp_fileop_new(c, &kind, &err);
     if (!l) {
         kr_mcp_tool_fail(c, &err);
         return;
     }
     l->recursive = a->recursive;
     l->limit = (size_t)a->limit;
-    if ((a->after && a->after[0] && kr_files_path(a->after, l->after, &l->job.err) < 0) ||
-        kr_mcp_job_place(&l->job, a->sandbox, a->path ? a->path : "", false) < 0) {
-        kr_mcp_tool_fail(kr_mcp_job_take(&l->job), &l->job.err);
-        kr_mcp_job_end(&l->job);
+    if ((a->after && a->after[0] && kr_files_path(a->after, l->after, &l->op.err) < 0) ||
+        kr_mcp_fileop_place(&l->op, a->sandbox, a->path ? a->path : "", false) < 0) {
+        kr_mcp_tool_fail(kr_mcp_fileop_take(&l->op), &l->op.err);
+        kr_fileop_end(&l->op);
         return;
     }
-    kr_mcp_job_run(&l->job, step_list, on_listed);
+    kr_fileop_run(&l->op, step_list, on_listed);
 }
 
 const struct kr_mcp_tool kr_tool_list_files = {

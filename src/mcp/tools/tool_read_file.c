@@ -7,7 +7,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "fd.h"
-#include "filejob.h"
+#include "mcp_fileop.h"
 #include "media.h"
 #include "tool_rows.h"
 #include "uri.h"
@@ -55,7 +55,7 @@ static const struct kr_api_schema read_schema = KR_API_SCHEMA("ReadFileOutput", 
 enum shape { SHAPE_TEXT, SHAPE_IMAGE, SHAPE_AUDIO, SHAPE_BLOB, SHAPE_LINK };
 
 struct reading {
-    struct kr_mcp_job job;
+    struct kr_fileop op;
     uint64_t offset, limit;
     int fd;
     const struct kr_media *media;
@@ -123,12 +123,12 @@ static int read_lines(struct reading *r)
     ssize_t n;
 
     if (!piece)
-        return kr_err_set(&r->job.err, KR_ERR_SYSTEM, ENOMEM, "read a file");
+        return kr_err_set(&r->op.err, KR_ERR_SYSTEM, ENOMEM, "read a file");
     r->line = 1;
     for (uint64_t pos = 0;; pos += (uint64_t)n) {
         n = kr_fd_read_at(r->fd, piece, PIECE, pos);
         if (n < 0)
-            return kr_err_set(&r->job.err, KR_ERR_SYSTEM, (int)n, "read a file");
+            return kr_err_set(&r->op.err, KR_ERR_SYSTEM, (int)n, "read a file");
         if (n == 0 || take_piece(r, piece, (size_t)n, last))
             return 0;
         if (pos > SCAN_MAX || kr_clock_ns() > deadline) {
@@ -144,45 +144,45 @@ static int read_whole(struct reading *r)
     ssize_t n;
 
     if (!all)
-        return kr_err_set(&r->job.err, KR_ERR_SYSTEM, ENOMEM, "read a file");
+        return kr_err_set(&r->op.err, KR_ERR_SYSTEM, ENOMEM, "read a file");
     n = kr_fd_read_at(r->fd, all, r->size, 0);
     if (n < 0)
-        return kr_err_set(&r->job.err, KR_ERR_SYSTEM, (int)n, "read a file");
+        return kr_err_set(&r->op.err, KR_ERR_SYSTEM, (int)n, "read a file");
     r->size = (uint64_t)n; /* it may have shrunk */
     return kr_buf_add(&r->data, all, (size_t)n);
 }
 
-static void step_read(struct kr_mcp_job *j)
+static void step_read(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
+    struct reading *r = (struct reading *)op;
     struct kr_file_info info;
     char head[KR_MEDIA_SNIFF];
     ssize_t n;
 
-    j->r = kr_files_open(j->ws, j->path, &r->fd, &info, &j->err);
-    if (j->r < 0) {
+    op->r = kr_files_open(op->ws, op->path, &r->fd, &info, &op->err);
+    if (op->r < 0) {
         r->fd = -1;
         return;
     }
     r->size = info.size;
     n = kr_fd_read_at(r->fd, head, sizeof head, 0);
     if (n < 0) {
-        j->r = kr_err_set(&j->err, KR_ERR_SYSTEM, (int)n, "read a file");
+        op->r = kr_err_set(&op->err, KR_ERR_SYSTEM, (int)n, "read a file");
         return;
     }
     if ((size_t)n < sizeof head)
         r->size = (uint64_t)n;
-    r->media = kr_media_of(j->path, head, (size_t)n, (uint64_t)n == r->size);
+    r->media = kr_media_of(op->path, head, (size_t)n, (uint64_t)n == r->size);
     r->shape = choose(r, head, (size_t)n);
     if (r->shape == SHAPE_TEXT)
-        j->r = read_lines(r);
+        op->r = read_lines(r);
     else if (r->shape != SHAPE_LINK)
-        j->r = read_whole(r);
+        op->r = read_whole(r);
 }
 
-static void done_read(struct kr_mcp_job *j)
+static void done_read(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
+    struct reading *r = (struct reading *)op;
 
     kr_fd_close(r->fd);
     kr_buf_done(&r->data);
@@ -192,7 +192,7 @@ static void done_read(struct kr_mcp_job *j)
 
 static void add_lines(struct kr_mcp_result *out, const struct reading *r)
 {
-    const char *path = r->job.path;
+    const char *path = r->op.path;
     uint64_t next = r->line;
 
     if (r->data.len > 0)
@@ -225,8 +225,8 @@ static void add_whole(struct kr_mcp_call *c, struct kr_mcp_result *out, const st
 
     kr_buf_init(&link, KR_MCP_URI_MAX);
     if (r->shape == SHAPE_LINK || !text) {
-        kr_mcp_add_link(out, uri, r->job.path, NULL, mime, (int64_t)r->size);
-        if (kr_mcp_link_add(c, r->job.sandbox.row.id, r->job.path, false, &link) == 0)
+        kr_mcp_add_link(out, uri, r->op.path, NULL, mime, (int64_t)r->size);
+        if (kr_mcp_link_add(c, r->op.sandbox.row.id, r->op.path, false, &link) == 0)
             kr_mcp_add_textf(out, "[%s, %" PRIu64 " bytes, too large to show here: %s]", mime, r->size,
                              kr_buf_str(&link));
         else
@@ -246,7 +246,7 @@ static void add_whole(struct kr_mcp_call *c, struct kr_mcp_result *out, const st
 static json_t *read_value(const struct reading *r, const char *uri)
 {
     bool text = r->shape == SHAPE_TEXT;
-    json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:I}", "sandbox_id", r->job.sandbox.row.id, "path", r->job.path,
+    json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:I}", "sandbox_id", r->op.sandbox.row.id, "path", r->op.path,
                               "uri", uri, "mime_type", r->media->type, "size", (json_int_t)r->size);
 
     if (!value) /* a name that is no UTF-8: the blocks say it as far as it can be said */
@@ -260,24 +260,24 @@ static json_t *read_value(const struct reading *r, const char *uri)
     return value;
 }
 
-static void on_read(struct kr_mcp_job *j)
+static void on_read(struct kr_fileop *op)
 {
-    struct reading *r = (struct reading *)j;
-    struct kr_mcp_call *c = kr_mcp_job_take(j);
+    struct reading *r = (struct reading *)op;
+    struct kr_mcp_call *c = kr_mcp_fileop_take(op);
     cleanup_buf struct kr_buf uri = {0};
     struct kr_mcp_result out;
 
-    if (j->r == -EISDIR)
-        kr_mcp_tool_refuse(c, "path: /workspace%s%s is a folder; list_files tells what is in it", j->path[0] ? "/" : "",
-                           j->path);
-    else if (j->r < 0)
-        kr_mcp_tool_fail(c, &j->err);
-    if (j->r < 0) {
-        kr_mcp_job_end(j);
+    if (op->r == -EISDIR)
+        kr_mcp_tool_refuse(c, "path: /workspace%s%s is a folder; list_files tells what is in it",
+                           op->path[0] ? "/" : "", op->path);
+    else if (op->r < 0)
+        kr_mcp_tool_fail(c, &op->err);
+    if (op->r < 0) {
+        kr_fileop_end(op);
         return;
     }
     kr_buf_init(&uri, KR_MCP_URI_MAX);
-    kr_mcp_uri_file(&uri, j->sandbox.row.id, j->path);
+    kr_mcp_uri_file(&uri, op->sandbox.row.id, op->path);
     kr_mcp_result_init(&out);
     if (r->shape == SHAPE_TEXT)
         add_lines(&out, r);
@@ -285,15 +285,15 @@ static void on_read(struct kr_mcp_job *j)
         add_whole(c, &out, r, kr_buf_str(&uri));
     out.structured = read_value(r, kr_buf_str(&uri));
     kr_mcp_tool_done(c, &out);
-    kr_mcp_job_end(j);
+    kr_fileop_end(op);
 }
 
 static void run_read(struct kr_mcp_call *c, const void *args)
 {
-    static const struct kr_mcp_job_kind kind = {.size = sizeof(struct reading), .done = done_read};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct reading), .done = done_read};
     const struct read_args *a = args;
     struct kr_err err;
-    struct reading *r = kr_mcp_job_new(c, &kind, &err);
+    struct reading *r = kr_mcp_fileop_new(c, &kind, &err);
 
     if (!r) {
         kr_mcp_tool_fail(c, &err);
@@ -303,12 +303,12 @@ static void run_read(struct kr_mcp_call *c, const void *args)
     r->offset = (uint64_t)a->offset;
     r->limit = (uint64_t)a->limit;
     kr_buf_init(&r->data, KR_MCP_IMAGE_MAX + 1);
-    if (kr_mcp_job_place(&r->job, a->sandbox, a->path, false) < 0) {
-        kr_mcp_tool_fail(kr_mcp_job_take(&r->job), &r->job.err);
-        kr_mcp_job_end(&r->job);
+    if (kr_mcp_fileop_place(&r->op, a->sandbox, a->path, false) < 0) {
+        kr_mcp_tool_fail(kr_mcp_fileop_take(&r->op), &r->op.err);
+        kr_fileop_end(&r->op);
         return;
     }
-    kr_mcp_job_run(&r->job, step_read, on_read);
+    kr_fileop_run(&r->op, step_read, on_read);
 }
 
 const struct kr_mcp_tool kr_tool_read_file = {

@@ -378,7 +378,7 @@ static void huge_folders_are_bounded(void)
     CHECK(kr_files_usage(ws, "", NULL, &usage, &err) == 0 && !usage.incomplete && usage.entries == 5000);
     CHECK(kr_files_delete(ws, "", false, NULL, &err) == -ENOTEMPTY);
     int calls = 1;
-    while (kr_files_delete(ws, "", true, &(struct kr_files_work){.steps = 500}, &err) == 1)
+    while (kr_files_delete(ws, "", true, &(struct kr_files_budget){.steps = 500}, &err) == 1)
         calls++;
     CHECK(calls >= 10 && calls <= 13 && count_in(ws, ".") == 0);
     CHECK(teardown());
@@ -444,7 +444,8 @@ static void trees_of_any_depth_are_deleted(void)
     CHECK(list.count > 30);
     kr_files_list_done(&list);
     CHECK(kr_files_delete(ws, "chain", false, NULL, &err) == -ENOTEMPTY);
-    while ((r = kr_files_delete(ws, "chain", true, &(struct kr_files_work){.steps = 2000}, &err)) == 1 && calls < 1000)
+    while ((r = kr_files_delete(ws, "chain", true, &(struct kr_files_budget){.steps = 2000}, &err)) == 1 &&
+           calls < 1000)
         calls++;
     CHECK(r == 0 && calls > 3 && count_in(ws, ".") == 0);
     CHECK(kr_files_delete(ws, "chain", true, NULL, &err) == -ENOENT);
@@ -615,7 +616,7 @@ static void *disturb_tree(void *arg)
 
 static void deleting_a_tree_that_changes(void)
 {
-    struct kr_files_work work = {.steps = 300};
+    struct kr_files_budget work = {.steps = 300};
     uint64_t until;
     pthread_t thread;
     unsigned calls = 0;
@@ -641,7 +642,7 @@ static void deleting_a_tree_that_changes(void)
     atomic_store(&stop, true);
     pthread_join(thread, NULL);
     CHECK(count_in(outside, ".") == 51 && calls > 10 && atomic_load(&swaps) > 100);
-    CHECK(kr_files_delete(ws, "", true, &(struct kr_files_work){.steps = 10000000}, &err) == 0 &&
+    CHECK(kr_files_delete(ws, "", true, &(struct kr_files_budget){.steps = 10000000}, &err) == 0 &&
           count_in(ws, ".") == 0);
     CHECK(count_in(outside, ".") == 51);
     CHECK(teardown());
