@@ -16,7 +16,6 @@ struct kr_api_config {
     const char *public_url; /* NULL: links are made from the request's Host */
     bool debug;
     uint64_t max_body, max_upload;
-    uint64_t max_disk_per_user;  /* 0: no bound */
     const char *default_dialect; /* name */
     const char *const *dialects; /* name of each listener's tag */
     size_t dialect_count;

@@ -92,7 +92,7 @@ static void try_name(const char *text)
 static void try_guard(const char *text)
 {
     static const char *const hosts[] = {"*.example.org"}, *const origins[] = {"https://*.example.com"};
-    struct kr_guard_config config = {hosts, 1, origins, 1, "https://a.example", false};
+    struct kr_guard_config config = {{hosts, 1}, {origins, 1}, "https://a.example", false};
     struct kr_guard_request r = {.method = "POST", .path = "/", .host = text};
     struct kr_guard_header headers[KR_GUARD_HEADERS_MAX];
     struct kr_guard_verdict v;
@@ -113,7 +113,7 @@ static void try_guard(const char *text)
     must(kr_guard_cors_headers(g, &v, headers) <= KR_GUARD_HEADERS_MAX, "the headers fit");
     kr_guard_free(g);
     config.public_url = text;
-    config.allowed_hosts = config.cors_origins = &config.public_url;
+    config.allowed_hosts.items = config.cors_origins.items = &config.public_url;
     if (kr_guard_new(&config, &g, &err) == 0)
         kr_guard_free(g);
 }

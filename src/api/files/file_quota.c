@@ -146,7 +146,7 @@ static int measure(struct kr_quota *q, struct kr_err *err)
 
 static bool is_far(const struct kr_quota *q)
 {
-    return q->used < q->files->api->config.max_disk_per_user / 2;
+    return q->used < kr_box_config(q->files->api->box)->max_disk_per_user / 2;
 }
 
 static bool is_fresh(const struct kr_quota *q)
@@ -210,7 +210,7 @@ int kr_quota_join(struct kr_api_files *f, const struct kr_caller *who, struct kr
     int r = 0;
 
     *seat = (struct kr_quota_seat){.on_ready = on_ready};
-    if (f->api->config.max_disk_per_user == 0) {
+    if (kr_box_config(f->api->box)->max_disk_per_user == 0) {
         on_ready(seat);
         return 0;
     }
@@ -238,7 +238,7 @@ int kr_quota_room(const struct kr_quota_seat *seat, uint64_t bytes, struct kr_er
 
     if (!seat->quota || !seat->quota->files->api)
         return 0;
-    limit = seat->quota->files->api->config.max_disk_per_user;
+    limit = kr_box_config(seat->quota->files->api->box)->max_disk_per_user;
     used = seat->quota->used;
     if (used <= limit && bytes <= limit - used)
         return 0;

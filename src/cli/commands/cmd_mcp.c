@@ -134,7 +134,7 @@ static bool can_join(const struct kr_config *c)
     static const char *const fine[] = {"data", "dialect", "structured", "transport", "log-level", "log-format"};
     size_t count;
     const struct kr_config_row *row = kr_config_rows(&count);
-    bool is_fine = c->tools == KR_TOOLS_ALL;
+    bool is_fine = c->mcp.tools == KR_TOOLS_ALL;
 
     for (size_t i = 0; is_fine && i < count; i++) {
         bool known = kr_config_place(c, &row[i])->source != KR_FROM_FLAG;
@@ -180,7 +180,7 @@ static int start_engine(struct kr_serve *s, const struct kr_mcp_wish *wish, stru
     if (s->in < 0 || s->out < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "stdin and stdout");
     if (!kr_config_given(s->config, "pool-size"))
-        s->config->pool_size = 1;
+        s->config->engine.pool_size = 1;
     return kr_serve_run(s, err);
 }
 
@@ -189,15 +189,15 @@ int kr_mcp_start(struct kr_serve *s, const struct kr_mcp_wish *wish, struct kr_e
     struct kr_config *c = s->config;
     int fd = -1;
 
-    if (!kr_config_given(c, "log-level") && !c->debug)
-        c->log_level = KR_LOG_ERROR; /* many clients show every line of stderr as an error */
-    kr_log_set_level((enum kr_log_level)c->log_level);
+    if (!kr_config_given(c, "log-level") && !c->api.debug)
+        c->cells.log_level = KR_LOG_ERROR; /* many clients show every line of stderr as an error */
+    kr_log_set_level((enum kr_log_level)c->cells.log_level);
     if (wish->connect && wish->workspace)
         return kr_err_set(err, KR_ERR_INVALID, 0, "--workspace: the server of --connect does not see this folder");
     if (wish->connect)
-        return kr_relay_run(wish->connect, c->api_key, err);
+        return kr_relay_run(wish->connect, c->auth.api_key, err);
     if (!wish->no_join && !wish->workspace && can_join(c))
-        fd = kr_join_connect(c->data, (enum kr_dialect)c->dialect, c->structured);
+        fd = kr_join_connect(c->data, (enum kr_dialect)c->dialect, c->mcp.structured);
     if (fd >= 0)
         return kr_join_pump(fd, c->data);
     return start_engine(s, wish, err);

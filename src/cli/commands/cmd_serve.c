@@ -38,10 +38,8 @@ static void forget(void *arg)
 static int fill_warden(struct kr_serve *s, struct kr_err *err)
 {
     const struct kr_config *c = s->config;
-    struct kr_cli_common common = {
-        .python = c->python, .level = c->level, .allow_contained = c->allow_contained, .log_level = c->log_level};
     uint32_t uid = s->warden.engine_uid, gid = s->warden.engine_gid;
-    int r = kr_cli_common_apply(&common, &s->warden, err);
+    int r = kr_cli_common_apply(&c->cells, &s->warden, err);
 
     if (r < 0)
         return r;
@@ -53,11 +51,12 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     if (s->workspace)
         s->warden.workspaces[s->warden.workspace_count++] = (struct kr_workspace_config){.path = s->workspace};
     if (!s->stdio) /* one client is no rush */
-        s->warden.stock = (uint32_t)(c->pool_size < STOCK_MAX ? c->pool_size : STOCK_MAX);
-    if (c->max_sessions > 0)
-        s->warden.max_cells = (uint32_t)(c->max_sessions + (c->pool_size + s->warden.stock) * c->preload.count + 16);
+        s->warden.stock = (uint32_t)(c->engine.pool_size < STOCK_MAX ? c->engine.pool_size : STOCK_MAX);
+    if (c->box.max_sessions > 0)
+        s->warden.max_cells =
+            (uint32_t)(c->box.max_sessions + (c->engine.pool_size + s->warden.stock) * c->preload.count + 16);
     for (size_t i = 0; i < c->preload.count; i++)
-        kr_cli_add_zygote(&common, &s->warden,
+        kr_cli_add_zygote(&c->cells, &s->warden,
                           strcmp(c->preload.items[i], "data") == 0 ? KR_PRELOAD_DATA : KR_PRELOAD_BASIC);
     if (c->mounts.count > KR_MOUNTS_MAX)
         return kr_err_set(err, KR_ERR_INVALID, 0, "mounts: at most %d", KR_MOUNTS_MAX);
@@ -83,7 +82,7 @@ int kr_serve_run(struct kr_serve *s, struct kr_err *err)
 {
     int r;
 
-    kr_log_set_level((enum kr_log_level)s->config->log_level);
+    kr_log_set_level((enum kr_log_level)s->config->cells.log_level);
     kr_log_set_format((enum kr_log_format)s->config->log_format);
     for (size_t i = 0; i < s->config->notes.count; i++)
         kr_log(KR_LOG_WARN, s->config->notes.items[i], NULL);

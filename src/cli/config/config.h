@@ -3,18 +3,18 @@
  * struct kr_config of it, which is read-only from then on. A setting is named by its flag without dashes: "max-memory"
  * (KRAIT_MAX_MEMORY, limits.max_memory). */
 #pragma once
+#include "api.h"
+#include "cell_options.h"
 #include "dialect.h"
 #include "err.h"
+#include "guard.h"
 #include "limit.h"
+#include "mcp.h"
+#include "words.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-
-struct kr_config_list {
-    char **items;
-    size_t count;
-};
 
 struct kr_config_mount {
     char *name, *path;
@@ -38,57 +38,43 @@ struct kr_config_limits {
     struct kr_limits values, ceilings;
 };
 
-/* Strings are NULL where nothing was given and there is no default. Times are milliseconds, sizes bytes; 0 means what the
- * setting's help says. Paths are absolute; that they exist is for their users to check. */
+/* The settings of a subsystem are in the subsystem's own struct, where the table of settings writes them; `krait serve`
+ * copies the struct and adds what is known only at start (the store, callbacks). Strings are NULL where nothing was given and
+ * there is no default. Times are milliseconds, sizes bytes; 0 means what the setting's help says. Paths are absolute; that
+ * they exist is for their users to check. */
 struct kr_config {
-    /* [server] */
+    struct kr_http_config http;
+    struct kr_guard_config guard; /* kr_guard_new() judges the entries */
+    struct kr_auth_config auth;
+    struct kr_api_config api;
+    struct kr_mcp_config mcp;
+    struct kr_box_config box; /* limits and ceilings: of the dialect below; for another listener's see dialect_limits */
+    struct kr_engine_config engine;
+    struct kr_cli_common cells;
+
+    /* Of the program itself. [server] */
     char *host;
     uint64_t port;
-    struct kr_config_list listen; /* as given; see listeners */
-    int dialect;                  /* enum kr_dialect: of listeners that name none */
-    int transport;                /* enum kr_config_transport */
-    char *public_url, *user;
+    struct kr_words listen; /* as given; see listeners */
+    int dialect;            /* enum kr_dialect: of listeners that name none */
+    int transport;          /* enum kr_config_transport */
+    char *user;
     uint64_t stop_timeout_ms;
     /* [auth] */
-    char *api_key, *api_key_file; /* api_key holds what the file says */
-    bool require_auth, allow_anonymous, allow_registration, open_metrics;
-    uint64_t login_ttl_ms, link_ttl_ms;
+    char *api_key_file; /* auth.api_key holds what the file says */
+    bool require_auth, allow_anonymous, open_metrics;
     /* [http] */
-    struct kr_config_list allowed_hosts, cors_origins; /* kr_guard_new() judges the entries */
-    bool cors_credentials;
-    uint64_t max_head, max_body, max_upload;
-    uint64_t max_connections, max_connections_per_address, max_unsent;
-    uint64_t head_timeout_ms, body_timeout_ms, write_timeout_ms, keep_alive_ms, ping_interval_ms;
-    /* [sessions] */
-    uint64_t max_sessions, idle_timeout_ms, cleanup_interval_ms;
-    uint64_t queue_max, queue_wait_ms, linger_ms, pool_size;
-    /* [users] */
-    uint64_t max_sessions_per_user, max_sandboxes_per_user, runs_per_minute, max_disk_per_user;
-    /* [limits]: of the dialect above; for another listener's see dialect_limits */
-    struct kr_config_limits limits;
+    uint64_t max_head;
     /* [sandboxes] */
-    char *python;
-    struct kr_config_list preload; /* of kr_cli_preloads, none twice */
-    int network;                   /* index in kr_cli_networks */
-    int level;                     /* enum kr_level, -1: the best there is */
-    bool allow_contained;
+    struct kr_words preload; /* of kr_cli_preloads, none twice */
     struct kr_config_mounts mounts;
-    struct kr_config_list upload_roots;
-    /* [mcp] */
-    int tools; /* enum kr_config_tools */
-    uint64_t answer_after_ms;
-    bool structured;
-    struct kr_config_list authorization_servers;
     /* [data] */
     char *data;
-    uint64_t retention_ms, max_data;
     /* [log] */
-    int log_level;  /* enum kr_log_level */
     int log_format; /* enum kr_config_log_format */
     char *log_dir;
-    bool debug;
     /* [packages] */
-    struct kr_config_list blocked_packages;
+    struct kr_words blocked_packages;
 
     /* Flags and environment only. */
     char *config_file, *env_file;
@@ -99,12 +85,11 @@ struct kr_config {
     struct kr_config_listener listeners[KR_CONFIG_LISTENERS_MAX];
     size_t listener_count;
     struct kr_config_limits dialect_limits[KR_DIALECT_MAX_];
-    bool auth;                   /* somebody must show a key: api_key or require_auth */
-    struct kr_config_list notes; /* lines for the log at start, level warn: what was ignored and why */
+    bool auth_on;          /* every request must show a key: auth.api_key or require_auth */
+    struct kr_words notes; /* lines for the log at start, level warn: what was ignored and why */
 
     struct kr_config_origins *origins; /* opaque: where each value came from */
 };
-enum kr_config_tools { KR_TOOLS_ALL, KR_TOOLS_CORE, KR_TOOLS_MAX_ };
 enum kr_config_transport { KR_TRANSPORT_HTTP, KR_TRANSPORT_STDIO, KR_TRANSPORT_MAX_ };
 enum kr_config_log_format { KR_LOG_FORMAT_LOGFMT, KR_LOG_FORMAT_JSON, KR_LOG_FORMAT_MAX_ };
 

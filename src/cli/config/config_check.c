@@ -113,7 +113,7 @@ static int read_key(struct kr_config *c, struct kr_err *err)
 
     if (!c->api_key_file)
         return 0;
-    if (c->api_key) {
+    if (c->auth.api_key) {
         kr_err_set(err, KR_ERR_INVALID, 0, "%s: there is an api_key as well; leave one of the two out",
                    kr_config_origin(c, "api-key-file", origin, sizeof origin));
         return -EINVAL;
@@ -211,11 +211,12 @@ static int fit_limits(struct kr_config *c, struct kr_err *err)
     int r = 0;
 
     for (int d = 0; d < KR_DIALECT_MAX_; d++) {
-        c->dialect_limits[d] = c->limits;
+        c->dialect_limits[d] = (struct kr_config_limits){.values = c->box.limits, .ceilings = c->box.ceilings};
         for (size_t i = 0; i < kr_limit_rows_count && r >= 0; i++)
             r = fit(c, &kr_limit_rows[i], (enum kr_dialect)d, &c->dialect_limits[d], err);
     }
-    c->limits = c->dialect_limits[c->dialect];
+    c->box.limits = c->dialect_limits[c->dialect].values;
+    c->box.ceilings = c->dialect_limits[c->dialect].ceilings;
     return r;
 }
 
@@ -309,7 +310,7 @@ static int guard(struct kr_config *c, struct kr_config_listener *l, bool is_defa
     char where[96];
 
     l->is_loopback = kr_config_is_loopback(l->address);
-    if (l->is_loopback || c->auth || c->allow_anonymous)
+    if (l->is_loopback || c->auth_on || c->allow_anonymous)
         return 0;
     if (!is_default) {
         kr_err_set(err, KR_ERR_INVALID, 0,
@@ -368,14 +369,14 @@ static void advise(struct kr_config *c)
 {
     char where[96];
 
-    for (size_t i = 0; c->api_key && i < c->listener_count; i++)
-        if (!c->listeners[i].is_loopback && strlen(c->api_key) < GOOD_KEY) {
+    for (size_t i = 0; c->auth.api_key && i < c->listener_count; i++)
+        if (!c->listeners[i].is_loopback && strlen(c->auth.api_key) < GOOD_KEY) {
             kr_config_note(
                 c, "%s: the key is short for an address that others can reach; `openssl rand -hex 32` makes one",
                 kr_config_origin(c, "api-key", where, sizeof where));
             break;
         }
-    for (size_t i = 0; !c->auth && i < c->listener_count; i++)
+    for (size_t i = 0; !c->auth_on && i < c->listener_count; i++)
         if (!c->listeners[i].is_loopback) {
             kr_config_note(c, "anybody who reaches %s:%u can run code: no key is asked for (%s)",
                            c->listeners[i].address, c->listeners[i].port,
@@ -389,7 +390,7 @@ static int follow_debug(struct kr_config *c, struct kr_err *err)
 {
     const struct kr_config_row *row = kr_config_row("log-level");
 
-    if (!c->debug || kr_config_given(c, "log-level"))
+    if (!c->api.debug || kr_config_given(c, "log-level"))
         return 0;
     return kr_config_set(c, row, "debug", kr_config_place(c, kr_config_row("debug")), err);
 }
@@ -406,7 +407,7 @@ int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_er
         r = read_key(c, err);
     if (r >= 0)
         r = fit_limits(c, err);
-    c->auth = c->api_key || c->require_auth;
+    c->auth_on = c->auth.api_key || c->require_auth;
     if (r >= 0)
         r = make_listeners(c, err);
     if (r >= 0)

@@ -334,7 +334,7 @@ static int on_toml_pair(void *data, const char *section, const char *key, const 
 
 static int parse_text(struct load *l, const char *file, char *text, size_t len, bool is_toml, struct kr_err *err)
 {
-    struct kr_config_list *files = &l->c->origins->files;
+    struct kr_words *files = &l->c->origins->files;
     int r = kr_config_list_add(files, file);
 
     if (r < 0)
@@ -408,7 +408,7 @@ static struct kr_config *new_config(void)
     kr_config_rows(&count);
     if (!c)
         return NULL;
-    c->level = -1;
+    c->cells.level = -1;
     c->origins = calloc(1, sizeof *c->origins);
     if (c->origins)
         c->origins->places = calloc(count, sizeof *c->origins->places);
@@ -445,13 +445,6 @@ int kr_config_load(const struct kr_config_how *how, struct kr_config **ret, stru
     return 0;
 }
 
-static void free_list(struct kr_config_list *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        free(l->items[i]);
-    free(l->items);
-}
-
 void kr_config_free(struct kr_config *c)
 {
     size_t count;
@@ -461,8 +454,8 @@ void kr_config_free(struct kr_config *c)
         return;
     for (size_t i = 0; i < count; i++)
         kr_config_clear(c, &rows[i]);
-    free_list(&c->notes);
-    free_list(&c->origins->files);
+    kr_config_list_free(&c->notes);
+    kr_config_list_free(&c->origins->files);
     free(c->origins->places);
     free(c->origins);
     free(c);

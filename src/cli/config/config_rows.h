@@ -5,18 +5,18 @@
 
 enum kr_config_type {
     KR_SET_BOOL,    /* bool */
-    KR_SET_COUNT,   /* uint64_t in min..max; so are the next three */
+    KR_SET_COUNT,   /* uint64_t or uint32_t in min..max; so are the next three */
     KR_SET_SIZE,    /* bytes */
     KR_SET_TIME,    /* milliseconds */
     KR_SET_CORES,   /* thousandths */
-    KR_SET_CHOICE,  /* int: index in choices */
+    KR_SET_CHOICE,  /* int or enum: index in choices */
     KR_SET_TEXT,    /* char *: a word without blanks; so are the next four */
     KR_SET_SECRET,  /* never shown */
     KR_SET_PATH,    /* made absolute */
     KR_SET_ADDRESS, /* IP literal */
     KR_SET_URL,     /* http or https */
-    KR_SET_WORDS,   /* struct kr_config_list of words; from choices, if it has some */
-    KR_SET_PATHS,   /* struct kr_config_list of absolute paths */
+    KR_SET_WORDS,   /* struct kr_words; from choices, if it has some */
+    KR_SET_PATHS,   /* struct kr_words of absolute paths */
     KR_SET_MOUNTS,  /* struct kr_config_mounts */
     KR_SET_MAX_,
 };
@@ -34,7 +34,7 @@ struct kr_config_row {
     struct kr_config_alias env[KR_CONFIG_ALIASES_MAX]; /* looked at behind ours, in this order */
     const char *old_flag;                              /* a document's name of the flag */
     enum kr_config_type type;
-    size_t offset; /* in struct kr_config */
+    size_t offset, size; /* of its member of struct kr_config */
     const char *value;
     uint64_t min, max;
     const char *zero; /* what 0 means; NULL: 0 is like any number */
@@ -93,7 +93,7 @@ struct kr_config_place {
 struct kr_config_origins {
     size_t count;
     struct kr_config_place *places; /* by row */
-    struct kr_config_list files;    /* names of files that were read */
+    struct kr_words files;          /* names of files that were read */
 };
 struct kr_config_place *kr_config_place(const struct kr_config *c, const struct kr_config_row *row);
 /* "--port", "KRAIT_PORT (environment)", "PORT", "server.port": how the row is called there, without the file. */
@@ -122,7 +122,11 @@ const char *kr_config_show_number(const struct kr_config_row *row, uint64_t valu
 /* "a size from 4 KiB to 64 KiB". Returns buf. */
 const char *kr_config_range(const struct kr_config_row *row, char *buf, size_t size);
 void kr_config_clear(struct kr_config *c, const struct kr_config_row *row);
-int kr_config_list_add(struct kr_config_list *l, const char *text); /* 0 or -ENOMEM */
+int kr_config_list_add(struct kr_words *l, const char *text); /* 0 or -ENOMEM */
+void kr_config_list_free(struct kr_words *l);
+/* What a row of numbers or texts has now. */
+uint64_t kr_config_number_of(const struct kr_config *c, const struct kr_config_row *row);
+const char *kr_config_text_of(const struct kr_config *c, const struct kr_config_row *row);
 /* Notes a line for the log. */
 __attribute__((format(printf, 2, 3))) void kr_config_note(struct kr_config *c, const char *fmt, ...);
 

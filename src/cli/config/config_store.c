@@ -59,9 +59,10 @@ static void *at(struct kr_config *c, const struct kr_config_row *row)
     return (char *)c + row->offset;
 }
 
-int kr_config_list_add(struct kr_config_list *l, const char *text)
+int kr_config_list_add(struct kr_words *l, const char *text)
 {
-    char **items = realloc(l->items, (l->count + 1) * sizeof *items), *copy;
+    const char **items = realloc((void *)l->items, (l->count + 1) * sizeof *items);
+    char *copy;
 
     if (!items)
         return -ENOMEM;
@@ -71,6 +72,49 @@ int kr_config_list_add(struct kr_config_list *l, const char *text)
         return -ENOMEM;
     items[l->count++] = copy;
     return 0;
+}
+
+void kr_config_list_free(struct kr_words *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        free((void *)l->items[i]);
+    free((void *)l->items);
+    *l = (struct kr_words){0};
+}
+
+/* A member's width and the const of its text are its subsystem's choice: both go by memcpy(). */
+uint64_t kr_config_number_of(const struct kr_config *c, const struct kr_config_row *row)
+{
+    const char *from = (const char *)c + row->offset;
+    uint64_t wide;
+    uint32_t narrow;
+
+    if (row->size == sizeof wide) {
+        memcpy(&wide, from, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, from, sizeof narrow);
+    return narrow;
+}
+
+static void set_number(struct kr_config *c, const struct kr_config_row *row, uint64_t value)
+{
+    uint32_t narrow = (uint32_t)value; /* the row's maximum fits: unit test */
+
+    memcpy(at(c, row), row->size == sizeof value ? (const void *)&value : &narrow, row->size);
+}
+
+const char *kr_config_text_of(const struct kr_config *c, const struct kr_config_row *row)
+{
+    const char *text;
+
+    memcpy(&text, (const char *)c + row->offset, sizeof text);
+    return text;
+}
+
+static void set_text(struct kr_config *c, const struct kr_config_row *row, const char *text)
+{
+    memcpy(at(c, row), &text, sizeof text);
 }
 
 void kr_config_note(struct kr_config *c, const char *fmt, ...)
@@ -94,7 +138,6 @@ static void forget(char *text, bool is_secret)
 
 void kr_config_clear(struct kr_config *c, const struct kr_config_row *row)
 {
-    struct kr_config_list *list = at(c, row);
     struct kr_config_mounts *mounts = at(c, row);
 
     switch (row->type) {
@@ -103,15 +146,12 @@ void kr_config_clear(struct kr_config *c, const struct kr_config_row *row)
     case KR_SET_PATH:
     case KR_SET_ADDRESS:
     case KR_SET_URL:
-        forget(*(char **)at(c, row), row->type == KR_SET_SECRET);
-        *(char **)at(c, row) = NULL;
+        forget((char *)kr_config_text_of(c, row), row->type == KR_SET_SECRET);
+        set_text(c, row, NULL);
         break;
     case KR_SET_WORDS:
     case KR_SET_PATHS:
-        for (size_t i = 0; i < list->count; i++)
-            free(list->items[i]);
-        free(list->items);
-        *list = (struct kr_config_list){0};
+        kr_config_list_free(at(c, row));
         break;
     case KR_SET_MOUNTS:
         for (size_t i = 0; i < mounts->count; i++) {
@@ -367,7 +407,7 @@ static int no_memory(struct kr_err *err)
 
 /* ---- lists ---- */
 
-static bool has(const struct kr_config_list *l, const char *text)
+static bool has(const struct kr_words *l, const char *text)
 {
     for (size_t i = 0; i < l->count; i++)
         if (strcmp(l->items[i], text) == 0)
@@ -375,7 +415,7 @@ static bool has(const struct kr_config_list *l, const char *text)
     return false;
 }
 
-static int add_item(const struct kr_config_row *row, struct kr_config_list *to, const char *text, const char *folder)
+static int add_item(const struct kr_config_row *row, struct kr_words *to, const char *text, const char *folder)
 {
     cleanup_free char *value = NULL;
     int r = parse_text(row, text, folder, &value);
@@ -428,7 +468,7 @@ int kr_config_set_items(struct kr_config *c, const struct kr_config_row *row, co
 
     for (size_t i = 0; r >= 0 && i < count; i++) {
         size_t now = row->type == KR_SET_MOUNTS ? ((struct kr_config_mounts *)at(to, row))->count
-                                                : ((struct kr_config_list *)at(to, row))->count;
+                                                : ((struct kr_words *)at(to, row))->count;
 
         r = now >= ITEMS_MAX             ? -E2BIG
             : row->type == KR_SET_MOUNTS ? add_mount(at(to, row), items[i], place->folder)
@@ -531,13 +571,13 @@ int kr_config_set(struct kr_config *c, const struct kr_config_row *row, const ch
     }
     kr_config_clear(c, row);
     if (kr_config_is_number(row))
-        *(uint64_t *)at(c, row) = v.number;
+        set_number(c, row, v.number);
     else if (row->type == KR_SET_BOOL)
         *(bool *)at(c, row) = v.choice;
     else if (row->type == KR_SET_CHOICE)
         *(int *)at(c, row) = v.choice;
     else
-        *(char **)at(c, row) = v.text;
+        set_text(c, row, v.text);
     *have = *place;
     return 0;
 }

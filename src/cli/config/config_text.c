@@ -295,7 +295,7 @@ void kr_config_toml_example(FILE *out)
 
 /* ---- the values in force ---- */
 
-static void show_list(const struct kr_config_list *l, FILE *out)
+static void show_list(const struct kr_words *l, FILE *out)
 {
     fputc('[', out);
     for (size_t i = 0; i < l->count; i++) {
@@ -327,12 +327,12 @@ static void show_value(const struct kr_config *c, const struct kr_config_row *ro
         fputs(*(const bool *)at ? "true" : "false", out);
         break;
     case KR_SET_COUNT:
-        fprintf(out, "%" PRIu64, *(const uint64_t *)at);
+        fprintf(out, "%" PRIu64, kr_config_number_of(c, row));
         break;
     case KR_SET_SIZE:
     case KR_SET_TIME:
     case KR_SET_CORES:
-        fprintf(out, "\"%s\"", kr_config_plain(row, *(const uint64_t *)at, buf, sizeof buf));
+        fprintf(out, "\"%s\"", kr_config_plain(row, kr_config_number_of(c, row), buf, sizeof buf));
         break;
     case KR_SET_CHOICE:
         toml_string(out, row->choices[*(const int *)at]);
@@ -344,7 +344,7 @@ static void show_value(const struct kr_config *c, const struct kr_config_row *ro
     case KR_SET_PATH:
     case KR_SET_ADDRESS:
     case KR_SET_URL:
-        toml_string(out, *(char *const *)at);
+        toml_string(out, kr_config_text_of(c, row));
         break;
     case KR_SET_WORDS:
     case KR_SET_PATHS:
@@ -369,7 +369,7 @@ static bool is_unset(const struct kr_config *c, const struct kr_config_row *row)
     case KR_SET_PATH:
     case KR_SET_ADDRESS:
     case KR_SET_URL:
-        return !*(char *const *)at;
+        return !kr_config_text_of(c, row);
     case KR_SET_CHOICE:
         return *(const int *)at < 0;
     case KR_SET_BOOL:
@@ -393,8 +393,7 @@ static bool was_moved(const struct kr_config *c, const struct kr_config_row *row
     uint64_t number;
 
     return strcmp(row->section, "limits") == 0 && !kr_config_given(c, row->flag) &&
-           kr_config_number(row, text ? text : row->fallback, &number) == 0 &&
-           *(const uint64_t *)((const char *)c + row->offset) != number;
+           kr_config_number(row, text ? text : row->fallback, &number) == 0 && kr_config_number_of(c, row) != number;
 }
 
 static void show_row(const struct kr_config *c, const struct kr_config_row *row, FILE *out)

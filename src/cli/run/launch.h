@@ -1,16 +1,9 @@
 /* What the commands that need cells have in common: their options, the warden's configuration, the loop. */
 #pragma once
+#include "cell_options.h"
 #include "choices.h"
 #include "options.h"
 #include "warden.h"
-
-struct kr_cli_common {
-    const char *python;
-    int level; /* enum kr_level, -1: the best there is */
-    bool allow_contained;
-    int log_level; /* enum kr_log_level, -1: not given */
-    bool verbose;
-};
 
 /* The rows of these options in the table of a command whose struct has them at `common`. */
 /* clang-format off */

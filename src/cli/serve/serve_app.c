@@ -125,9 +125,7 @@ static void collect(void *data, struct kr_metrics *m)
 
 static bool has_docs(void *data, unsigned tag)
 {
-    const struct kr_serve *s = data;
-
-    return kr_api_has_docs(&s->api, tag);
+    return kr_api_has_docs(&((struct kr_serve *)data)->api, tag);
 }
 
 /* ---- HTTP ---- */
@@ -162,10 +160,10 @@ static void audit(void *data, const struct kr_caller *who, const char *what, con
 static const char *challenge(const struct kr_config *c)
 {
     static char text[1024];
-    const char *url = c->public_url;
+    const char *url = c->api.public_url;
     size_t len = url ? strlen(url) : 0;
 
-    if (!c->authorization_servers.count || !url)
+    if (!c->mcp.authorization_servers.count || !url)
         return NULL;
     while (len > 0 && url[len - 1] == '/')
         len--;
@@ -177,31 +175,30 @@ static const char *challenge(const struct kr_config *c)
 static int open_auth(struct kr_serve *s, struct kr_err *err)
 {
     const struct kr_config *c = s->config;
-    struct kr_guard_config guard = {.allowed_hosts = (const char *const *)c->allowed_hosts.items,
-                                    .allowed_hosts_count = c->allowed_hosts.count,
-                                    .cors_origins = (const char *const *)c->cors_origins.items,
-                                    .cors_origins_count = c->cors_origins.count,
-                                    .public_url = c->public_url,
-                                    .cors_credentials = c->cors_credentials};
-    int r = kr_guard_new(&guard, &s->guard, err);
-    struct kr_auth_config auth = {.on = c->auth,
-                                  .api_key = c->api_key,
-                                  .store = s->store,
-                                  .guard = s->guard,
-                                  .metrics = s->metrics,
-                                  .open_too = c->open_metrics ? kr_api_doc_metrics.id : NULL,
-                                  .challenge = challenge(c),
-                                  .is_link = is_link,
-                                  .audit = audit,
-                                  .data = s};
+    struct kr_guard_config guard = c->guard;
+    struct kr_auth_config auth = c->auth;
+    int r;
 
-    return r < 0 ? r : kr_auth_new(&auth, &s->api.auth, err);
+    guard.public_url = c->api.public_url;
+    r = kr_guard_new(&guard, &s->guard, err);
+    if (r < 0)
+        return r;
+    auth.on = c->auth_on;
+    auth.store = s->store;
+    auth.guard = s->guard;
+    auth.metrics = s->metrics;
+    auth.open_too = c->open_metrics ? kr_api_doc_metrics.id : NULL;
+    auth.challenge = challenge(c);
+    auth.is_link = is_link;
+    auth.audit = audit;
+    auth.data = s;
+    return kr_auth_new(&auth, &s->api.auth, err);
 }
 
 /* As many as configured, and not all the descriptors there are. */
 static unsigned connections_max(const struct kr_config *c)
 {
-    uint64_t most = c->max_connections;
+    uint64_t most = c->http.connections_max;
     struct rlimit l;
 
     if (getrlimit(RLIMIT_NOFILE, &l) == 0 && most > l.rlim_cur - l.rlim_cur / DESCRIPTORS_LEFT)
@@ -228,21 +225,15 @@ static int join_routes(struct kr_serve *s, size_t *ret_count, struct kr_err *err
 static int open_http(struct kr_serve *s, struct kr_err *err)
 {
     const struct kr_config *c = s->config;
-    struct kr_http_config http = {.app = &s->api,
-                                  .gate = kr_api_gate,
-                                  .error_body = error_body,
-                                  .on_report = on_report,
-                                  .connections_max = connections_max(c),
-                                  .per_address_max = (unsigned)c->max_connections_per_address,
-                                  .unsent_max = c->max_unsent,
-                                  .head_ms = (unsigned)c->head_timeout_ms,
-                                  .idle_ms = (unsigned)c->keep_alive_ms,
-                                  .body_ms = (unsigned)c->body_timeout_ms,
-                                  .write_ms = (unsigned)c->write_timeout_ms,
-                                  .beat_ms = (unsigned)c->ping_interval_ms};
+    struct kr_http_config http = c->http;
     int r = join_routes(s, &http.route_count, err);
 
     http.routes = s->routes;
+    http.app = &s->api;
+    http.gate = kr_api_gate;
+    http.error_body = error_body;
+    http.on_report = on_report;
+    http.connections_max = connections_max(c);
     if (r >= 0)
         r = kr_http_server_new(&s->loop, &http, &s->http, err);
     for (size_t i = 0; r >= 0 && i < c->listener_count; i++) {
@@ -263,28 +254,14 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
                                               .on_refused = on_refused};
     static const char *mounts[KR_MOUNTS_MAX];
     const struct kr_config *c = s->config;
-    struct kr_box_config box = {.store = s->store,
-                                .data = c->data,
-                                .limits = c->limits.values,
-                                .ceilings = c->limits.ceilings,
-                                .network = {.kind = (enum kr_net_kind)c->network},
-                                .preload = s->warden.zygotes[s->warden.zygote_count - 1].preload,
-                                .mounts = mounts,
-                                .mount_count = c->mounts.count,
-                                .max_sessions = (uint32_t)c->max_sessions,
-                                .idle_timeout_ms = c->idle_timeout_ms,
-                                .cleanup_interval_ms = c->cleanup_interval_ms,
-                                .queue_max = (uint32_t)c->queue_max,
-                                .queue_wait_ms = c->queue_wait_ms,
-                                .linger_ms = c->linger_ms,
-                                .max_sessions_per_user = (uint32_t)c->max_sessions_per_user,
-                                .max_sandboxes_per_user = (uint32_t)c->max_sandboxes_per_user,
-                                .runs_per_minute = (uint32_t)c->runs_per_minute,
-                                .max_disk_per_user = c->max_disk_per_user,
-                                .retention_ms = c->retention_ms,
-                                .max_data = c->max_data,
-                                .workspace = s->workspace};
+    struct kr_box_config box = c->box;
 
+    box.store = s->store;
+    box.data = c->data;
+    box.workspace = s->workspace;
+    box.preload = s->warden.zygotes[s->warden.zygote_count - 1].preload;
+    box.mounts = mounts;
+    box.mount_count = c->mounts.count;
     for (size_t i = 0; i < c->mounts.count; i++)
         mounts[i] = c->mounts.items[i].name;
     return kr_box_new(&s->loop, s->engine, &box, &calls, s, &s->box, err);
@@ -315,39 +292,25 @@ static void fill_api(struct kr_serve *s)
     s->api.metrics = s->metrics;
     s->api.watch = s->watch;
     s->api.started_ns = kr_clock_ns();
-    s->api.config = (struct kr_api_config){.version = KR_VERSION,
-                                           .auth = c->auth,
-                                           .allow_registration = c->allow_registration,
-                                           .login_ttl_ms = c->login_ttl_ms,
-                                           .link_ttl_ms = c->link_ttl_ms,
-                                           .public_url = c->public_url,
-                                           .debug = c->debug,
-                                           .max_body = c->max_body,
-                                           .max_upload = c->max_upload,
-                                           .max_disk_per_user = c->max_disk_per_user,
-                                           .default_dialect = kr_dialect_names[c->dialect],
-                                           .dialects = kr_dialect_names,
-                                           .dialect_count = KR_DIALECT_MAX_,
-                                           .dialect_limits = dialect_limits,
-                                           .level_names = kr_level_names,
-                                           .layer_names = layer_names(),
-                                           .layer_count = 32};
+    s->api.config = c->api;
+    s->api.config.version = KR_VERSION;
+    s->api.config.auth = c->auth_on;
+    s->api.config.default_dialect = kr_dialect_names[c->dialect];
+    s->api.config.dialects = kr_dialect_names;
+    s->api.config.dialect_count = KR_DIALECT_MAX_;
+    s->api.config.dialect_limits = dialect_limits;
+    s->api.config.level_names = kr_level_names;
+    s->api.config.layer_names = layer_names();
+    s->api.config.layer_count = 32;
 }
 
 static int open_mcp(struct kr_serve *s, struct kr_err *err)
 {
-    const struct kr_config *c = s->config;
-    struct kr_mcp_config mcp = {.version = KR_VERSION,
-                                .dialect = (enum kr_dialect)c->dialect,
-                                .structured = c->structured,
-                                .core_only = c->tools == KR_TOOLS_CORE,
-                                .answer_after_ms = c->answer_after_ms,
-                                .workspace = s->workspace,
-                                .authorization_servers = (const char *const *)c->authorization_servers.items,
-                                .authorization_server_count = c->authorization_servers.count,
-                                .upload_roots = (const char *const *)c->upload_roots.items,
-                                .upload_root_count = c->upload_roots.count};
+    struct kr_mcp_config mcp = s->config->mcp;
 
+    mcp.version = KR_VERSION;
+    mcp.dialect = (enum kr_dialect)s->config->dialect;
+    mcp.workspace = s->workspace;
     return kr_mcp_new(&s->api, &mcp, &s->mcp, err);
 }
 
@@ -374,8 +337,8 @@ static void say_where(const struct kr_serve *s)
     if (s->config->sse)
         printf("  MCP over SSE    %s/sse\n", url);
     printf("  try             curl -s %s/api/v1/runs -d '{\"code\": \"print(6 * 7)\", \"stream\": false}'%s\n", url,
-           s->config->auth ? " -H \"Authorization: Bearer $API_KEY\"" : "");
-    if (!s->config->auth)
+           s->config->auth_on ? " -H \"Authorization: Bearer $API_KEY\"" : "");
+    if (!s->config->auth_on)
         printf("  anybody on this machine may use it; `krait serve --help` shows how to ask for a key\n");
     fflush(stdout);
 }
@@ -507,7 +470,7 @@ static int confine(const struct kr_serve *s, struct kr_err *err)
         {s->workspace ? s->workspace : s->config->data, KR_LL_READ | KR_LL_WRITE},
         /* `krait mcp` has one client, who started it and may have any file of his uploaded by its path. */
         {s->stdio ? "/" : s->config->data, KR_LL_READ}};
-    const size_t count = sizeof usual / sizeof *usual, roots = s->config->upload_roots.count;
+    const size_t count = sizeof usual / sizeof *usual, roots = s->config->mcp.upload_roots.count;
     cleanup_free struct kr_landlock_path *paths = calloc(count + roots, sizeof *paths);
     int abi = kr_landlock_abi();
 
@@ -519,19 +482,32 @@ static int confine(const struct kr_serve *s, struct kr_err *err)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "confine the server");
     memcpy(paths, usual, sizeof usual);
     for (size_t i = 0; i < roots; i++)
-        paths[count + i] = (struct kr_landlock_path){s->config->upload_roots.items[i], KR_LL_READ | KR_LL_MAY_MISS};
+        paths[count + i] = (struct kr_landlock_path){s->config->mcp.upload_roots.items[i], KR_LL_READ | KR_LL_MAY_MISS};
     /* No TCP of its own either: its sockets are bound, and what they accept Landlock does not look at. */
     return kr_landlock_restrict(paths, count + roots, 0, err) < 0 ? -EPERM : 0;
 }
 
-static int open_all(struct kr_serve *s, int control, struct kr_err *err)
+static int open_engine(struct kr_serve *s, int control, struct kr_err *err)
 {
     static const struct kr_engine_calls calls = {
         .on_zygote = on_zygote, .on_gone = on_gone, .on_stopped = on_engine_stopped};
-    struct kr_engine_config engine = {.zygote_count = s->warden.zygote_count,
-                                      .shelf = s->shelf,
-                                      .pool_size = (uint32_t)s->config->pool_size,
-                                      .lazy = s->stdio};
+    struct kr_engine_config engine = s->config->engine;
+    int r;
+
+    engine.shelf = s->shelf;
+    engine.lazy = s->stdio;
+    engine.zygote_count = s->warden.zygote_count;
+    for (size_t i = 0; i < engine.zygote_count; i++)
+        engine.preloads[i] = s->warden.zygotes[i].preload;
+    if (s->workspace)
+        engine.workspaces[engine.workspace_count++].path = s->workspace;
+    r = kr_engine_new(&s->loop, control, &engine, &calls, s, &s->engine);
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "the engine") : 0;
+}
+
+/* Metrics, the figures of the machine, and what /health and /metrics say of them. */
+static int open_monitor(struct kr_serve *s, struct kr_err *err)
+{
     struct kr_monitor_config watch = {.name = "krait",
                                       .version = KR_VERSION,
                                       .started_ns = kr_clock_ns(),
@@ -541,12 +517,33 @@ static int open_all(struct kr_serve *s, int control, struct kr_err *err)
                                       .collect = collect,
                                       .has_docs = has_docs,
                                       .data = s};
+
+    if (kr_metrics_new(&s->metrics) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "metrics");
+    watch.metrics = s->metrics;
+    if (kr_resources_new("", s->config->data, &s->resources) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "resources");
+    watch.resources = s->resources;
+    if (kr_monitor_new(&watch, &s->watch) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "watch");
+    return 0;
+}
+
+/* What the voices need before the HTTP server accepts connections. */
+static int open_api(struct kr_serve *s, struct kr_err *err)
+{
     int r;
 
-    for (size_t i = 0; i < engine.zygote_count; i++)
-        engine.preloads[i] = s->warden.zygotes[i].preload;
-    if (s->workspace)
-        engine.workspaces[engine.workspace_count++].path = s->workspace;
+    fill_api(s);
+    if ((r = open_auth(s, err)) < 0 || (r = kr_accounts_new(&s->api, err)) < 0)
+        return r;
+    return kr_api_files_new(&s->api, err);
+}
+
+static int open_all(struct kr_serve *s, int control, struct kr_err *err)
+{
+    int r;
+
     if (s->config->log_dir && !s->stdio && (r = kr_log_open(s->config->log_dir, err)) < 0)
         return r;
     if (!s->stdio)
@@ -556,22 +553,8 @@ static int open_all(struct kr_serve *s, int control, struct kr_err *err)
         return r;
     if (kr_checkpoint_new(&s->loop, s->store, &s->checkpoint) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "checkpoints");
-    if (kr_metrics_new(&s->metrics) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "metrics");
-    watch.metrics = s->metrics;
-    if (kr_resources_new("", s->config->data, &s->resources) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "resources");
-    watch.resources = s->resources;
-    if (kr_monitor_new(&watch, &s->watch) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "watch");
-    r = kr_engine_new(&s->loop, control, &engine, &calls, s, &s->engine);
-    if (r < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "the engine");
-    if ((r = open_box(s, err)) < 0)
-        return r;
-    fill_api(s);
-    if ((r = open_auth(s, err)) < 0 || (r = kr_accounts_new(&s->api, err)) < 0 ||
-        (r = kr_api_files_new(&s->api, err)) < 0)
+    if ((r = open_monitor(s, err)) < 0 || (r = open_engine(s, control, err)) < 0 || (r = open_box(s, err)) < 0 ||
+        (r = open_api(s, err)) < 0)
         return r;
     if (kr_notify_watchdog_ms() > 0 && kr_timer_new(&s->loop, on_watchdog, s, &s->watchdog) >= 0)
         on_watchdog(s);
@@ -627,7 +610,7 @@ int kr_serve_main(int control, void *arg)
         uv_run(&s->loop, UV_RUN_DEFAULT);
     } else {
         kr_log(KR_LOG_INFO, "listening", "port=%u data=%s auth=%s", s->ports[0], s->config->data,
-               s->config->auth ? "on" : "off");
+               s->config->auth_on ? "on" : "off");
         uv_run(&s->loop, UV_RUN_DEFAULT);
     }
     close_all(s);

@@ -83,7 +83,7 @@ static int open_stdio(struct kr_serve_mcp *m, struct kr_err *err)
                                      .out = s->out,
                                      .who = &local_user,
                                      .dialect = (enum kr_dialect)s->config->dialect,
-                                     .structured = s->config->structured,
+                                     .structured = s->config->mcp.structured,
                                      .local = true,
                                      .on_closed = on_stdio_closed,
                                      .data = m};

@@ -198,34 +198,34 @@ static bool origin_matches(const struct rule *r, const struct rule *origin)
 
 /* ---- making ---- */
 
-static int add_rules(struct rule **ret, size_t *ret_count, const char *const *list, size_t count, bool origins,
+static int add_rules(struct rule **ret, size_t *ret_count, const struct kr_words *list, bool origins,
                      struct kr_err *err)
 {
     const char *what = origins ? "CORS origin" : "allowed host";
     struct rule *rules;
 
-    if (count == 0)
+    if (list->count == 0)
         return 0;
-    if (count > KR_GUARD_LIST_MAX) {
+    if (list->count > KR_GUARD_LIST_MAX) {
         kr_err_set(err, KR_ERR_INVALID, 0, "more than %u entries of the kind %s", KR_GUARD_LIST_MAX, what);
         return -EINVAL;
     }
-    *ret = rules = calloc(count, sizeof *rules);
+    *ret = rules = calloc(list->count, sizeof *rules);
     if (!rules)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "%s", what);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         struct rule *r = &rules[i];
-        size_t len = strlen(list[i]);
+        size_t len = strlen(list->items[i]);
         int bad;
 
-        r->text = strdup(list[i]);
+        r->text = strdup(list->items[i]);
         if (!r->text)
             return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "%s", what);
         *ret_count = i + 1;
-        r->any = strcmp(list[i], "*") == 0;
+        r->any = strcmp(list->items[i], "*") == 0;
         bad = r->any ? 0 : origins ? read_origin(r, len, true) : read_rule_authority(r, r->text, len, false);
         if (bad) {
-            kr_err_set(err, KR_ERR_INVALID, 0, "%s \"%.80s\" is none: want %s", what, list[i],
+            kr_err_set(err, KR_ERR_INVALID, 0, "%s \"%.80s\" is none: want %s", what, list->items[i],
                        origins ? "https://name[:port], https://*.name, http://name:* or *"
                                : "name[:port], *.name, an address, or *");
             return -EINVAL;
@@ -257,9 +257,9 @@ int kr_guard_new(const struct kr_guard_config *config, struct kr_guard **ret, st
 
     if (!g)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "guard");
-    r = add_rules(&g->hosts, &g->hosts_count, config->allowed_hosts, config->allowed_hosts_count, false, err);
+    r = add_rules(&g->hosts, &g->hosts_count, &config->allowed_hosts, false, err);
     if (r == 0)
-        r = add_rules(&g->origins, &g->origins_count, config->cors_origins, config->cors_origins_count, true, err);
+        r = add_rules(&g->origins, &g->origins_count, &config->cors_origins, true, err);
     if (r == 0 && config->public_url)
         r = set_public_url(g, config->public_url, err);
     for (size_t i = 0; i < g->hosts_count; i++)

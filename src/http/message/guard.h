@@ -5,6 +5,7 @@
  * Nothing here stands in for a key: a client that is no browser can say any Host and Origin. It keeps a page the user
  * has open elsewhere from using the user's own access (to a loopback listener without a key above all). */
 #pragma once
+#include "words.h"
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -13,14 +14,12 @@ struct kr_guard; /* opaque, immutable once made */
 
 /* Lists as they were configured; copied. */
 struct kr_guard_config {
-    const char *const *allowed_hosts; /* "example.org", "*.example.org" (any name beneath, not itself), "name:8080", "*"
-                                         (every Host: switches the check off) */
-    size_t allowed_hosts_count;
-    const char *const *cors_origins; /* "https://app.example.org", "http://localhost:*" (any port), "*"; the name may
-                                        be of the form *.example.org as well */
-    size_t cors_origins_count;
-    const char *public_url; /* NULL or "https://krait.example.org/path": its host and its origin are ours */
-    bool cors_credentials;  /* Access-Control-Allow-Credentials; refused together with the origin "*" */
+    struct kr_words allowed_hosts; /* "example.org", "*.example.org" (any name beneath, not itself), "name:8080", "*"
+                                      (every Host: switches the check off) */
+    struct kr_words cors_origins;  /* "https://app.example.org", "http://localhost:*" (any port), "*"; the name may
+                                      be of the form *.example.org as well */
+    const char *public_url;        /* NULL or "https://krait.example.org/path": its host and its origin are ours */
+    bool cors_credentials;         /* Access-Control-Allow-Credentials; refused together with the origin "*" */
 };
 
 #define KR_GUARD_LIST_MAX 256u /* entries of either list */

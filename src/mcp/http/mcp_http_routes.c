@@ -81,7 +81,7 @@ void kr_mcp_http_metadata(struct kr_http_ex *ex, void *app)
 
     kr_buf_init(&out, KR_API_REPLY_MAX);
     kr_buf_init(&url, 4096);
-    if (!c->authorization_server_count) {
+    if (!c->authorization_servers.count) {
         kr_api_fail_with(ex, KR_ERR_NOT_FOUND, "no authorization server is configured: keys are made by `krait keys`");
         return;
     }
@@ -92,8 +92,8 @@ void kr_mcp_http_metadata(struct kr_http_ex *ex, void *app)
     kr_json_key_str(&j, "resource", kr_buf_str(&url));
     kr_json_key(&j, "authorization_servers");
     kr_json_array(&j);
-    for (size_t i = 0; i < c->authorization_server_count; i++)
-        kr_json_str(&j, c->authorization_servers[i]);
+    for (size_t i = 0; i < c->authorization_servers.count; i++)
+        kr_json_str(&j, c->authorization_servers.items[i]);
     kr_json_array_end(&j);
     kr_json_key(&j, "scopes_supported");
     kr_json_array(&j);

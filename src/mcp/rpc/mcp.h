@@ -3,6 +3,7 @@
 #include "caller.h"
 #include "dialect.h"
 #include "route.h"
+#include "words.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,20 +15,21 @@ struct kr_mcp;
 struct kr_mcp_lines;
 struct uv_loop_s;
 
+/* Tools that are listed in krait's own dialect. */
+enum kr_mcp_tool_set { KR_TOOLS_ALL, KR_TOOLS_CORE, KR_TOOLS_MAX_ };
+
 struct kr_mcp_config {
     const char *version;
     enum kr_dialect dialect; /* of clients that come without a listener's: stdio */
     bool structured;         /* our dialect's execution tools answer with a structure too */
-    bool core_only;          /* `--tools core` */
+    enum kr_mcp_tool_set tools;
     const char *workspace; /* a host folder that is the sandbox's workspace (`krait mcp --workspace`): results name host
                                 paths; NULL: none */
-    const char *const *authorization_servers; /* for protected-resource metadata; NULL: none */
-    size_t authorization_server_count;
-    const char *const *upload_roots; /* folders whose files may be uploaded by their path; NULL: none */
-    size_t upload_root_count;
-    uint64_t answer_after_ms; /* a run of ours that takes longer is answered with what it has; 0: 50 s */
-    uint64_t session_idle_ms; /* of a legacy HTTP session without request or stream; 0: 30 min */
-    uint32_t max_sessions;    /* legacy HTTP sessions of everybody; 0: 4096 */
+    struct kr_words authorization_servers; /* for protected-resource metadata */
+    struct kr_words upload_roots;          /* folders whose files may be uploaded by their path */
+    uint64_t answer_after_ms;              /* a run of ours that takes longer is answered with what it has; 0: 50 s */
+    uint64_t session_idle_ms;              /* of a legacy HTTP session without request or stream; 0: 30 min */
+    uint32_t max_sessions;                 /* legacy HTTP sessions of everybody; 0: 4096 */
 };
 
 /* 0 or -errno with err. The api (its box, store, auth) is borrowed. */

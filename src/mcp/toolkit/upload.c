@@ -242,8 +242,8 @@ static bool is_plain(const char *path)
 /* The length of the root that the path is beneath, as the path has it, without slashes at its end; 0: there is none. */
 static size_t root_of(const struct kr_mcp_config *config, const char *path)
 {
-    for (size_t i = 0; i < config->upload_root_count; i++) {
-        const char *root = config->upload_roots[i];
+    for (size_t i = 0; i < config->upload_roots.count; i++) {
+        const char *root = config->upload_roots.items[i];
         size_t n = strlen(root);
 
         while (n > 1 && root[n - 1] == '/')

@@ -64,7 +64,7 @@ bool kr_mcp_tool_listed(const struct kr_mcp *m, enum kr_dialect dialect, const s
 {
     if (!(tool->dialects & KR_DIALECT_BIT(dialect)))
         return false;
-    return !kr_mcp_config(m)->core_only || !(tool->dialects & KR_IN_KRAIT) || (tool->flags & KR_TOOL_CORE);
+    return kr_mcp_config(m)->tools == KR_TOOLS_ALL || !(tool->dialects & KR_IN_KRAIT) || (tool->flags & KR_TOOL_CORE);
 }
 
 static bool is_listed(const struct kr_mcp_call *c, const struct kr_mcp_tool *tool)

@@ -207,7 +207,7 @@ static void stop(void)
 static void start(bool on, const char *api_key, const char *open_too)
 {
     static const char *const origins[] = {"https://app.example.com"};
-    const struct kr_guard_config guard_config = {.cors_origins = origins, .cors_origins_count = 1};
+    const struct kr_guard_config guard_config = {.cors_origins = {origins, 1}};
     const struct kr_http_config http = {
         .routes = routes, .route_count = sizeof routes / sizeof routes[0], .gate = gate};
     struct kr_auth_config config = {

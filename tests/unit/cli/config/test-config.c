@@ -127,6 +127,26 @@ static void rows_are_complete(void)
     }
 }
 
+/* What the row may be fits the member that it is written to. */
+static void values_fit(void)
+{
+    size_t count;
+    const struct kr_config_row *rows = kr_config_rows(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        size_t size = rows[i].type == KR_SET_BOOL        ? sizeof(bool)
+                      : rows[i].type == KR_SET_CHOICE    ? sizeof(int)
+                      : rows[i].type == KR_SET_MOUNTS    ? sizeof(struct kr_config_mounts)
+                      : kr_config_is_list(&rows[i])      ? sizeof(struct kr_words)
+                      : !kr_config_is_number(&rows[i])   ? sizeof(char *)
+                      : rows[i].size == sizeof(uint32_t) ? sizeof(uint32_t)
+                                                         : sizeof(uint64_t);
+
+        CHECK(rows[i].size == size);
+        CHECK(!kr_config_is_number(&rows[i]) || size == sizeof(uint64_t) || rows[i].max <= UINT32_MAX);
+    }
+}
+
 /* Every example by itself is a value; every default was stored by the plain load below. */
 static void examples_parse(void)
 {
@@ -186,12 +206,14 @@ static void defaults(void)
 {
     CHECK(load("", "") == 0);
     CHECK(strcmp(config->host, "127.0.0.1") == 0 && config->port == 8642 && config->dialect == KR_DIALECT_KRAIT);
-    CHECK(config->limits.values.timeout_ms == 45000 && config->limits.ceilings.timeout_ms == 3600000);
-    CHECK(config->limits.values.memory == 1u << 30 && config->idle_timeout_ms == 4 * 3600000u);
-    CHECK(config->max_sessions == 0 && config->queue_max == 16 && config->linger_ms == 60000);
-    CHECK(config->link_ttl_ms == 24 * 3600000u && config->retention_ms == 7 * 24 * 3600000u && config->level == -1);
+    CHECK(config->box.limits.timeout_ms == 45000 && config->box.ceilings.timeout_ms == 3600000);
+    CHECK(config->box.limits.memory == 1u << 30 && config->box.idle_timeout_ms == 4 * 3600000u);
+    CHECK(config->box.max_sessions == 0 && config->box.queue_max == 16 && config->box.linger_ms == 60000);
+    CHECK(config->api.link_ttl_ms == 24 * 3600000u && config->box.retention_ms == 7 * 24 * 3600000u &&
+          config->cells.level == -1);
     CHECK(config->preload.count == 2 && strcmp(config->preload.items[1], "data") == 0);
-    CHECK(!config->auth && !config->api_key && !config->log_dir && config->log_level == 2 && config->notes.count == 0);
+    CHECK(!config->auth_on && !config->auth.api_key && !config->log_dir && config->cells.log_level == 2 &&
+          config->notes.count == 0);
     CHECK(config->listener_count == 1 && config->listeners[0].port == 8642 && config->listeners[0].is_loopback);
     CHECK(comes_from("port", "default") && comes_from("user", "default") && !kr_config_given(config, "port"));
 }
@@ -210,7 +232,7 @@ static void flags_beat_the_environment(void)
 static void hidden_values(void)
 {
     CHECK(load("--port 1", "KRAIT_PORT=x") == -EINVAL && says("KRAIT_PORT (environment): \"x\" is not a whole number"));
-    CHECK(load("", "KRAIT_DEBUG=0 DEBUG=express:*") == 0 && !config->debug);
+    CHECK(load("", "KRAIT_DEBUG=0 DEBUG=express:*") == 0 && !config->api.debug);
     CHECK(load("", "DEBUG=express:*") == -EINVAL && says("DEBUG (environment)"));
 }
 
@@ -225,9 +247,9 @@ static void flags(void)
     CHECK(load("--", "") == -EINVAL);
     CHECK(load("--allow-anonymous --host 0.0.0.0", "") == 0 && config->allow_anonymous);
     CHECK(load("--allow-anonymous=false", "KRAIT_ALLOW_ANONYMOUS=1") == 0 && !config->allow_anonymous);
-    CHECK(load("--max-kernels 7", "") == 0 && config->max_sessions == 7);
+    CHECK(load("--max-kernels 7", "") == 0 && config->box.max_sessions == 7);
     CHECK(comes_from("max-sessions", "--max-kernels (command line)"));
-    CHECK(load("--max-memory 2G --memory 1.5G", "") == 0 && config->limits.values.memory == 3u << 29);
+    CHECK(load("--max-memory 2G --memory 1.5G", "") == 0 && config->box.limits.memory == 3u << 29);
 }
 
 static void numbers_and_ranges(void)
@@ -237,10 +259,10 @@ static void numbers_and_ranges(void)
     CHECK(load("--port 1.5", "") == -EINVAL);
     CHECK(load("--port -1", "") == -EINVAL);
     CHECK(load("--max-head 1K", "") == -EINVAL && says("\"1K\" is not a size, 4 KiB to 64 KiB; for example 32K"));
-    CHECK(load("--idle-timeout 0", "") == 0 && config->idle_timeout_ms == 0);
+    CHECK(load("--idle-timeout 0", "") == 0 && config->box.idle_timeout_ms == 0);
     CHECK(load("--idle-timeout 500ms", "") == -EINVAL && says("0 (never) or 1 s to 365 days"));
-    CHECK(load("--retention 2d", "") == 0 && config->retention_ms == 2 * 86400000u);
-    CHECK(load("--cpu 0.5", "") == 0 && config->limits.values.cpu_milli == 500);
+    CHECK(load("--retention 2d", "") == 0 && config->box.retention_ms == 2 * 86400000u);
+    CHECK(load("--cpu 0.5", "") == 0 && config->box.limits.cpu_milli == 500);
     CHECK(load("", "KRAIT_PORT=tcp://10.0.0.1:8642") == -EINVAL && says("Kubernetes"));
 }
 
@@ -248,26 +270,27 @@ static void documents_names(void)
 {
     CHECK(load("", "MAX_KERNELS=2 KERNEL_TIMEOUT=2 KERNEL_CLEANUP_INTERVAL=1 MAX_EXECUTION_TIME=1 MAX_MEMORY_MB=128 "
                    "SESSION_POOL_SIZE=5 LOG_LEVEL=WARNING LOG_DIR=/logs") == 0);
-    CHECK(config->max_sessions == 2 && config->idle_timeout_ms == 2000 && config->cleanup_interval_ms == 1000);
-    CHECK(config->limits.ceilings.timeout_ms == 1000 && config->limits.values.timeout_ms == 1000);
-    CHECK(config->limits.values.memory == 128u << 20 && config->pool_size == 5 && config->log_level == 1);
+    CHECK(config->box.max_sessions == 2 && config->box.idle_timeout_ms == 2000 &&
+          config->box.cleanup_interval_ms == 1000);
+    CHECK(config->box.ceilings.timeout_ms == 1000 && config->box.limits.timeout_ms == 1000);
+    CHECK(config->box.limits.memory == 128u << 20 && config->engine.pool_size == 5 && config->cells.log_level == 1);
     CHECK(strcmp(config->log_dir, "/logs") == 0);
     CHECK(load("", "SANDBOX_TIMEOUT=20 SANDBOX_MAX_OUTPUT_SIZE=2048 SANDBOX_DEFAULT_MEMORY_LIMIT=256m "
                    "SANDBOX_API_TOKEN=t SANDBOX_MAX_TIMEOUT=200 LOG_LEVEL=DEBUG") == 0);
-    CHECK(config->limits.values.timeout_ms == 20000 && config->limits.values.output == 2048);
-    CHECK(config->limits.values.memory == 256u << 20 && config->limits.ceilings.timeout_ms == 200000);
-    CHECK(strcmp(config->api_key, "t") == 0 && config->auth && config->log_level == 3);
+    CHECK(config->box.limits.timeout_ms == 20000 && config->box.limits.output == 2048);
+    CHECK(config->box.limits.memory == 256u << 20 && config->box.ceilings.timeout_ms == 200000);
+    CHECK(strcmp(config->auth.api_key, "t") == 0 && config->auth_on && config->cells.log_level == 3);
     CHECK(load("", "BLOCKED_PACKAGES=foo,bar") == 0 && config->blocked_packages.count == 2);
-    CHECK(load("", "MAX_MEMORY_MB=1G") == 0 && config->limits.values.memory == 1u << 30);
+    CHECK(load("", "MAX_MEMORY_MB=1G") == 0 && config->box.limits.memory == 1u << 30);
     CHECK(load("", "MAX_MEMORY_MB=x") == -EINVAL && says("MAX_MEMORY_MB (environment): \"x\" is not a size"));
 }
 
 static void debug_is_a_log_level(void)
 {
-    CHECK(load("", "DEBUG=true") == 0 && config->debug && config->log_level == 3);
+    CHECK(load("", "DEBUG=true") == 0 && config->api.debug && config->cells.log_level == 3);
     CHECK(comes_from("log-level", "DEBUG (environment)"));
-    CHECK(load("--debug", "LOG_LEVEL=error") == 0 && config->debug && config->log_level == 0);
-    CHECK(load("", "DEBUG=false") == 0 && !config->debug && config->log_level == 2);
+    CHECK(load("--debug", "LOG_LEVEL=error") == 0 && config->api.debug && config->cells.log_level == 0);
+    CHECK(load("", "DEBUG=false") == 0 && !config->api.debug && config->cells.log_level == 2);
 }
 
 static void names_without_a_setting(void)
@@ -287,14 +310,14 @@ static void names_without_a_setting(void)
 static void lists(void)
 {
     CHECK(load("--allowed-hosts a.org,b.org --allowed-hosts c.org", "ALLOWED_HOSTS=d.org") == 0);
-    CHECK(config->allowed_hosts.count == 3 && strcmp(config->allowed_hosts.items[2], "c.org") == 0);
-    CHECK(load("", "ALLOWED_HOSTS=*") == 0 && strcmp(config->allowed_hosts.items[0], "*") == 0);
-    CHECK(load("", "ALLOWED_HOSTS=[\"a.org\",\"b.org\"]") == 0 && config->allowed_hosts.count == 2);
+    CHECK(config->guard.allowed_hosts.count == 3 && strcmp(config->guard.allowed_hosts.items[2], "c.org") == 0);
+    CHECK(load("", "ALLOWED_HOSTS=*") == 0 && strcmp(config->guard.allowed_hosts.items[0], "*") == 0);
+    CHECK(load("", "ALLOWED_HOSTS=[\"a.org\",\"b.org\"]") == 0 && config->guard.allowed_hosts.count == 2);
     CHECK(load("", "ALLOWED_HOSTS=[\"a.org\",1]") == -EINVAL && says("ALLOWED_HOSTS"));
     CHECK(load("", "ALLOWED_HOSTS=[\"a.org\"") == -EINVAL);
-    CHECK(load("", "ALLOWED_HOSTS=[]") == 0 && config->allowed_hosts.count == 0);
+    CHECK(load("", "ALLOWED_HOSTS=[]") == 0 && config->guard.allowed_hosts.count == 0);
     CHECK(load("--allowed-hosts a,,b", "") == -EINVAL);
-    CHECK(load("--allowed-hosts a,a,a", "") == 0 && config->allowed_hosts.count == 1);
+    CHECK(load("--allowed-hosts a,a,a", "") == 0 && config->guard.allowed_hosts.count == 1);
     CHECK(load("--preload data", "") == 0 && config->preload.count == 1);
     CHECK(load("--preload everything", "") == -EINVAL && says("is not one of basic, data"));
 }
@@ -315,9 +338,9 @@ static void paths_and_mounts(void)
     CHECK(getcwd(here, sizeof here));
     CHECK(load("--data sub/data --upload-roots /a,b", "") == 0);
     snprintf(expected, sizeof expected, "%s/sub/data", here);
-    CHECK(strcmp(config->data, expected) == 0 && strcmp(config->upload_roots.items[0], "/a") == 0);
+    CHECK(strcmp(config->data, expected) == 0 && strcmp(config->mcp.upload_roots.items[0], "/a") == 0);
     snprintf(expected, sizeof expected, "%s/b", here);
-    CHECK(strcmp(config->upload_roots.items[1], expected) == 0);
+    CHECK(strcmp(config->mcp.upload_roots.items[1], expected) == 0);
     CHECK(load("--mounts census=/srv/census,iris=/srv/iris", "") == 0 && config->mounts.count == 2);
     CHECK(strcmp(config->mounts.items[1].name, "iris") == 0 && strcmp(config->mounts.items[1].path, "/srv/iris") == 0);
     CHECK(load("--mounts a=/x,a=/y", "") == -EINVAL && says("the same"));
@@ -337,7 +360,7 @@ static void words(void)
     CHECK(load("--user krait", "") == 0 && load("--user -x", "") == -EINVAL && load("--user a/b", "") == -EINVAL);
     CHECK(load("--log-format JSON", "") == 0 && config->log_format == KR_LOG_FORMAT_JSON);
     CHECK(load("--network open", "") == -EINVAL && says("is not one of none, loopback"));
-    CHECK(load("--level user", "") == 0 && config->level == 1);
+    CHECK(load("--level user", "") == 0 && config->cells.level == 1);
     CHECK(load("--debug=maybe", "") == -EINVAL && says("--debug: \"maybe\" is not true or false"));
 }
 
@@ -347,7 +370,7 @@ static void secrets_are_in_no_text(void)
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
-    CHECK(out && load("", "API_KEY=hunter2hunter2hunter2") == 0 && config->auth);
+    CHECK(out && load("", "API_KEY=hunter2hunter2hunter2") == 0 && config->auth_on);
     kr_config_show(config, out);
     fclose(out);
     CHECK(strstr(text, "api_key = \"…\"  # API_KEY (environment)") && !strstr(text, "hunter2"));
@@ -373,13 +396,13 @@ static void data_folder(void)
 
 static void limits_and_ceilings(void)
 {
-    CHECK(load("--memory 8G", "") == 0 && config->limits.ceilings.memory == UINT64_C(8) << 30);
-    CHECK(load("--max-memory 512M", "") == 0 && config->limits.values.memory == 512u << 20);
+    CHECK(load("--memory 8G", "") == 0 && config->box.ceilings.memory == UINT64_C(8) << 30);
+    CHECK(load("--max-memory 512M", "") == 0 && config->box.limits.memory == 512u << 20);
     CHECK(load("--max-memory 512M --memory 1G", "") == -EINVAL);
     CHECK(says("--memory (command line): 1 GiB is past its ceiling, 512 MiB by --max-memory (command line)"));
-    CHECK(load("--timeout 0", "") == 0 && config->limits.ceilings.timeout_ms == 0);
+    CHECK(load("--timeout 0", "") == 0 && config->box.ceilings.timeout_ms == 0);
     CHECK(load("--timeout 0 --max-timeout 10s", "") == -EINVAL && says("no limit is past its ceiling, 10 s"));
-    CHECK(load("--max-timeout 0", "") == 0 && config->limits.values.timeout_ms == 45000);
+    CHECK(load("--max-timeout 0", "") == 0 && config->box.limits.timeout_ms == 45000);
     for (int d = 0; d < KR_DIALECT_MAX_; d++)
         CHECK(kr_limits_check(&config->dialect_limits[d].values, &err) == 0);
 }
@@ -387,7 +410,7 @@ static void limits_and_ceilings(void)
 static void limits_of_dialects(void)
 {
     CHECK(load("--listen 1,2=sandbox-service", "") == 0);
-    CHECK(config->limits.values.timeout_ms == 45000);
+    CHECK(config->box.limits.timeout_ms == 45000);
     CHECK(config->dialect_limits[KR_DIALECT_SANDBOX_SERVICE].values.timeout_ms == 30000);
     CHECK(config->dialect_limits[KR_DIALECT_SANDBOX_SERVICE].ceilings.timeout_ms == 120000);
     CHECK(config->dialect_limits[KR_DIALECT_PYTHON_EXECUTOR].values.memory == 2u << 30);
@@ -395,10 +418,10 @@ static void limits_of_dialects(void)
     CHECK(config->dialect_limits[KR_DIALECT_PYTHON_EXECUTOR].values.memory == 64u << 20);
     CHECK(config->dialect_limits[KR_DIALECT_PYTHON_EXECUTOR].values.timeout_ms == 5000);
     CHECK(load("--dialect sandbox-mcp", "MAX_EXECUTION_TIME=120") == 0);
-    CHECK(config->limits.values.timeout_ms == 120000 && config->limits.ceilings.timeout_ms == 120000);
-    CHECK(load("--dialect sandbox-service", "MAX_EXECUTION_TIME=90") == 0 && config->limits.values.timeout_ms == 30000);
-    CHECK(load("--dialect mcp-sandbox", "") == 0 && config->limits.values.timeout_ms == 3600000);
-    CHECK(config->max_sandboxes_per_user == 3 &&
+    CHECK(config->box.limits.timeout_ms == 120000 && config->box.ceilings.timeout_ms == 120000);
+    CHECK(load("--dialect sandbox-service", "MAX_EXECUTION_TIME=90") == 0 && config->box.limits.timeout_ms == 30000);
+    CHECK(load("--dialect mcp-sandbox", "") == 0 && config->box.limits.timeout_ms == 3600000);
+    CHECK(config->box.max_sandboxes_per_user == 3 &&
           comes_from("max-sandboxes-per-user", "default of dialect mcp-sandbox"));
 }
 
@@ -450,10 +473,10 @@ static void open_addresses_need_a_key(void)
     CHECK(says("--api-key, --require-auth or --allow-anonymous"));
     CHECK(load("", "HOST=::") == -EINVAL && says("HOST (environment)"));
     CHECK(load("--listen 0.0.0.0:80", "") == -EINVAL && says("--listen (command line)"));
-    CHECK(load("--host 0.0.0.0 --require-auth", "") == 0 && config->auth && !config->listeners[0].is_loopback);
+    CHECK(load("--host 0.0.0.0 --require-auth", "") == 0 && config->auth_on && !config->listeners[0].is_loopback);
     CHECK(load("--host 0.0.0.0 --api-key 0123456789abcdef", "") == 0 && config->notes.count == 0);
     CHECK(load("--host 0.0.0.0 --api-key short", "") == 0 && notes("the key is short"));
-    CHECK(load("--host 0.0.0.0 --allow-anonymous", "") == 0 && !config->auth && notes("can run code"));
+    CHECK(load("--host 0.0.0.0 --allow-anonymous", "") == 0 && !config->auth_on && notes("can run code"));
     CHECK(load("--dialect sandbox-mcp", "") == 0 && listens(0, "127.0.0.1", 16010, KR_DIALECT_SANDBOX_MCP));
     CHECK(config->listeners[0].is_loopback && notes("dialect sandbox-mcp listens on 0.0.0.0 by default"));
     CHECK(load("--dialect sandbox-mcp", "API_KEY=k") == 0 && listens(0, "0.0.0.0", 16010, KR_DIALECT_SANDBOX_MCP));
@@ -506,7 +529,7 @@ static void layers_of_files(void)
     CHECK(enter());
     put("krait.toml", "[server]\nport = 4\n[log]\nlevel = \"error\"\n", 0600);
     put(".env", "# mine\nPORT=3\n", 0644);
-    CHECK(load_with("--port 1", "PORT=2", true) == 0 && config->port == 1 && config->log_level == 0);
+    CHECK(load_with("--port 1", "PORT=2", true) == 0 && config->port == 1 && config->cells.log_level == 0);
     CHECK(load_with("", "PORT=2", true) == 0 && config->port == 2);
     CHECK(load_with("", "", true) == 0 && config->port == 3 && comes_from("port", "PORT (.env:2)"));
     CHECK(comes_from("log-level", "log.level (krait.toml:4)"));
@@ -562,7 +585,8 @@ static void files_of_the_documents(void)
         "HOST=127.0.0.1\nPORT=16010\nDEBUG=false\nAPI_KEY=\nMAX_KERNELS=10\nALLOWED_HOSTS=*\nLOG_LEVEL=INFO\n"
         "SESSION_POOL_REFILL_INTERVAL=30\nENABLE_NETWORK_ACCESS=false\nPYTHONPATH=/app\n",
         0600);
-    CHECK(load_with("", "", true) == 0 && config->port == 16010 && !config->api_key && config->max_sessions == 10);
+    CHECK(load_with("", "", true) == 0 && config->port == 16010 && !config->auth.api_key &&
+          config->box.max_sessions == 10);
     CHECK(notes(".env: ignoring SESSION_POOL_REFILL_INTERVAL") && config->notes.count == 1);
     unlink(".env");
     put("config.toml",
@@ -573,7 +597,7 @@ static void files_of_the_documents(void)
         0600);
     CHECK(load_with("", "", true) == 0 && config->port == 8642);
     CHECK(load_with("--dialect mcp-sandbox", "", true) == 0 && config->port == 8000 && config->require_auth);
-    CHECK(config->max_sandboxes_per_user == 5 && listens(0, "0.0.0.0", 8000, KR_DIALECT_MCP_SANDBOX));
+    CHECK(config->box.max_sandboxes_per_user == 5 && listens(0, "0.0.0.0", 8000, KR_DIALECT_MCP_SANDBOX));
     CHECK(notes("ignoring docker.*") && notes("ignoring mirror.pypi_index_url"));
     leave();
 }
@@ -627,8 +651,8 @@ static void keys_in_files(void)
 {
     CHECK(enter());
     put("key", "0123456789abcdef0123\n", 0600);
-    CHECK(load_with("--api-key-file key", "", false) == 0 && strcmp(config->api_key, "0123456789abcdef0123") == 0);
-    CHECK(config->auth && comes_from("api-key", "--api-key-file (command line)"));
+    CHECK(load_with("--api-key-file key", "", false) == 0 && strcmp(config->auth.api_key, "0123456789abcdef0123") == 0);
+    CHECK(config->auth_on && comes_from("api-key", "--api-key-file (command line)"));
     CHECK(load_with("--api-key-file key --api-key x", "", false) == -EINVAL && says("leave one of the two out"));
     put("key", "two words\n", 0600);
     CHECK(load_with("--api-key-file key", "", false) == -EINVAL && says("is not a key") && !strstr(err.msg, "words"));
@@ -661,6 +685,7 @@ int main(void)
     RUN(names_are_unique);
     RUN(names_are_well_formed);
     RUN(rows_are_complete);
+    RUN(values_fit);
     RUN(examples_parse);
     RUN(dialects_parse);
     RUN(numbers_are_written_as_they_are_read);

@@ -26,10 +26,8 @@ static struct kr_guard *plain(void)
 static struct kr_guard *full(void)
 {
     return guard_of(&(struct kr_guard_config){
-        .allowed_hosts = hosts,
-        .allowed_hosts_count = 3,
-        .cors_origins = origins,
-        .cors_origins_count = 4,
+        .allowed_hosts = {hosts, 3},
+        .cors_origins = {origins, 4},
         .public_url = "https://public.example.org/krait/",
     });
 }
@@ -157,7 +155,7 @@ static void hosts_are_configured(void)
 static void a_star_takes_every_host_that_is_one(void)
 {
     static const char *const star[] = {"*"};
-    struct kr_guard *g = guard_of(&(struct kr_guard_config){.allowed_hosts = star, .allowed_hosts_count = 1});
+    struct kr_guard *g = guard_of(&(struct kr_guard_config){.allowed_hosts = {star, 1}});
 
     CHECK(g && host_status(g, "anything.example.org:99") == 0);
     CHECK(host_status(g, "not a host") == 400 && host_status(g, NULL) == 400);
@@ -385,7 +383,7 @@ static void cors_preflight(void)
 static void cors_star_has_no_credentials(void)
 {
     static const char *const star[] = {"*", "https://app.example.com"};
-    struct kr_guard_config config = {.cors_origins = star, .cors_origins_count = 2, .cors_credentials = true};
+    struct kr_guard_config config = {.cors_origins = {star, 2}, .cors_credentials = true};
     struct kr_guard_header h[KR_GUARD_HEADERS_MAX];
     struct kr_guard *g = NULL;
     struct kr_guard_verdict v;
@@ -402,7 +400,7 @@ static void cors_star_has_no_credentials(void)
     CHECK(judge(g, (struct kr_guard_request){.host = "h", .sec_fetch_site = "cross-site"}).status == 403);
     kr_guard_free(g);
 
-    config = (struct kr_guard_config){.cors_origins = star + 1, .cors_origins_count = 1, .cors_credentials = true};
+    config = (struct kr_guard_config){.cors_origins = {star + 1, 1}, .cors_credentials = true};
     CHECK(kr_guard_new(&config, &g, &err) == 0);
     v = judge(g, (struct kr_guard_request){.host = "h", .origin = "https://app.example.com"});
     n = kr_guard_cors_headers(g, &v, h);
@@ -422,11 +420,11 @@ static void bad_settings_are_named(void)
     struct kr_err err;
 
     for (size_t i = 0; i < sizeof bad_hosts / sizeof bad_hosts[0]; i++) {
-        struct kr_guard_config config = {.allowed_hosts = bad_hosts + i, .allowed_hosts_count = 1};
+        struct kr_guard_config config = {.allowed_hosts = {bad_hosts + i, 1}};
         CHECK(kr_guard_new(&config, &g, &err) == -EINVAL && strstr(err.msg, "allowed host \""));
     }
     for (size_t i = 0; i < sizeof bad_origins / sizeof bad_origins[0]; i++) {
-        struct kr_guard_config config = {.cors_origins = bad_origins + i, .cors_origins_count = 1};
+        struct kr_guard_config config = {.cors_origins = {bad_origins + i, 1}};
         CHECK(kr_guard_new(&config, &g, &err) == -EINVAL && strstr(err.msg, "CORS origin \""));
     }
     for (size_t i = 0; i < sizeof bad_urls / sizeof bad_urls[0]; i++) {
