@@ -22,14 +22,12 @@ static void on_output(void *data, struct kr_run *run, enum kr_stream stream, con
         kr_session_pause(kr_run_session(run), true);
 }
 
-static void on_display(void *data, struct kr_run *run, json_t *display)
+static void on_display(void *data, struct kr_run *run, const char *json, size_t len)
 {
     struct kr_box_run *r = data;
-    char *text = json_dumps(display, JSON_COMPACT);
 
-    if (text && kr_runlog_add(r->log, KR_EVENT_DISPLAY, text, strlen(text)) == 1)
+    if (kr_runlog_add(r->log, KR_EVENT_DISPLAY, json, len) == 1)
         kr_session_pause(kr_run_session(run), true);
-    free(text);
 }
 
 static void on_input(void *data, struct kr_run *run, const char *prompt, bool password)

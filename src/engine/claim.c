@@ -220,21 +220,41 @@ void kr_claim_end_done(struct kr_claim_end *c)
     *c = (struct kr_claim_end){0};
 }
 
-json_t *kr_claim_display(const void *data, size_t len, struct kr_err *err)
+/* May the payload itself be handed on? Readers of the log put members between its braces, and lines end at a line feed;
+ * within strings those are escaped, so one that is there stands between values. */
+static bool is_plain_display(const json_t *j, const char *data, size_t len)
 {
-    json_t *j = kr_claim_parse(data, len, err), *bundle, *metadata, *checked = NULL;
+    return json_object_size(j) == 2 && json_is_object(json_object_get(j, "metadata")) && data[0] == '{' &&
+           data[len - 1] == '}' && !memchr(data, '\n', len) && !memchr(data, '\r', len);
+}
+
+int kr_claim_display(const char *data, size_t len, const char **ret_json, size_t *ret_len, char **ret_made,
+                     struct kr_err *err)
+{
+    json_t *j = kr_claim_parse(data, len, err), *bundle, *metadata, *checked;
+    char *made = NULL;
+    int r;
 
     if (!j)
-        return NULL;
-    if (member(j, "data", JSON_OBJECT, &bundle, err) < 0 || member(j, "metadata", JSON_OBJECT, &metadata, err) < 0)
-        ;
-    else if (!bundle)
-        wrong(err, "a display without data");
-    else if (!(checked =
-                   json_pack("{sOso}", "data", bundle, "metadata", metadata ? json_incref(metadata) : json_object())))
-        kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "display");
+        return -EPROTO;
+    r = member(j, "data", JSON_OBJECT, &bundle, err);
+    if (r == 0)
+        r = wrong(err, "a display without data");
+    if (r >= 0)
+        r = member(j, "metadata", JSON_OBJECT, &metadata, err);
+    if (r >= 0 && !is_plain_display(j, data, len)) {
+        checked = json_pack("{sOso}", "data", bundle, "metadata", metadata ? json_incref(metadata) : json_object());
+        made = checked ? json_dumps(checked, JSON_COMPACT) : NULL;
+        json_decref(checked);
+        r = made ? 0 : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "display");
+    }
     json_decref(j);
-    return checked;
+    if (r < 0)
+        return r;
+    *ret_made = made;
+    *ret_json = made ? made : data;
+    *ret_len = made ? strlen(made) : len;
+    return 0;
 }
 
 int kr_claim_input(const void *data, size_t len, char **ret_prompt, bool *ret_password, struct kr_err *err)

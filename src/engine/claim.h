@@ -32,7 +32,9 @@ int kr_claim_ready(const void *data, size_t len, struct kr_claim_ready *ret, str
 int kr_claim_started(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err);
 int kr_claim_end(const void *data, size_t len, struct kr_claim_end *ret, struct kr_err *err);
 void kr_claim_end_done(struct kr_claim_end *c);
-/* A display as one checked object {"data":{…},"metadata":{…}}, owned by the caller. NULL with err set. */
-json_t *kr_claim_display(const void *data, size_t len, struct kr_err *err);
+/* A display, checked: JSON of {"data":{…},"metadata":{…}} on one line. It is the payload itself; only if that says more than
+ * this is it written anew, into *ret_made (to be freed; else NULL). 0, or -EPROTO or -ENOMEM with err. */
+int kr_claim_display(const char *data, size_t len, const char **ret_json, size_t *ret_len, char **ret_made,
+                     struct kr_err *err);
 /* A question for a line. The prompt is owned by the caller (free). 0 or -EPROTO, -ENOMEM. */
 int kr_claim_input(const void *data, size_t len, char **ret_prompt, bool *ret_password, struct kr_err *err);

@@ -205,7 +205,8 @@ void kr_run_start(struct kr_run *r);
 void kr_run_on_timer(struct kr_run *r);
 /* Whether a display of so many bytes is still handed on. If not, it is counted as cut and need not be parsed. */
 bool kr_run_takes_display(struct kr_run *r, size_t len);
-void kr_run_on_display(struct kr_run *r, json_t *display, size_t len);
+/* frame_len: bytes that count against the bound, as the session sent them. */
+void kr_run_on_display(struct kr_run *r, const char *json, size_t len, size_t frame_len);
 /* 0, or -EPROTO with err: it asks and asks and awaits no answer. */
 int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct kr_err *err);
 /* Takes the claim. */

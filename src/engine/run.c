@@ -311,12 +311,12 @@ bool kr_run_takes_display(struct kr_run *r, size_t len)
     return false;
 }
 
-void kr_run_on_display(struct kr_run *r, json_t *display, size_t len)
+void kr_run_on_display(struct kr_run *r, const char *json, size_t len, size_t frame_len)
 {
     r->displays++;
-    r->display_bytes += len;
+    r->display_bytes += frame_len;
     if (r->calls.on_display)
-        r->calls.on_display(r->data, r, display);
+        r->calls.on_display(r->data, r, json, len);
 }
 
 int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct kr_err *err)

@@ -46,7 +46,8 @@ struct kr_run_end {
 struct kr_run_calls {
     void (*on_output)(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len);
     /* {"data":{},"metadata":{}}; borrowed. May be NULL. */
-    void (*on_display)(void *data, struct kr_run *r, json_t *display);
+    /* JSON of {"data":{mime: …},"metadata":{…}}, on one line. */
+    void (*on_display)(void *data, struct kr_run *r, const char *json, size_t len);
     /* input() asks for a line: answer with kr_run_reply(), now or later. NULL: end of input. */
     void (*on_input)(void *data, struct kr_run *r, const char *prompt, bool password);
     /* The last call; the pointer is dead when it returns. */

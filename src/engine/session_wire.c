@@ -275,18 +275,20 @@ static int on_run_frame(struct kr_session *s, const struct kr_frame *f, const un
     struct kr_claim_end claim;
     bool password;
     char *prompt;
-    json_t *display;
+    const char *json;
+    size_t len;
+    char *made;
     int r;
 
     switch (f->type) {
     case KR_S_DISPLAY:
         if (!kr_run_takes_display(s->run, f->len))
             return 0;
-        display = kr_claim_display(payload, f->len, err);
-        if (!display)
-            return -EPROTO;
-        kr_run_on_display(s->run, display, f->len);
-        json_decref(display);
+        r = kr_claim_display((const char *)payload, f->len, &json, &len, &made, err);
+        if (r < 0)
+            return r;
+        kr_run_on_display(s->run, json, len, f->len);
+        free(made);
         return 0;
     case KR_S_INPUT:
         r = kr_claim_input(payload, f->len, &prompt, &password, err);

@@ -273,8 +273,9 @@ static void on_output(void *data, struct kr_run *r, enum kr_stream stream, const
     kr_answer_send(&a);
 }
 
-static void on_display(void *data, struct kr_run *r, json_t *display)
+static void on_display(void *data, struct kr_run *r, const char *json, size_t len)
 {
+    json_t *display = json_loadb(json, len, JSON_ALLOW_NUL, NULL);
     struct running *running = data;
     struct kr_answer a;
 
@@ -285,6 +286,7 @@ static void on_display(void *data, struct kr_run *r, json_t *display)
     kr_json_key(&a.json, "metadata");
     kr_report_value(&a.json, json_object_get(display, "metadata"));
     kr_answer_send(&a);
+    json_decref(display);
 }
 
 static void on_input(void *data, struct kr_run *r, const char *prompt, bool password)

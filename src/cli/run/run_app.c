@@ -113,23 +113,21 @@ static void on_output(void *data, struct kr_run *r, enum kr_stream stream, const
         write_out(a, stream, text, len);
 }
 
-static void on_display(void *data, struct kr_run *r, json_t *display)
+static void on_display(void *data, struct kr_run *r, const char *json, size_t len)
 {
     struct app *a = data;
+    json_t *display = json_loadb(json, len, JSON_ALLOW_NUL, NULL);
     struct kr_err err;
-    char *text;
 
     (void)r;
     if (kr_figures_take(a->figures, display, &err) < 0)
         say(a, err.msg);
+    json_decref(display);
     if (!a->options->json)
         return;
-    text = json_dumps(display, JSON_COMPACT);
-    if (text && a->displays.len > 0)
+    if (a->displays.len > 0)
         kr_buf_add_str(&a->displays, ",");
-    if (text)
-        kr_buf_add_str(&a->displays, text);
-    free(text);
+    kr_buf_add(&a->displays, json, len);
 }
 
 static void write_report(struct app *a, const struct kr_run_end *end)

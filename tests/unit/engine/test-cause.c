@@ -228,8 +228,39 @@ static void claims_are_checked(void)
     CHECK(kr_claim_end("{\"cause\":\"exit\",\"exit_code\":4,\"result\":\"a\\u0000b\"}", 50, &c, &err) == 0);
     CHECK(c.claim == KR_CLAIM_EXIT && c.exit_code == 4 && json_string_length(c.result) == 3 && !c.error);
     kr_claim_end_done(&c);
-    CHECK(!kr_claim_display("{\"metadata\":{}}", 15, &err));
-    CHECK(!kr_claim_display("{\"data\":[]}", 11, &err));
+}
+
+static void displays_are_one_line_of_two_members(void)
+{
+    static const struct {
+        const char *said, *handed_on; /* NULL: refused */
+    } rows[] = {
+        {"{\"data\":{\"a\":0.1},\"metadata\":{}}", "{\"data\":{\"a\":0.1},\"metadata\":{}}"},
+        {"{\"data\": {\"a\":\"\\n\\u0000\"}, \"metadata\":{}}", "{\"data\": {\"a\":\"\\n\\u0000\"}, \"metadata\":{}}"},
+        {"{\"data\":{}}", "{\"data\":{},\"metadata\":{}}"},
+        {"{\"data\":{},\"metadata\":null}", "{\"data\":{},\"metadata\":{}}"},
+        {"{\"data\":{},\"metadata\":{},\"seq\":9}", "{\"data\":{},\"metadata\":{}}"},
+        {"{\"data\":{},\n\"metadata\":{}}", "{\"data\":{},\"metadata\":{}}"},
+        {"{\"data\":{},\r\"metadata\":{}}", "{\"data\":{},\"metadata\":{}}"},
+        {" {\"data\":{},\"metadata\":{}}", "{\"data\":{},\"metadata\":{}}"},
+        {"{\"data\":{},\"metadata\":{}} ", "{\"data\":{},\"metadata\":{}}"},
+        {"{\"data\":{},\"data\":{}}", NULL},
+        {"{\"metadata\":{}}", NULL},
+        {"{\"data\":[]}", NULL},
+        {"{\"data\":{},\"metadata\":[]}", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *json = NULL;
+        char *made = NULL;
+        size_t len = 0;
+        struct kr_err err;
+        int r = kr_claim_display(rows[i].said, strlen(rows[i].said), &json, &len, &made, &err);
+
+        CHECK(r == (rows[i].handed_on ? 0 : -EPROTO));
+        CHECK(!rows[i].handed_on || (len == strlen(rows[i].handed_on) && memcmp(json, rows[i].handed_on, len) == 0));
+        free(made);
+    }
 }
 
 static void scan_counts_what_a_parser_would_build(void)
@@ -312,6 +343,7 @@ int main(void)
     RUN(output_exactly_at_the_cap);
     RUN(raw_output_is_bytes);
     RUN(claims_are_checked);
+    RUN(displays_are_one_line_of_two_members);
     RUN(scan_counts_what_a_parser_would_build);
     RUN(sweep_measures);
     CHECK_DONE();
