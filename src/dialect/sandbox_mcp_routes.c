@@ -87,30 +87,28 @@ const struct kr_api_doc kr_api_execute_sync_doc = {.id = "execute_sync", .tag = 
 
 enum { HOW_COLLECT, HOW_STREAM, HOW_SYNC };
 
-static void write_texts(struct kr_json *j, const struct kr_api_outcome *o, bool with_output)
+static void write_texts(struct kr_json *j, const struct kr_outcome *o, bool with_output)
 {
+    json_t *result = kr_outcome_object(&o->result);
+    const json_t *text = json_object_get(result, "text");
+
     kr_json_key(j, "texts");
     kr_json_array(j);
     if (o->both.len && with_output)
         kr_json_str_n(j, o->both.data, o->both.len);
     if (o->cut || !with_output)
         kr_json_str(j, "\n[output was cut here]\n");
-    if (o->has_result)
-        kr_json_str(j, kr_buf_str(&o->result));
+    if (json_is_string(text))
+        kr_json_str_n(j, json_string_value(text), json_string_length(text));
     kr_json_array_end(j);
+    json_decref(result);
 }
 
-static void write_images(struct kr_json *j, const struct kr_api_outcome *o)
+static void write_images(struct kr_json *j, const struct kr_outcome *o)
 {
-    struct kr_buf text;
-    json_t *displays, *one;
+    json_t *displays = kr_outcome_displays(o), *one;
     size_t i;
 
-    kr_buf_init(&text, KR_API_COLLECT_MAX + 2);
-    kr_buf_add_str(&text, "[");
-    kr_buf_add(&text, kr_buf_str(&o->displays), o->displays.failed ? 0 : o->displays.len);
-    kr_buf_add_str(&text, "]");
-    displays = json_loadb(kr_buf_str(&text), text.len, 0, NULL);
     kr_json_key(j, "images");
     kr_json_array(j);
     json_array_foreach(displays, i, one)
@@ -122,10 +120,9 @@ static void write_images(struct kr_json *j, const struct kr_api_outcome *o)
     }
     kr_json_array_end(j);
     json_decref(displays);
-    kr_buf_done(&text);
 }
 
-static void write_errors(struct kr_json *j, const struct kr_api_outcome *o)
+static void write_errors(struct kr_json *j, const struct kr_outcome *o)
 {
     cleanup_buf struct kr_buf one;
     struct kr_json inner;
@@ -143,9 +140,9 @@ static void write_errors(struct kr_json *j, const struct kr_api_outcome *o)
     kr_json_array_end(j);
 }
 
-static void write_sync(struct kr_buf *buf, const struct kr_api_outcome *o, bool with_output)
+static void write_sync(struct kr_buf *buf, const struct kr_outcome *o, bool with_output)
 {
-    static const struct kr_api_outcome nothing;
+    static const struct kr_outcome nothing;
     struct kr_json j;
 
     kr_json_init(&j, buf);
@@ -161,7 +158,7 @@ static void write_sync(struct kr_buf *buf, const struct kr_api_outcome *o, bool 
     kr_json_object_end(&j);
 }
 
-static void sync_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o)
+static void sync_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o)
 {
     cleanup_buf struct kr_buf buf;
 

@@ -83,7 +83,7 @@ static void write_cut(struct kr_json *j, const char *key, const struct kr_buf *t
     kr_json_str_n(j, kr_buf_str(&buf), buf.len);
 }
 
-static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o)
+static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o)
 {
     json_t *end = json_loadb(kr_buf_str(&o->end), o->end.len, 0, NULL);
     json_t *error = o->error.len ? json_loadb(o->error.data, o->error.len, 0, NULL) : NULL;

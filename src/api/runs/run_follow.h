@@ -2,6 +2,7 @@
 #pragma once
 #include "api.h"
 #include "buf.h"
+#include "run_outcome.h"
 
 /* How a stream's lines look. */
 enum kr_api_form {
@@ -18,25 +19,13 @@ enum kr_api_form kr_api_form_of(const struct kr_http_ex *ex, bool document);
 void kr_api_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id, uint64_t from,
                    enum kr_api_form form);
 
-/* What a run left, whole. */
-struct kr_api_outcome {
-    struct kr_buf out, err; /* texts */
-    struct kr_buf both;     /* instead of them, if it was asked for: both in the order in which they came */
-    struct kr_buf displays; /* JSON values, comma between */
-    struct kr_buf result;   /* its repr; empty unless has_result */
-    struct kr_buf error;    /* the error object; empty: none */
-    struct kr_buf end;      /* the end's object */
-    enum kr_cause cause;
-    bool has_result, cut; /* cut: something is missing */
-    char run_id[KR_STORE_ID_ROOM];
-};
-#define KR_API_COLLECT_MAX (48u << 20) /* bytes of each */
+#define KR_API_COLLECT_MAX (48u << 20) /* bytes of each text of an outcome, and of its displays */
 /* Bytes of one answer: what is past a connection's queue would be cut off in its midst. An outcome that is larger, as a text
  * of control characters is when they are written as JSON, is answered without its output, and says so. */
 #define KR_API_ANSWER_MAX (KR_HTTP_QUEUE_MAX - (1u << 20))
 
 /* Reads the log to its end and calls `then`, which answers; not called when the peer leaves first. */
-typedef void kr_api_collected(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o);
+typedef void kr_api_collected(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o);
 void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id, bool both,
                     kr_api_collected *then);
 

@@ -111,7 +111,7 @@ const struct kr_api_doc kr_api_runs_create_doc = {
 
 #define HOW_STREAM 1u
 
-static void write_outcome(struct kr_buf *buf, const struct kr_api_outcome *o, bool with_output)
+static void write_outcome(struct kr_buf *buf, const struct kr_outcome *o, bool with_output)
 {
     struct kr_json j;
 
@@ -123,7 +123,7 @@ static void write_outcome(struct kr_buf *buf, const struct kr_api_outcome *o, bo
     kr_json_str_n(&j, kr_buf_str(&o->err), with_output ? o->err.len : 0);
     kr_json_key_bool(&j, "log_cut", o->cut || !with_output);
     kr_buf_add_str(buf, ",\"displays\":[");
-    kr_buf_add(buf, kr_buf_str(&o->displays), with_output && !o->displays.failed ? o->displays.len : 0);
+    kr_buf_add(buf, kr_buf_str(&o->displays), with_output ? o->displays.len : 0);
     kr_buf_add_str(buf, "]");
     if (o->end.len > 2) { /* the members of the end's object, and its brace */
         kr_buf_add_str(buf, ",");
@@ -133,7 +133,7 @@ static void write_outcome(struct kr_buf *buf, const struct kr_api_outcome *o, bo
     }
 }
 
-void kr_api_outcome_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_outcome *o)
+void kr_api_outcome_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o)
 {
     cleanup_buf struct kr_buf buf;
 

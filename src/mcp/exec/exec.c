@@ -99,7 +99,7 @@ void kr_mcp_exec_render(struct kr_mcp_exec *x)
 static void finish(struct kr_mcp_exec *x)
 {
     kr_mcp_on_cancel(x->call, NULL, NULL);
-    x->o.asks = x->o.running && x->question && kr_box_run_asks(x->box, &x->who.caller, x->o.run_id);
+    x->o.asks = !x->run.ended && x->question && kr_box_run_asks(x->box, &x->who.caller, x->o.run_id);
     let_go(x);
     kr_mcp_exec_close_outcome(x);
     if (!kr_mcp_exec_read_files(x))
@@ -175,7 +175,7 @@ static void on_timer(void *data)
 /* A page that has something does not take more than it holds. */
 static bool page_is_full(struct kr_mcp_exec *x, const struct kr_event *e)
 {
-    uint64_t have = x->o.out_bytes + x->o.err_bytes;
+    uint64_t have = x->run.out_bytes + x->run.err_bytes;
 
     return x->page_max && have > 0 && have + e->len > x->page_max &&
            (e->type == KR_EVENT_STDOUT || e->type == KR_EVENT_STDERR);

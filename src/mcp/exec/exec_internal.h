@@ -1,7 +1,7 @@
 /* What the files of execution share. Not for others: exec.h is.
  *
  * exec.c        from the wish to the answer: one struct kr_mcp_exec per call
- * exec_take.c   events of the log become an outcome
+ * exec_take.c   events of the log become an outcome (run_outcome.h)
  * exec_tell.c   progress and log messages meanwhile
  * exec_input.c  questions of input(), in whichever way the client can be asked
  * exec_files.c  short texts among the changed files
@@ -11,13 +11,7 @@
 #include "call_input.h"
 #include "loop.h"
 #include "mcp_internal.h"
-
-/* A text of which head and tail are kept. */
-struct kr_mcp_clip {
-    struct kr_buf head, tail;
-    uint64_t total; /* bytes that came */
-};
-#define KR_MCP_CLIP_HALF (KR_MCP_OUTPUT_MAX / 2)
+#include "run_outcome.h"
 
 #define KR_MCP_DISPLAYS_BYTES (12u << 20) /* of a run's displays that are kept for its answer; the rest is said */
 
@@ -35,9 +29,8 @@ struct kr_mcp_exec {
     void (*free_data)(void *data);
     void *data;
 
-    struct kr_mcp_outcome o;
-    struct kr_mcp_clip out, err, both;
-    size_t display_bytes;
+    struct kr_outcome run;   /* what its log brought so far */
+    struct kr_mcp_outcome o; /* what the renderer sees: whole after kr_mcp_exec_close_outcome() */
     bool small_files;
     bool watching; /* counted among the run's readers */
     bool reads;    /* somebody else's run: it is not stopped when the client leaves */
@@ -70,7 +63,7 @@ int kr_mcp_exec_follow(struct kr_mcp_exec *x, struct kr_runlog *log, uint64_t fr
 /* ---- exec_take.c ---- */
 void kr_mcp_exec_init_outcome(struct kr_mcp_exec *x);
 void kr_mcp_exec_take(struct kr_mcp_exec *x, const struct kr_event *e);
-/* Puts the texts together: o is what the renderer sees. */
+/* Moves what was collected into `o`, parsed. */
 void kr_mcp_exec_close_outcome(struct kr_mcp_exec *x);
 void kr_mcp_exec_done_outcome(struct kr_mcp_exec *x);
 
