@@ -18,6 +18,7 @@
 #include "run.h"
 #include "samples.h"
 #include "warden.h"
+#include "warden_holder.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -408,12 +409,14 @@ static int engine_main(int control, void *arg)
     static const struct kr_watch_calls watch_calls = {.on_readable = on_commands_readable};
     static const struct kr_engine_calls engine_calls = {.on_gone = on_gone, .on_stopped = on_stopped};
     struct app *a = arg;
+    struct kr_holder *holder;
 
     signal(SIGPIPE, SIG_IGN);
     a->loop = uv_default_loop();
     kr_bench_clear(&a->samples);
     a->slots = calloc(SLOTS_MAX, sizeof *a->slots);
-    if (a->slots == NULL || kr_engine_new(a->loop, control, &a->config, &engine_calls, a, &a->engine) < 0 ||
+    if (a->slots == NULL || kr_warden_holder_new(a->loop, control, &holder) < 0 ||
+        kr_engine_new(a->loop, holder, &a->config, &engine_calls, a, &a->engine) < 0 ||
         kr_timer_new(a->loop, on_timer, a, &a->timer) < 0 ||
         kr_watch_new(a->loop, 0, &watch_calls, a, &a->commands) < 0)
         return 1;

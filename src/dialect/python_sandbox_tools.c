@@ -242,7 +242,7 @@ static void run_code(struct kr_mcp_call *c, const void *args)
 
 static json_t *features_of(const struct kr_api *api)
 {
-    const struct kr_w_hello *hello = kr_engine_hello(kr_box_engine(api->box));
+    const struct kr_holder_info *hello = kr_engine_info(kr_box_engine(api->box));
     json_t *list = json_array();
 
     for (size_t i = 0; hello && i < api->config.layer_count; i++)

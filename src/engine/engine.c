@@ -1,8 +1,8 @@
-/* The engine: who waits for what, and which session a cell is.
+/* The engine: who waits for which session, and the sessions there are.
  *
- * Called by the commands (and later by the server). Invariants: every kr_engine_open() is answered once, within its
- * deadline; a session is freed only from the loop, after everything that might still look at it has returned; when
- * the warden is gone, every run ends as `lost` before on_gone. */
+ * Called by the commands and the server. Invariants: every kr_engine_open() is answered once, within its deadline; a
+ * session is freed only from the loop, after everything that might still look at it has returned; when the holder is
+ * gone, every run ends as `lost` before on_gone. */
 #include "engine.h"
 #include "engine_internal.h"
 #include "clock.h"
@@ -10,9 +10,9 @@
 #include "log.h"
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #define WAITING_MAX 4096u
@@ -31,43 +31,10 @@ static_assert(sizeof kr_zygote_state_names / sizeof kr_zygote_state_names[0] == 
 
 static void serve_opens(struct kr_engine *e);
 
-/* ---- sessions by cell, and their graves ---- */
-
-static struct kr_session **bucket_of(struct kr_engine *e, uint64_t cell)
-{
-    return &e->cells[(cell ^ cell >> 20) % KR_ENGINE_BUCKETS];
-}
-
-void kr_engine_add_cell(struct kr_engine *e, struct kr_session *s)
-{
-    struct kr_session **b = bucket_of(e, s->cell);
-
-    s->next_cell = *b;
-    *b = s;
-}
-
-static void remove_cell(struct kr_engine *e, struct kr_session *s)
-{
-    for (struct kr_session **p = bucket_of(e, s->cell); *p; p = &(*p)->next_cell)
-        if (*p == s) {
-            *p = s->next_cell;
-            return;
-        }
-}
-
-static struct kr_session *find_cell(struct kr_engine *e, uint64_t cell)
-{
-    struct kr_session *s = *bucket_of(e, cell);
-
-    while (s && s->cell != cell)
-        s = s->next_cell;
-    return s;
-}
+/* ---- graves ---- */
 
 void kr_engine_bury(struct kr_engine *e, struct kr_session *s)
 {
-    if (s->cell)
-        remove_cell(e, s);
     TAILQ_REMOVE(&e->sessions, s, link);
     TAILQ_INSERT_TAIL(&e->graveyard, s, link);
     kr_timer_arm(e->reaper, 0);
@@ -123,7 +90,7 @@ void kr_engine_open_again(struct kr_engine *e, struct kr_open *open)
 
 int kr_engine_has_room(const struct kr_engine *e, struct kr_err *err)
 {
-    unsigned needed = e->descriptors + e->hier_count + KR_ENGINE_FDS_RESERVE + KR_ENGINE_FDS_PER_SESSION;
+    unsigned needed = e->descriptors + e->holder->descriptors + KR_ENGINE_FDS_RESERVE + KR_ENGINE_FDS_PER_SESSION;
     const struct kr_session *s;
     struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
 
@@ -159,7 +126,7 @@ static int may_start(struct kr_engine *e, const struct kr_open *open, struct kr_
 
     if (e->gone || e->stopping)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
-    if (e->have_hello && z->state == KR_ZYG_READY && (!open->tries || kr_clock_ns() < open->deadline_ns))
+    if (e->have_info && z->state == KR_ZYG_READY && (!open->tries || kr_clock_ns() < open->deadline_ns))
         return e->opens_in_flight < KR_ENGINE_OPENS_MAX;
     if (z->state == KR_ZYG_FAILED) {
         *err = z->err;
@@ -256,7 +223,7 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
     TAILQ_INSERT_TAIL(&e->opens, open, link);
     if (e->config.lazy && !e->woken[spec->zygote]) {
         e->woken[spec->zygote] = true;
-        (void)kr_wc_wake(e->wc, spec->zygote); /* that the warden is gone is told by itself */
+        e->holder->ops->wake(e->holder, spec->zygote);
     }
     /* Started here if it can be: its answer comes from the loop all the same. Refusals wait for the timer. */
     if (may_start(e, open, err) > 0 && TAILQ_FIRST(&e->opens) == open)
@@ -266,36 +233,29 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
     return 0;
 }
 
-/* ---- the warden's events ---- */
+/* ---- the holder's events ---- */
 
-static void on_hello(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds)
+static void on_info(void *data, const struct kr_holder_info *info)
 {
     struct kr_engine *e = data;
 
-    if (e->have_hello) /* what it said first was acted on */
-        return;
-    e->hello = *hello;
-    for (unsigned i = 0; i < nfds && i < KR_HIERARCHIES_MAX; i++)
-        e->hier_dirs[e->hier_count++] = steal_fd(&fds[i]);
-    e->hello.detail[sizeof e->hello.detail - 1] = '\0';
-    e->have_hello = true;
-    if (hello->version != KR_PROTO_VERSION)
-        kr_log(KR_LOG_ERROR, "the warden speaks another version", "its=%u ours=%u", hello->version, KR_PROTO_VERSION);
+    e->info = *info;
+    e->have_info = true;
     serve_opens(e);
 }
 
 /* A zygote of an older generation only takes its parked sessions with it. */
-static void on_zygote(void *data, const struct kr_w_zygote *event)
+static void on_zygote(void *data, const struct kr_holder_zygote *event)
 {
     struct kr_engine *e = data;
     struct kr_zygote *z;
 
-    if (event->zygote >= e->config.zygote_count || event->state >= KR_ZYG_STATE_MAX_)
+    if (event->zygote >= e->config.zygote_count)
         return;
     z = &e->zygotes[event->zygote];
     if (event->generation >= z->generation) {
         z->generation = event->generation;
-        z->state = (enum kr_zygote_state)event->state;
+        z->state = event->state;
         z->err = event->err;
     }
     kr_log(event->state == KR_ZYG_FAILED || event->state == KR_ZYG_ENDED ? KR_LOG_WARN : KR_LOG_INFO, "zygote",
@@ -309,15 +269,6 @@ static void on_zygote(void *data, const struct kr_w_zygote *event)
     serve_opens(e);
     if (z->pool)
         kr_pool_refill(z->pool);
-}
-
-static void on_ended(void *data, const struct kr_w_ended *ended)
-{
-    struct kr_engine *e = data;
-    struct kr_session *s = find_cell(e, ended->cell);
-
-    if (s)
-        kr_session_ended(s, ended);
 }
 
 static void on_gone(void *data, const struct kr_err *err)
@@ -360,9 +311,8 @@ void kr_engine_stop(struct kr_engine *e)
     kr_timer_arm(e->waiter, 0);
 }
 
-static int make_parts(struct kr_engine *e, int control)
+static int make_parts(struct kr_engine *e)
 {
-    static const struct kr_wc_calls calls = {on_hello, on_zygote, on_ended, on_gone};
     int r;
 
     r = kr_timer_new(e->loop, on_reap, e, &e->reaper);
@@ -375,30 +325,36 @@ static int make_parts(struct kr_engine *e, int control)
         if (e->config.pool_size > 0)
             r = kr_pool_new(e, (uint32_t)i, KR_NET_NONE, e->config.pool_size, &e->zygotes[i].pool);
     }
-    if (r >= 0)
-        r = kr_wc_new(e->loop, control, &calls, e, &e->wc);
     return r;
 }
 
-int kr_engine_new(struct uv_loop_s *loop, int control, const struct kr_engine_config *config,
+int kr_engine_new(struct uv_loop_s *loop, struct kr_holder *holder, const struct kr_engine_config *config,
                   const struct kr_engine_calls *calls, void *data, struct kr_engine **ret_engine)
 {
+    static const struct kr_holder_calls holder_calls = {
+        on_info, on_zygote, on_gone, kr_session_on_opened, kr_session_on_started, kr_session_ended,
+    };
     struct kr_engine *e = calloc(1, sizeof *e);
     int r;
 
-    if (!e)
+    if (!e) {
+        holder->ops->close(holder);
         return -ENOMEM;
+    }
+    holder->calls = &holder_calls;
+    holder->data = e;
+    e->holder = holder;
     e->loop = loop;
     e->config = *config;
     e->calls = *calls;
     e->data = data;
-    r = fcntl(control, F_DUPFD_CLOEXEC, 0); /* the lowest that is free: descriptors are given out without gaps */
+    r = eventfd(0, EFD_CLOEXEC); /* the lowest that is free: descriptors are given out without gaps */
     e->descriptors = r < 0 ? 0 : (unsigned)r;
     kr_fd_close(r);
     TAILQ_INIT(&e->sessions);
     TAILQ_INIT(&e->graveyard);
     TAILQ_INIT(&e->opens);
-    r = make_parts(e, control);
+    r = make_parts(e);
     if (r < 0) {
         kr_engine_free(e);
         return r;
@@ -428,16 +384,15 @@ void kr_engine_free(struct kr_engine *e)
     kr_timer_close(e->reaper);
     kr_timer_close(e->waiter);
     kr_timer_close(e->stopper);
-    kr_wc_close(e->wc);
-    kr_session_usage_done(e);
+    e->holder->ops->close(e->holder);
     free(e);
 }
 
 /* ---- what there is ---- */
 
-const struct kr_w_hello *kr_engine_hello(const struct kr_engine *e)
+const struct kr_holder_info *kr_engine_info(const struct kr_engine *e)
 {
-    return e->have_hello ? &e->hello : NULL;
+    return e->have_info ? &e->info : NULL;
 }
 
 size_t kr_engine_zygote_count(const struct kr_engine *e)

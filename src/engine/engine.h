@@ -2,6 +2,7 @@
  * loop. */
 #pragma once
 #include "err.h"
+#include "holder.h"
 #include "proto.h"
 #include "session.h"
 #include <stdbool.h>
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 struct kr_engine;
+struct kr_holder;
 struct uv_loop_s;
 
 #define KR_ENGINE_ZYGOTES_MAX 8
@@ -30,7 +32,7 @@ struct kr_engine_config {
 };
 
 struct kr_engine_calls {
-    void (*on_zygote)(void *data, const struct kr_w_zygote *zygote); /* may be NULL */
+    void (*on_zygote)(void *data, const struct kr_holder_zygote *zygote); /* may be NULL */
     /* The warden is gone; every run has ended as `lost`. The program should exit. */
     void (*on_gone)(void *data, const struct kr_err *err);
     /* kr_engine_stop() is done. */
@@ -48,8 +50,8 @@ struct kr_engine_zygote {
 extern const char *const kr_preload_names[KR_PRELOAD_MAX_];
 extern const char *const kr_zygote_state_names[KR_ZYG_STATE_MAX_];
 
-/* Takes the control socket. 0 or -errno. */
-int kr_engine_new(struct uv_loop_s *loop, int control, const struct kr_engine_config *config,
+/* Takes the holder, also when it fails. 0 or -errno. */
+int kr_engine_new(struct uv_loop_s *loop, struct kr_holder *holder, const struct kr_engine_config *config,
                   const struct kr_engine_calls *calls, void *data, struct kr_engine **ret_engine);
 /* Frees it; sessions that are left are forgotten, the warden ends them when the control socket closes. Not from a
  * callback of the engine: after the loop has stopped. */
@@ -62,8 +64,8 @@ void kr_engine_stop(struct kr_engine *e);
 int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool pooled,
                    const struct kr_session_calls *calls, void *data, struct kr_err *err);
 
-/* NULL until the warden has said hello. */
-const struct kr_w_hello *kr_engine_hello(const struct kr_engine *e);
+/* What its holder gives; NULL until it is known. */
+const struct kr_holder_info *kr_engine_info(const struct kr_engine *e);
 size_t kr_engine_zygote_count(const struct kr_engine *e);
 struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index);
 /* Sessions that are handed out and alive. */

@@ -4,23 +4,22 @@
 #include "claim.h"
 #include "engine.h"
 #include "frame.h"
+#include "holder.h"
 #include "loop.h"
 #include "pool.h"
 #include "run.h"
 #include "session.h"
 #include "sweep.h"
-#include "warden_client.h"
 #include <sys/queue.h>
 
-#define KR_SESSION_OPEN_MS 10000u  /* from OPENED to S_READY, from S_START to S_STARTED */
-#define KR_SESSION_KILL_MS 10000u  /* from KILL to ENDED */
-#define KR_SESSION_EXIT_MS 2000u   /* from a script's S_END to the end of its process */
-#define KR_SESSION_TICK_MS 250u    /* looks at counters during a run */
-#define KR_SESSION_HANGUP_MS 1000u /* a closed channel whose process lives on */
-#define KR_SESSION_GAP_MS 50u      /* an idle time shorter than this is not accounted apart */
-#define KR_ENGINE_ZYGOTE_MS 60000u /* how long an open waits for its zygote */
-#define KR_ENGINE_OPENS_MAX 8u     /* OPENs under way at once, the pool's own not counted */
-#define KR_ENGINE_BUCKETS 1024u
+#define KR_SESSION_OPEN_MS 10000u    /* from OPENED to S_READY, from S_START to S_STARTED */
+#define KR_SESSION_KILL_MS 10000u    /* from KILL to ENDED */
+#define KR_SESSION_EXIT_MS 2000u     /* from a script's S_END to the end of its process */
+#define KR_SESSION_TICK_MS 250u      /* looks at counters during a run */
+#define KR_SESSION_HANGUP_MS 1000u   /* a closed channel whose process lives on */
+#define KR_SESSION_GAP_MS 50u        /* an idle time shorter than this is not accounted apart */
+#define KR_ENGINE_ZYGOTE_MS 60000u   /* how long an open waits for its zygote */
+#define KR_ENGINE_OPENS_MAX 8u       /* OPENs under way at once, the pool's own not counted */
 #define KR_ENGINE_FDS_PER_SESSION 4u /* channel, stdout, stderr, stdin */
 #define KR_ENGINE_FDS_RESERVE 32u    /* for everything else: folders that are swept, files that are written */
 
@@ -43,7 +42,6 @@ struct kr_open {
 struct kr_session {
     TAILQ_ENTRY(kr_session) link;   /* of the engine's list or the graveyard */
     TAILQ_ENTRY(kr_session) parked; /* of its pool's list */
-    struct kr_session *next_cell;   /* of the bucket of its cell */
     struct kr_engine *engine;
     uint32_t number;
     enum kr_session_state state;
@@ -57,9 +55,9 @@ struct kr_session {
     bool confined;        /* S_STARTED has come */
     bool pooled;          /* it was parked before */
 
-    uint64_t cell;  /* 0 until OPENED */
-    uint64_t group; /* of its cgroup folders */
-    uint32_t layers, generation, ask;
+    struct kr_held *held; /* what its holder knows of it */
+    struct kr_usage_ask ask;
+    uint32_t layers, generation;
     struct kr_claim_ready claim;
     struct kr_watch *channel, *pipes[KR_STREAM_MAX_], *in;
     struct kr_outq *channel_out, *in_out;
@@ -113,7 +111,7 @@ struct kr_run {
     uint64_t display_bytes, display_cap;
     uint64_t started_ns, ended_ns;
     struct kr_usage before;
-    uint32_t ask, ask_before;
+    struct kr_usage_ask ask, ask_before;
 };
 
 struct kr_zygote {
@@ -126,17 +124,14 @@ struct kr_zygote {
 
 struct kr_engine {
     struct uv_loop_s *loop;
-    struct kr_wc *wc;
+    struct kr_holder *holder;
     struct kr_engine_config config;
     struct kr_engine_calls calls;
     void *data;
-    bool have_hello, gone, stopping, stopped;
+    bool have_info, gone, stopping, stopped;
     bool woken[KR_ENGINE_ZYGOTES_MAX]; /* lazy: asked for */
-    struct kr_w_hello hello;
-    int hier_dirs[KR_HIERARCHIES_MAX]; /* the folders of hello.hier[], to read a cell's counters by */
-    unsigned hier_count;
+    struct kr_holder_info info;
     struct kr_zygote zygotes[KR_ENGINE_ZYGOTES_MAX];
-    struct kr_session *cells[KR_ENGINE_BUCKETS];
     struct kr_session_list sessions, graveyard;
     struct kr_open_list opens; /* that wait for a zygote or their turn */
     unsigned opens_in_flight, creations;
@@ -166,7 +161,12 @@ void kr_session_open_failed(struct kr_session *s, const struct kr_err *err);
 int kr_session_host_folder(const struct kr_session *s, char *buf, size_t size);
 /* Hands it out, if both have answered. */
 void kr_session_started(struct kr_session *s);
-void kr_session_ended(struct kr_session *s, const struct kr_w_ended *ended);
+/* Its process is gone; NULL: nothing is known of its end. */
+void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended);
+void kr_session_on_opened(struct kr_session *s, const struct kr_held_opened *opened, const struct kr_err *err);
+void kr_session_on_started(struct kr_session *s, const struct kr_err *err);
+/* Its counters, read now: 0, or -errno: its holder must be asked. */
+int kr_session_usage(const struct kr_session *s, struct kr_usage *ret);
 void kr_session_free(struct kr_session *s);
 void kr_session_arm_tick(struct kr_session *s);
 /* The next of the queue, if it is idle. */
@@ -183,12 +183,6 @@ struct kr_json;
 void kr_session_write_env(struct kr_json *j, const char *const *env, size_t count);
 int kr_session_send(struct kr_session *s, uint16_t type, uint32_t id, const struct kr_buf *json);
 int kr_session_send_start(struct kr_session *s, struct kr_err *err);
-
-/* ---- session_usage.c ---- */
-/* 0, or -errno: the warden must be asked. */
-int kr_session_usage(const struct kr_session *s, struct kr_usage *ret);
-/* From now on the warden is asked always. */
-void kr_session_usage_done(struct kr_engine *e);
 
 /* ---- session_pipes.c ---- */
 int kr_session_take_pipes(struct kr_session *s, int *fds, unsigned count);
@@ -212,16 +206,15 @@ int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct 
 /* Takes the claim. */
 void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim);
 /* Over: decides and tells. ended is NULL while its session lives. Frees the run. */
-void kr_run_finish(struct kr_run *r, const struct kr_w_ended *ended);
+void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended);
 /* Without a word, when the engine itself goes. */
 void kr_run_free(struct kr_run *r);
 /* Never started. */
 void kr_run_drop(struct kr_run *r, enum kr_cause cause, const char *message);
 /* How a session ended that had no run. */
-enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_w_ended *ended);
+enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_held_end *ended);
 
 /* ---- engine.c ---- */
-void kr_engine_add_cell(struct kr_engine *e, struct kr_session *s);
 /* Out of every table; freed when the loop comes round. */
 void kr_engine_bury(struct kr_engine *e, struct kr_session *s);
 /* A session that was made for a waiter is ready (err NULL) or failed. */

@@ -142,25 +142,21 @@ static void take_before(struct kr_run *r, const struct kr_usage *usage)
     }
 }
 
-static void on_before_stats(void *data, const struct kr_wc_answer *a)
+static void on_before_usage(void *data, const struct kr_usage *usage)
 {
-    struct kr_run *r = data;
-
-    r->ask_before = 0;
-    if (a->r >= 0)
-        take_before(r, &((const struct kr_w_stats *)a->payload)->usage);
+    if (usage)
+        take_before(data, usage);
 }
 
 static void look_before(struct kr_run *r)
 {
     struct kr_session *s = r->session;
-    struct kr_w_cell cell = {.cell = s->cell};
     struct kr_usage usage;
 
     if (kr_session_usage(s, &usage) >= 0)
         take_before(r, &usage);
     else
-        kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_before_stats, r, &r->ask_before);
+        kr_held_ask_usage(s->held, &r->ask_before, on_before_usage, r);
 }
 
 void kr_run_start(struct kr_run *r)
@@ -201,7 +197,7 @@ static void signal_run(struct kr_run *r)
     if (!r->signalled)
         (void)kr_session_send(s, KR_S_INTERRUPT, r->id, &nothing);
     r->signalled = true;
-    kr_wc_signal(s->engine->wc, s->cell, SIGINT);
+    kr_held_signal(s->held, SIGINT);
     if (s->state == KR_SESSION_RUNNING)
         kr_session_set_state(s, KR_SESSION_INTERRUPTING);
 }
@@ -376,20 +372,18 @@ static void settle(struct kr_run *r)
     kr_session_next_run(s);
 }
 
-static void on_after_stats(void *data, const struct kr_wc_answer *a)
+static void on_after_usage(void *data, const struct kr_usage *usage)
 {
     struct kr_run *r = data;
 
-    r->ask = 0;
-    if (a->r >= 0)
-        r->session->usage = ((const struct kr_w_stats *)a->payload)->usage;
+    if (usage)
+        r->session->usage = *usage;
     settle(r);
 }
 
 void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
 {
     struct kr_session *s = r->session;
-    struct kr_w_cell cell = {.cell = s->cell};
     struct kr_usage usage;
 
     r->claim = *claim;
@@ -402,13 +396,13 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
         return;
     }
     kr_timer_disarm(s->timer);
-    /* The warden's answer also says that a signal it was told to send before is sent: it would hit the next run. And what we read now may not be
-     * followed by an answer that was given before. */
-    if (!r->signalled && r->ask_before == 0 && s->ask == 0 && kr_session_usage(s, &usage) >= 0) {
+    /* The holder's answer also says that a signal of this run is delivered: a later one would hit the next run. And
+     * what is read now may not be followed by an answer that was given before. */
+    if (!r->signalled && !r->ask_before.id && !s->ask.id && kr_session_usage(s, &usage) >= 0) {
         s->usage = usage;
         settle(r);
-    } else if (kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_after_stats, r, &r->ask) < 0) {
-        kr_session_kill(s); /* no warden: its end is near */
+    } else if (kr_held_ask_usage(s->held, &r->ask, on_after_usage, r) < 0) {
+        kr_session_kill(s); /* the holder is gone */
     }
 }
 

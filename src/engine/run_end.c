@@ -15,16 +15,16 @@
 
 void kr_run_free(struct kr_run *r)
 {
-    struct kr_wc *wc = r->session->engine->wc;
+    struct kr_held *held = r->session->held;
 
-    kr_wc_forget(wc, r->ask);
-    kr_wc_forget(wc, r->ask_before);
+    kr_held_forget(held, &r->ask);
+    kr_held_forget(held, &r->ask_before);
     kr_claim_end_done(&r->claim);
     kr_buf_done(&r->json);
     free(r);
 }
 
-static void gather(const struct kr_run *r, const struct kr_session *s, const struct kr_w_ended *ended,
+static void gather(const struct kr_run *r, const struct kr_session *s, const struct kr_held_end *ended,
                    struct kr_cause_facts *f)
 {
     *f = (struct kr_cause_facts){
@@ -55,7 +55,7 @@ static void gather(const struct kr_run *r, const struct kr_session *s, const str
     f->output_cut = r->output.cut || r->displays_cut > 0;
 }
 
-enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_w_ended *ended)
+enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_held_end *ended)
 {
     struct kr_cause_facts f;
 
@@ -172,7 +172,7 @@ static void explain(const struct kr_run *r, const struct kr_session *s, struct k
 
 /* ---- the end ---- */
 
-void kr_run_finish(struct kr_run *r, const struct kr_w_ended *ended)
+void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
 {
     struct kr_session *s = r->session;
     struct kr_run_end end = {.claim = &r->claim};

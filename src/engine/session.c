@@ -99,8 +99,8 @@ static void on_session_timer(void *data)
         kr_run_on_timer(s->run);
         break;
     case KR_SESSION_KILLED:
-        if (s->cell && !s->engine->gone)
-            kr_log(KR_LOG_WARN, "the warden did not tell the end of a killed session", "session=%u", s->number);
+        if (s->held->placed && !s->engine->gone)
+            kr_log(KR_LOG_WARN, "no report of the end of a killed session", "session=%u", s->number);
         kr_session_ended(s, NULL);
         break;
     case KR_SESSION_PARKED:
@@ -112,15 +112,13 @@ static void on_session_timer(void *data)
 }
 
 /* The counters came: is the CPU time used up? */
-static void on_tick_stats(void *data, const struct kr_wc_answer *a)
+static void on_tick_usage(void *data, const struct kr_usage *usage)
 {
     struct kr_session *s = data;
-    const struct kr_w_stats *stats = a->payload;
 
-    s->ask = 0;
-    if (a->r < 0 || s->state >= KR_SESSION_KILLED)
+    if (!usage || s->state >= KR_SESSION_KILLED)
         return;
-    s->usage = stats->usage;
+    s->usage = *usage;
     if ((s->usage.have & KR_LAYER_CGROUP_CPU) && s->usage.cpu_ns / 1000000u >= s->spec.limits.cpu_time_ms) {
         s->cpu_exceeded = true;
         kr_session_kill(s);
@@ -140,7 +138,6 @@ static void check_folder(struct kr_session *s)
 static void on_session_tick(void *data)
 {
     struct kr_session *s = data;
-    struct kr_w_cell cell = {.cell = s->cell};
     struct kr_err err;
 
     if (s->hung_up_ns && kr_clock_ns() - s->hung_up_ns > KR_SESSION_HANGUP_MS * UINT64_C(1000000)) {
@@ -149,8 +146,8 @@ static void on_session_tick(void *data)
     }
     if (s->state >= KR_SESSION_KILLED)
         return;
-    if (s->spec.limits.cpu_time_ms > 0 && !s->ask)
-        kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_tick_stats, s, &s->ask);
+    if (s->spec.limits.cpu_time_ms > 0 && !s->ask.id)
+        kr_held_ask_usage(s->held, &s->ask, on_tick_usage, s);
     if (s->sweep && s->run)
         check_folder(s);
     if (s->state < KR_SESSION_KILLED)
@@ -178,29 +175,22 @@ static void on_between(void *data, enum kr_stream stream, const char *text, size
         s->calls.on_between(s->data, s, stream, text, len);
 }
 
-/* OPENED: the descriptors are here, the session is entering its cell. */
-static int take_opened(struct kr_session *s, const struct kr_wc_answer *a, struct kr_err *err)
+/* The process is there and enters its cell. */
+static int take_opened(struct kr_session *s, const struct kr_held_opened *opened, struct kr_err *err)
 {
     static const struct kr_watch_calls channel_calls = {.on_readable = kr_session_on_channel};
     static const struct kr_outq_calls out_calls = {0};
-    const struct kr_w_opened *opened = a->payload;
-    unsigned wanted = s->spec.stdin_pipe ? 4 : 3;
     int r;
 
-    s->cell = opened->cell;
-    s->group = opened->group;
     s->layers = opened->layers;
     s->generation = s->engine->zygotes[s->spec.zygote].generation;
-    kr_engine_add_cell(s->engine, s);
-    if (a->nfds != wanted)
-        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the warden sent %u descriptors, not %u", a->nfds, wanted);
-    r = kr_watch_new(s->engine->loop, a->fds[0], &channel_calls, s, &s->channel);
+    r = kr_watch_new(s->engine->loop, opened->fds[0], &channel_calls, s, &s->channel);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "channel");
-    a->fds[0] = -1;
+    opened->fds[0] = -1;
     r = kr_outq_new(s->channel, KR_FRAME_CHANNEL_MAX + 2 * KR_FRAME_HEAD + (1u << 20), &out_calls, s, &s->channel_out);
     if (r >= 0)
-        r = kr_session_take_pipes(s, a->fds + 1, a->nfds - 1);
+        r = kr_session_take_pipes(s, opened->fds + 1, opened->nfds - 1);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "pipes");
     kr_watch_want_read(s->channel, true);
@@ -208,23 +198,19 @@ static int take_opened(struct kr_session *s, const struct kr_wc_answer *a, struc
     return 0;
 }
 
-static void on_opened(void *data, const struct kr_wc_answer *a)
+void kr_session_on_opened(struct kr_session *s, const struct kr_held_opened *opened, const struct kr_err *err)
 {
-    struct kr_session *s = data;
-    struct kr_err err;
+    struct kr_err why;
 
-    s->ask = 0;
-    if (a->r < 0)
-        kr_session_open_failed(s, a->err);
-    else if (take_opened(s, a, &err) < 0)
-        kr_session_open_failed(s, &err);
+    if (!opened)
+        kr_session_open_failed(s, err);
+    else if (take_opened(s, opened, &why) < 0)
+        kr_session_open_failed(s, &why);
 }
 
 int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool *pool,
                       const struct kr_session_spec *spec, struct kr_err *err)
 {
-    struct kr_w_open question = {
-        .zygote = spec->zygote, .network = spec->network.kind, .workspace = spec->workspace, .limits = spec->limits};
     struct kr_session *s = calloc(1, sizeof *s);
     int r = kr_engine_has_room(e, err);
 
@@ -239,16 +225,17 @@ int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool 
     TAILQ_INIT(&s->queue);
     kr_frame_reader_init(&s->reader, KR_FRAME_CHANNEL_MAX);
     kr_output_init(&s->between, false, spec->limits.output, on_between, s);
-    question.flags = KR_OPEN_PARK | (spec->stdin_pipe ? KR_OPEN_STDIN : 0);
     r = kr_session_spec_copy(spec, &s->spec);
     if (r >= 0)
         r = kr_timer_new(e->loop, on_session_timer, s, &s->timer);
-    if (r >= 0)
-        r = kr_wc_ask(e->wc, KR_W_OPEN, &question, sizeof question, on_opened, s, &s->ask);
+    if (r < 0)
+        kr_err_set(err, KR_ERR_SYSTEM, -r, "session");
+    else
+        r = e->holder->ops->open(e->holder, s, spec, &s->held, err);
     if (r < 0) {
         s->open = NULL; /* still the caller's, who refuses it */
         kr_session_free(s);
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, r == -EPIPE ? KR_WC_GONE : "ask for a session");
+        return r;
     }
     TAILQ_INSERT_TAIL(&e->sessions, s, link);
     return 0;
@@ -256,33 +243,25 @@ int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool 
 
 /* ---- hand-over from the pool ---- */
 
-static void on_started(void *data, const struct kr_wc_answer *a)
+void kr_session_on_started(struct kr_session *s, const struct kr_err *err)
 {
-    struct kr_session *s = data;
-
-    s->ask = 0;
-    if (a->r < 0) {
-        kr_session_open_failed(s, a->err);
+    if (err) {
+        kr_session_open_failed(s, err);
         return;
     }
     s->attached = true;
     kr_session_started(s);
 }
 
-/* Both sides are told at once: the session waits at its gate until the warden and the init are done. */
+/* Holder and session are asked at once: the session waits at its gate until the holder is done. */
 int kr_session_start(struct kr_session *s, struct kr_err *err)
 {
-    struct kr_w_start question = {
-        .cell = s->cell, .workspace = s->spec.workspace, .mounts = s->spec.mounts, .limits = s->spec.limits};
     int r;
 
-    memcpy(question.folder, s->spec.folder, sizeof question.folder);
     kr_session_set_state(s, KR_SESSION_STARTING);
     kr_timer_arm(s->timer, KR_SESSION_OPEN_MS);
-    r = kr_wc_ask(s->engine->wc, KR_W_START, &question, sizeof question, on_started, s, &s->ask);
-    if (r < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, r == -EPIPE ? KR_WC_GONE : "ask for the hand-over");
-    return kr_session_send_start(s, err);
+    r = kr_held_start(s->held, &s->spec, err);
+    return r < 0 ? r : kr_session_send_start(s, err);
 }
 
 int kr_session_adopt(struct kr_session *s, struct kr_open *open)
@@ -370,17 +349,16 @@ void kr_session_kill(struct kr_session *s)
 {
     if (s->state >= KR_SESSION_KILLED)
         return;
-    kr_wc_forget(s->engine->wc, s->ask);
-    s->ask = 0;
+    kr_held_forget(s->held, &s->ask);
     if (s->state == KR_SESSION_PARKED && s->pool)
         kr_pool_lost(steal_ptr(&s->pool), s);
     s->killed = true;
     kr_session_set_state(s, KR_SESSION_KILLED);
     if (s->reaped)
         return;
-    if (s->cell && kr_wc_kill(s->engine->wc, s->cell) >= 0)
+    if (kr_held_kill(s->held) >= 0)
         kr_timer_arm(s->timer, KR_SESSION_KILL_MS);
-    else /* no cell yet, or no warden: nothing will tell its end. Not from here: the caller still holds it. */
+    else /* no report of its end will come. It does not end here: the caller still holds it. */
         kr_timer_arm(s->timer, 0);
 }
 
@@ -409,7 +387,7 @@ void kr_session_close(struct kr_session *s)
     kr_session_kill(s);
 }
 
-static void end_runs(struct kr_session *s, const struct kr_w_ended *ended)
+static void end_runs(struct kr_session *s, const struct kr_held_end *ended)
 {
     struct kr_run *r;
 
@@ -421,17 +399,16 @@ static void end_runs(struct kr_session *s, const struct kr_w_ended *ended)
     }
 }
 
-void kr_session_ended(struct kr_session *s, const struct kr_w_ended *ended)
+void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
 {
-    static const struct kr_w_ended unknown = {0};
+    static const struct kr_held_end unknown = {0};
     enum kr_cause cause;
     struct kr_err err;
 
     if (s->reaped)
         return;
     s->reaped = true;
-    kr_wc_forget(s->engine->wc, s->ask);
-    s->ask = 0;
+    kr_held_forget(s->held, &s->ask);
     kr_session_last_frames(s);
     kr_session_last_bytes(s);
     ended = ended ? ended : &unknown;
@@ -462,8 +439,6 @@ void kr_session_free(struct kr_session *s)
 {
     struct kr_run *r;
 
-    if (s->ask)
-        kr_wc_forget(s->engine->wc, s->ask);
     if (s->run)
         kr_run_free(s->run);
     while ((r = TAILQ_FIRST(&s->queue))) {
@@ -472,6 +447,10 @@ void kr_session_free(struct kr_session *s)
     }
     if (s->open)
         kr_engine_free_open(s->open);
+    if (s->held) {
+        kr_held_forget(s->held, &s->ask);
+        s->held->holder->ops->release(s->held);
+    }
     kr_session_close_pipes(s);
     kr_timer_close(s->timer);
     kr_timer_close(s->tick);
@@ -491,6 +470,13 @@ void kr_session_next_run(struct kr_session *s)
         return;
     TAILQ_REMOVE(&s->queue, r, link);
     kr_run_start(r);
+}
+
+int kr_session_usage(const struct kr_session *s, struct kr_usage *ret)
+{
+    int r = kr_held_usage(s->held, ret);
+
+    return r >= 0 && ret->cpu_ns < s->usage.cpu_ns ? -EAGAIN : r;
 }
 
 /* ---- what it is ---- */

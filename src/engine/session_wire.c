@@ -108,7 +108,7 @@ void kr_session_write_env(struct kr_json *j, const char *const *env, size_t coun
 static void write_folder(struct kr_json *j, const struct kr_session *s)
 {
     char path[4096];
-    int kind = s->engine->hello.level == KR_LEVEL_CONTAINED ? kr_session_host_folder(s, path, sizeof path) : -1;
+    int kind = s->engine->info.level == KR_LEVEL_CONTAINED ? kr_session_host_folder(s, path, sizeof path) : -1;
 
     if (kind < 0)
         return;
@@ -120,7 +120,7 @@ static void write_folder(struct kr_json *j, const struct kr_session *s)
 static bool is_plain(const struct kr_session *s)
 {
     return !s->spec.script && !s->spec.env_count && s->spec.limits.cpu_milli <= 1000 &&
-           s->engine->hello.level != KR_LEVEL_CONTAINED;
+           s->engine->info.level != KR_LEVEL_CONTAINED;
 }
 
 static void write_special(struct kr_json *j, const struct kr_session *s, const struct kr_s_start *start)
@@ -138,7 +138,7 @@ static void write_special(struct kr_json *j, const struct kr_session *s, const s
 
 int kr_session_send_start(struct kr_session *s, struct kr_err *err)
 {
-    struct kr_s_start start = {.landlock = s->engine->hello.landlock_abi > 0};
+    struct kr_s_start start = {.landlock = s->engine->info.landlock_abi > 0};
     cleanup_buf struct kr_buf buf;
     struct kr_json j;
     int r;
@@ -214,7 +214,7 @@ static int on_session_started(struct kr_session *s, const unsigned char *payload
     r = kr_claim_started(payload, len, &s->claim, err);
     if (r < 0)
         return r;
-    if (s->engine->hello.landlock_abi > 0 && s->claim.landlock_abi <= 0)
+    if (s->engine->info.landlock_abi > 0 && s->claim.landlock_abi <= 0)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "the session is not confined: Landlock is missing");
     s->confined = true;
     kr_session_started(s);
@@ -234,20 +234,18 @@ static int on_failed(struct kr_session *s, const unsigned char *payload, struct 
 }
 
 /* The end of the warm-up snippet: its counters are the baseline of the first run. */
-static void on_parked_stats(void *data, const struct kr_wc_answer *a)
+static void on_parked_usage(void *data, const struct kr_usage *usage)
 {
     struct kr_session *s = data;
 
-    s->ask = 0;
-    if (a->r >= 0)
-        s->usage = ((const struct kr_w_stats *)a->payload)->usage;
+    if (usage)
+        s->usage = *usage;
     kr_session_set_state(s, KR_SESSION_PARKED);
     kr_pool_made(s->pool, s, NULL);
 }
 
 static int on_warm_end(struct kr_session *s, const unsigned char *payload, size_t len, struct kr_err *err)
 {
-    struct kr_w_cell cell = {.cell = s->cell};
     struct kr_claim_end claim;
     int r = kr_claim_end(payload, len, &claim, err);
 
@@ -257,13 +255,13 @@ static int on_warm_end(struct kr_session *s, const unsigned char *payload, size_
         r = kr_err_set(err, KR_ERR_INTERNAL, 0, "the warm-up snippet failed: %.120s",
                        json_string_value(json_object_get(claim.error, "message")));
     kr_claim_end_done(&claim);
-    if (r < 0 || s->ask)
+    if (r < 0 || s->ask.id)
         return r;
     if (!s->warm_last) {
         r = send_warm(s, true);
         return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "send the warm-up snippet") : 0;
     }
-    r = kr_wc_ask(s->engine->wc, KR_W_STAT, &cell, sizeof cell, on_parked_stats, s, &s->ask);
+    r = kr_held_ask_usage(s->held, &s->ask, on_parked_usage, s);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "ask for counters") : 0;
 }
 

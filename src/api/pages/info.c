@@ -95,7 +95,7 @@ const struct kr_api_doc kr_api_info_doc = {.id = "read_info", .tag = "info", .su
 
 /* ---- parts ---- */
 
-static void write_layers(struct kr_json *j, const struct kr_api_config *c, const struct kr_w_hello *hello)
+static void write_layers(struct kr_json *j, const struct kr_api_config *c, const struct kr_holder_info *hello)
 {
     kr_json_key(j, "layers");
     kr_json_object(j);
@@ -108,7 +108,7 @@ static void write_layers(struct kr_json *j, const struct kr_api_config *c, const
 static void write_isolation(struct kr_json *j, const struct kr_api *api)
 {
     static const char *const cgroups[] = {"none", "v1", "v2", "hybrid"};
-    const struct kr_w_hello *hello = kr_engine_hello(kr_box_engine(api->box));
+    const struct kr_holder_info *hello = kr_engine_info(kr_box_engine(api->box));
     const struct kr_api_config *c = &api->config;
 
     kr_json_key(j, "isolation");

@@ -4,6 +4,7 @@
 #pragma once
 #include "embed.h"
 #include "err.h"
+#include "holder.h"
 #include "launch.h"
 #include "run.h"
 #include <jansson.h>
@@ -139,7 +140,7 @@ struct kr_doctor_limits {
 extern const struct kr_doctor_limits kr_doctor_limits[KR_TRIAL_MAX_];
 
 struct kr_doctor_facts {
-    struct kr_w_hello hello;
+    struct kr_holder_info hello;
     uint32_t layers; /* of the cell of the battery */
     int landlock_abi;
     char python[64];

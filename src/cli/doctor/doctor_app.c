@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "engine.h"
 #include "fd.h"
+#include "warden_holder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -272,7 +273,7 @@ static void next_trial(struct app *a)
 
 /* ---- the engine ---- */
 
-static void on_zygote(void *data, const struct kr_w_zygote *z)
+static void on_zygote(void *data, const struct kr_holder_zygote *z)
 {
     struct app *a = data;
     struct kr_doctor_facts *f = &a->facts;
@@ -332,18 +333,21 @@ static int open_engine(struct app *a, int control)
     static const struct kr_engine_calls calls = {on_zygote, on_gone, on_stopped};
     struct kr_engine_config config = {.zygote_count = a->given->folder ? 1 : KR_PRELOAD_MAX_,
                                       .preloads = {KR_PRELOAD_BASIC, KR_PRELOAD_DATA}};
+    struct kr_holder *holder;
+    int r;
 
     if (a->given->folder) {
         config.workspaces[0].path = a->given->folder;
         config.workspace_count = 1;
     }
-    return kr_engine_new(&a->loop, control, &config, &calls, a, &a->engine);
+    r = kr_warden_holder_new(&a->loop, control, &holder);
+    return r < 0 ? r : kr_engine_new(&a->loop, holder, &config, &calls, a, &a->engine);
 }
 
 static void finish(struct app *a)
 {
     struct kr_doctor_report *r = a->given->report;
-    const struct kr_w_hello *hello = kr_engine_hello(a->engine);
+    const struct kr_holder_info *hello = kr_engine_info(a->engine);
 
     if (hello) {
         a->facts.hello = *hello;

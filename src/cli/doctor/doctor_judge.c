@@ -237,7 +237,7 @@ static void judge_seccomp(const struct kr_doctor_facts *f, struct kr_doctor_repo
 
 /* What the warden says of cgroups; its line about ids is left out, and so is the advice, which has its own place
  * here. */
-static void cgroup_line(const struct kr_w_hello *hello, char *buf, size_t size)
+static void cgroup_line(const struct kr_holder_info *hello, char *buf, size_t size)
 {
     char copy[sizeof hello->detail], *save = NULL, *advice;
 

@@ -3,7 +3,7 @@
  * Called by cmd_run.c and the engine command. */
 #include "cli_report.h"
 
-void kr_report_layers(struct kr_json *j, uint32_t layers, int landlock_abi, const struct kr_w_hello *hello)
+void kr_report_layers(struct kr_json *j, uint32_t layers, int landlock_abi, const struct kr_holder_info *hello)
 {
     static const char *const cgroups[] = {"none", "v1", "v2", "hybrid"};
 
@@ -17,7 +17,7 @@ void kr_report_layers(struct kr_json *j, uint32_t layers, int landlock_abi, cons
 }
 
 void kr_report_run(struct kr_json *j, const struct kr_run_end *end, const struct kr_session *s,
-                   const struct kr_w_hello *hello)
+                   const struct kr_holder_info *hello)
 {
     kr_report_end(j, end);
     kr_json_key(j, "limits");

@@ -6,6 +6,7 @@
 #include "engine_app.h"
 #include "commands.h"
 #include "log.h"
+#include "warden_holder.h"
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -131,7 +132,7 @@ static void on_input_end(void *data)
 
 /* ---- the engine's events ---- */
 
-static void on_zygote(void *data, const struct kr_w_zygote *z)
+static void on_zygote(void *data, const struct kr_holder_zygote *z)
 {
     struct kr_engine_app *app = data;
     struct kr_answer a;
@@ -182,6 +183,7 @@ static int open_parts(struct kr_engine_app *app, int control)
     static const struct kr_engine_calls engine_calls = {on_zygote, on_gone, on_stopped};
     static const struct kr_sink_calls sink_calls = {on_drained, on_failed};
     static const struct kr_source_calls source_calls = {on_data, on_input_end};
+    struct kr_holder *holder;
     int r;
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -191,7 +193,9 @@ static int open_parts(struct kr_engine_app *app, int control)
     }
     r = kr_sink_new(&app->loop, 1, SINK_MAX, &sink_calls, app, &app->out);
     if (r >= 0)
-        r = kr_engine_new(&app->loop, control, &app->config, &engine_calls, app, &app->engine);
+        r = kr_warden_holder_new(&app->loop, control, &holder);
+    if (r >= 0)
+        r = kr_engine_new(&app->loop, holder, &app->config, &engine_calls, app, &app->engine);
     if (r >= 0)
         r = kr_source_new(&app->loop, 0, &source_calls, app, &app->in);
     if (r >= 0)

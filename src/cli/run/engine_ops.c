@@ -306,9 +306,9 @@ static void on_input(void *data, struct kr_run *r, const char *prompt, bool pass
 
 static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
 {
-    static const struct kr_w_hello nobody = {0};
+    static const struct kr_holder_info nobody = {0};
     struct running *running = data;
-    const struct kr_w_hello *hello = kr_engine_hello(running->app->engine);
+    const struct kr_holder_info *hello = kr_engine_info(running->app->engine);
     struct kr_answer a;
 
     kr_answer_begin(&a, running->app, running->id, "end");
@@ -439,7 +439,7 @@ static void write_zygotes(struct kr_json *j, const struct kr_engine_app *app)
 
 static int op_info(struct kr_engine_app *app, const json_t *id, const json_t *request, struct kr_err *err)
 {
-    const struct kr_w_hello *hello = kr_engine_hello(app->engine);
+    const struct kr_holder_info *hello = kr_engine_info(app->engine);
     struct kr_answer a;
 
     (void)request, (void)err;

@@ -10,6 +10,7 @@
 #include "log.h"
 #include "cli_report.h"
 #include "streams.h"
+#include "warden_holder.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ static void write_report(struct app *a, const struct kr_run_end *end)
     }
     kr_json_key(&j, "displays");
     kr_json_raw(&j, kr_buf_str(&list), list.len);
-    kr_report_run(&j, end, a->session, kr_engine_hello(a->engine));
+    kr_report_run(&j, end, a->session, kr_engine_info(a->engine));
     kr_json_object_end(&j);
     if (kr_json_done(&j) < 0 || kr_buf_add_str(&buf, "\n") < 0) {
         say(a, "the report does not fit into memory");
@@ -359,12 +360,15 @@ static int open_engine(struct app *a, int control, struct kr_err *err)
         .env = o->env.items,
         .env_count = o->env.count,
     };
+    struct kr_holder *holder;
     int r;
 
     config.workspace_count = a->workspace ? 1 : 0;
     config.workspaces[0].path = a->workspace;
     config.workspaces[0].read_only = o->read_only;
-    r = kr_engine_new(&a->loop, control, &config, &engine_calls, a, &a->engine);
+    r = kr_warden_holder_new(&a->loop, control, &holder);
+    if (r >= 0)
+        r = kr_engine_new(&a->loop, holder, &config, &engine_calls, a, &a->engine);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "engine");
     return kr_engine_open(a->engine, &spec, false, &calls, a, err);

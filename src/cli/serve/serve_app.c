@@ -24,6 +24,7 @@
 #include "reply.h"
 #include "server_resources.h"
 #include "monitor.h"
+#include "warden_holder.h"
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -343,7 +344,7 @@ static void say_where(const struct kr_serve *s)
     fflush(stdout);
 }
 
-static void on_zygote(void *data, const struct kr_w_zygote *zygote)
+static void on_zygote(void *data, const struct kr_holder_zygote *zygote)
 {
     struct kr_serve *s = data;
     struct kr_monitor_state state = {0};
@@ -492,6 +493,7 @@ static int open_engine(struct kr_serve *s, int control, struct kr_err *err)
     static const struct kr_engine_calls calls = {
         .on_zygote = on_zygote, .on_gone = on_gone, .on_stopped = on_engine_stopped};
     struct kr_engine_config engine = s->config->engine;
+    struct kr_holder *holder;
     int r;
 
     engine.shelf = s->shelf;
@@ -501,7 +503,9 @@ static int open_engine(struct kr_serve *s, int control, struct kr_err *err)
         engine.preloads[i] = s->warden.zygotes[i].preload;
     if (s->workspace)
         engine.workspaces[engine.workspace_count++].path = s->workspace;
-    r = kr_engine_new(&s->loop, control, &engine, &calls, s, &s->engine);
+    r = kr_warden_holder_new(&s->loop, control, &holder);
+    if (r >= 0)
+        r = kr_engine_new(&s->loop, holder, &engine, &calls, s, &s->engine);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "the engine") : 0;
 }
 

@@ -83,7 +83,7 @@ static json_t *limits_value(const struct kr_limits *limits)
 static json_t *isolation_value(const struct kr_api *api)
 {
     static const char *const cgroups[] = {"none", "v1", "v2", "hybrid"};
-    const struct kr_w_hello *hello = kr_engine_hello(kr_box_engine(api->box));
+    const struct kr_holder_info *hello = kr_engine_info(kr_box_engine(api->box));
     const struct kr_api_config *config = &api->config;
     json_t *value = json_object(), *layers = json_object();
 

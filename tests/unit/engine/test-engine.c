@@ -8,6 +8,7 @@
 #include "log.h"
 #include "loop.h"
 #include "run.h"
+#include "warden_holder.h"
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -118,7 +119,7 @@ static void w_stopped(void *data)
     ((struct world *)data)->stopped = true;
 }
 
-static void w_zygote(void *data, const struct kr_w_zygote *z)
+static void w_zygote(void *data, const struct kr_holder_zygote *z)
 {
     (void)z;
     ((struct world *)data)->zygote_events++;
@@ -161,10 +162,12 @@ static bool w_start(struct world *w, uint32_t pool)
 {
     static const struct kr_engine_calls calls = {w_zygote, w_gone, w_stopped};
     struct kr_engine_config config = {.zygote_count = 1, .pool_size = pool};
+    struct kr_holder *holder;
 
     memset(w, 0, sizeof *w);
     uv_loop_init(&w->loop);
-    return kr_engine_new(&w->loop, fake_warden_start(), &config, &calls, w, &w->engine) == 0;
+    return kr_warden_holder_new(&w->loop, fake_warden_start(), &holder) == 0 &&
+           kr_engine_new(&w->loop, holder, &config, &calls, w, &w->engine) == 0;
 }
 
 /* True if the engine gave back everything it had on the loop. */

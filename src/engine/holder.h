@@ -1,0 +1,141 @@
+/* What holds sessions: it makes their processes, attaches their workspaces, signals, kills and counts. The warden's
+ * cells are one holder (warden_holder.h); a container runtime is another.
+ *
+ * The engine calls nothing else. A holder is on the engine's loop: no operation blocks, and none calls back before it
+ * has returned. What a session sends on its channel is between it and the engine (session_wire.c), whatever holds it. */
+#pragma once
+#include "err.h"
+#include "proto.h"
+#include "session.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kr_holder;
+struct kr_holder_calls;
+
+/* What a holder gives on this machine. */
+struct kr_holder_info {
+    uint32_t level;  /* enum kr_level */
+    uint32_t layers; /* enum kr_layer bits */
+    uint32_t landlock_abi;
+    uint32_t cgroup_kind; /* 0 none, 1 v1, 2 v2, 3 hybrid */
+    uint32_t id_count;    /* host ids for its sessions; 1: all share ours */
+    char detail[256];     /* what is missing and why, newline separated */
+};
+
+/* A zygote changed its state. */
+struct kr_holder_zygote {
+    uint32_t zygote; /* index in the engine's table */
+    enum kr_zygote_state state;
+    uint32_t generation;
+    int status;        /* wait status when ENDED */
+    struct kr_err err; /* when FAILED */
+};
+
+/* A session as its holder knows it. The holder's own struct begins with it. */
+struct kr_held {
+    struct kr_holder *holder;
+    struct kr_session *session;
+    bool placed; /* it has a process: on_ended comes, at the latest after a kill */
+};
+
+/* The process is made. The callee takes the descriptors that it sets to -1; the others are closed. */
+struct kr_held_opened {
+    uint32_t layers; /* enum kr_layer bits that hold this session */
+    int *fds;        /* channel, stdout, stderr[, stdin if the spec has a pipe there] */
+    unsigned nfds;
+};
+
+/* The process is gone. */
+struct kr_held_end {
+    int status; /* as waitpid gives it */
+    bool known; /* false: the status could not be read, nor the counters */
+    struct kr_usage usage;
+};
+
+/* A question for counters, in the memory of who asks. usage is NULL if it failed. */
+typedef void kr_usage_fn(void *data, const struct kr_usage *usage);
+struct kr_usage_ask {
+    uint32_t id; /* 0: no answer is awaited */
+    kr_usage_fn *fn;
+    void *data;
+};
+
+struct kr_holder_ops {
+    /* Of a lazy configuration: sessions of this zygote will be asked for. */
+    void (*wake)(struct kr_holder *h, uint32_t zygote);
+    /* Makes a process without workspace and limits yet: on_opened comes once, unless it is killed or released before.
+     * 0, or -errno with err. */
+    int (*open)(struct kr_holder *h, struct kr_session *s, const struct kr_session_spec *spec,
+                struct kr_held **ret_held, struct kr_err *err);
+    /* Attaches the workspace and sets the limits: on_started comes once, unless it is killed or released before. The
+     * spec may be another than that of open, of the same zygote and network kind. */
+    int (*start)(struct kr_held *held, const struct kr_session_spec *spec, struct kr_err *err);
+    int (*signal)(struct kr_held *held, int signo);
+    /* 0: on_ended comes. -errno: it does not, for there is no process, or the holder is gone. */
+    int (*kill)(struct kr_held *held);
+    /* Reads the counters now. 0, or -errno: ask. */
+    int (*usage)(struct kr_held *held, struct kr_usage *ret);
+    /* Asks for the counters. The answer also says that the signals sent before are delivered. 0 and ask->fn is called
+     * once, from the loop, or -errno. */
+    int (*ask_usage)(struct kr_held *held, struct kr_usage_ask *ask);
+    /* ask->fn is not called any more. */
+    void (*forget)(struct kr_held *held, struct kr_usage_ask *ask);
+    /* Frees it; nothing is called for its session after that. A process that is left ends with the holder. */
+    void (*release)(struct kr_held *held);
+    /* Frees the holder. Every session was released before. */
+    void (*close)(struct kr_holder *h);
+};
+
+struct kr_holder {
+    const struct kr_holder_ops *ops;
+    const struct kr_holder_calls *calls; /* set by the engine, with its data, before the loop runs */
+    void *data;
+    unsigned descriptors; /* that it has open, those of sessions not counted */
+};
+
+struct kr_holder_calls {
+    /* Once, before anything else. */
+    void (*on_info)(void *data, const struct kr_holder_info *info);
+    void (*on_zygote)(void *data, const struct kr_holder_zygote *zygote);
+    /* It is gone, and every session with it. Once; every question was answered with the same error before. */
+    void (*on_gone)(void *data, const struct kr_err *err);
+    /* opened NULL: it failed, and err says why. */
+    void (*on_opened)(struct kr_session *s, const struct kr_held_opened *opened, const struct kr_err *err);
+    /* err NULL: it is done. */
+    void (*on_started)(struct kr_session *s, const struct kr_err *err);
+    void (*on_ended)(struct kr_session *s, const struct kr_held_end *end);
+};
+
+static inline int kr_held_start(struct kr_held *held, const struct kr_session_spec *spec, struct kr_err *err)
+{
+    return held->holder->ops->start(held, spec, err);
+}
+
+static inline int kr_held_signal(struct kr_held *held, int signo)
+{
+    return held->holder->ops->signal(held, signo);
+}
+
+static inline int kr_held_kill(struct kr_held *held)
+{
+    return held->holder->ops->kill(held);
+}
+
+static inline int kr_held_usage(struct kr_held *held, struct kr_usage *ret)
+{
+    return held->holder->ops->usage(held, ret);
+}
+
+static inline int kr_held_ask_usage(struct kr_held *held, struct kr_usage_ask *ask, kr_usage_fn *fn, void *data)
+{
+    ask->fn = fn;
+    ask->data = data;
+    return held->holder->ops->ask_usage(held, ask);
+}
+
+static inline void kr_held_forget(struct kr_held *held, struct kr_usage_ask *ask)
+{
+    if (ask->id)
+        held->holder->ops->forget(held, ask);
+}
