@@ -1,0 +1,18 @@
+/* A holder without a warden for test-holder.c: it forks fake sessions itself and speaks no frame of the control socket. */
+#pragma once
+#include "holder.h"
+
+struct uv_loop_s;
+
+/* What was asked of it, to be looked at by a test. */
+struct fake_holder_log {
+    unsigned wakes, opens, starts, signals, kills, usages, asks, releases, closes;
+    struct kr_session_spec opened, started; /* the last of each; env is not copied */
+};
+
+/* It says what it gives and that its one zygote is ready as soon as the loop runs. */
+struct kr_holder *fake_holder_new(struct uv_loop_s *loop, struct fake_holder_log *log);
+/* From now on it refuses to open. */
+void fake_holder_refuse(struct kr_holder *h, const char *why);
+/* It is gone, as a runtime that crashed is. */
+void fake_holder_vanish(struct kr_holder *h);

@@ -1,0 +1,237 @@
+/* src/engine: sessions and runs in a holder that is no warden, and pools of several keys. Run by tests/run. */
+#define _GNU_SOURCE 1
+#include "check.h"
+#include "clock.h"
+#include "engine.h"
+#include "fake-holder.h"
+#include "log.h"
+#include "run.h"
+#include <errno.h>
+#include <signal.h>
+#include <uv.h>
+
+struct world {
+    uv_loop_t loop;
+    struct kr_holder *holder;
+    struct fake_holder_log log;
+    struct kr_engine *engine;
+    struct kr_session *session;
+    struct kr_run *run;
+    struct kr_err open_err, gone_err;
+    struct kr_run_end end;
+    enum kr_cause ended_cause;
+    char text[4096];
+    bool opened, ended, run_ended, gone, stopped;
+};
+
+static void w_opened(void *data, struct kr_session *s, const struct kr_err *err)
+{
+    struct world *w = data;
+
+    w->opened = true;
+    w->session = s;
+    if (err)
+        w->open_err = *err;
+}
+
+static void w_ended(void *data, struct kr_session *s, enum kr_cause cause, const char *message)
+{
+    struct world *w = data;
+
+    (void)s, (void)message;
+    w->ended = true;
+    w->session = NULL;
+    w->ended_cause = cause;
+}
+
+static void w_output(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len)
+{
+    struct world *w = data;
+
+    (void)r, (void)stream;
+    if (strlen(w->text) + len < sizeof w->text)
+        strncat(w->text, text, len);
+}
+
+static void w_end(void *data, struct kr_run *r, const struct kr_run_end *end)
+{
+    struct world *w = data;
+
+    (void)r;
+    w->end = *end;
+    w->end.claim = NULL;
+    w->run_ended = true;
+    w->run = NULL;
+}
+
+static void w_gone(void *data, const struct kr_err *err)
+{
+    struct world *w = data;
+
+    w->gone = true;
+    w->gone_err = *err;
+}
+
+static void w_stopped(void *data)
+{
+    ((struct world *)data)->stopped = true;
+}
+
+static bool until(struct world *w, const bool *flag)
+{
+    uint64_t deadline = kr_clock_after_ms(10000);
+
+    while (!*flag && kr_clock_ns() < deadline)
+        uv_run(&w->loop, UV_RUN_ONCE); /* the holder's timer wakes it */
+    return *flag;
+}
+
+static void spin(struct world *w, unsigned ms)
+{
+    uint64_t end = kr_clock_after_ms(ms);
+
+    while (kr_clock_ns() < end)
+        uv_run(&w->loop, UV_RUN_ONCE);
+}
+
+static bool w_start(struct world *w, uint32_t pool, bool lazy)
+{
+    static const struct kr_engine_calls calls = {NULL, w_gone, w_stopped};
+    struct kr_engine_config config = {.zygote_count = 1, .pool_size = pool, .lazy = lazy};
+
+    memset(w, 0, sizeof *w);
+    uv_loop_init(&w->loop);
+    w->holder = fake_holder_new(&w->loop, &w->log);
+    return kr_engine_new(&w->loop, w->holder, &config, &calls, w, &w->engine) == 0;
+}
+
+static bool w_done(struct world *w)
+{
+    kr_engine_free(w->engine);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&w->loop) == 0 && w->log.closes == 1 && w->log.releases == w->log.opens;
+}
+
+static const struct kr_session_calls w_calls = {.on_open = w_opened, .on_ended = w_ended};
+
+static bool w_open_net(struct world *w, enum kr_net_kind network, bool pooled)
+{
+    struct kr_session_spec spec = {.workspace = -1, .network = {.kind = network}};
+    struct kr_err err;
+
+    kr_limits_default(&spec.limits);
+    spec.limits.grace_ms = 100;
+    w->opened = w->ended = false;
+    if (kr_engine_open(w->engine, &spec, pooled, &w_calls, w, &err) < 0)
+        return false;
+    return until(w, &w->opened) && w->session;
+}
+
+static bool w_open(struct world *w)
+{
+    return w_open_net(w, KR_NET_NONE, false);
+}
+
+static bool w_begin(struct world *w, const char *code, uint64_t timeout_ms)
+{
+    static const struct kr_run_calls calls = {w_output, NULL, NULL, w_end};
+    struct kr_run_spec spec = {.code = code, .code_len = strlen(code), .timeout_ms = timeout_ms, .output_cap = 4000};
+    struct kr_err err;
+
+    w->run_ended = false;
+    memset(w->text, 0, sizeof w->text);
+    return kr_run_new(w->session, &spec, &calls, w, &w->run, &err) == 0;
+}
+
+static bool w_run(struct world *w, const char *code, uint64_t timeout_ms)
+{
+    return w_begin(w, code, timeout_ms) && until(w, &w->run_ended);
+}
+
+static void a_session_needs_no_warden(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false) && w_open(&w));
+    CHECK(w.log.opens == 1 && w.log.starts == 1 && w.log.wakes == 0);
+    CHECK(w.log.started.limits.grace_ms == 100); /* limits come with the start */
+    CHECK(kr_session_layers(w.session) & KR_LAYER_USERNS);
+    for (int i = 0; i < 4; i++) { /* counters are read at once in one half, asked for in the other */
+        CHECK(w_run(&w, "print hello", 0) && strcmp(w.text, "hello") == 0);
+        CHECK(w.end.verdict.cause == KR_CAUSE_OK && w.end.session_alive && w.end.have_cpu && w.end.have_peak);
+    }
+    CHECK(w.log.usages >= 4 && w.log.asks >= 2);
+    kr_session_close(w.session);
+    CHECK(until(&w, &w.ended) && w.ended_cause == KR_CAUSE_CANCELLED && w.log.kills == 1);
+    CHECK(w_done(&w));
+}
+
+static void signals_and_kills_go_through_the_holder(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false) && w_open(&w));
+    CHECK(w_run(&w, "sleep", 50) && w.end.verdict.cause == KR_CAUSE_TIMEOUT && w.end.session_alive);
+    CHECK(w.log.signals >= 1 && w.log.kills == 0);
+    CHECK(w_run(&w, "deaf", 50) && w.end.verdict.cause == KR_CAUSE_TIMEOUT && !w.end.session_alive);
+    CHECK(w.log.kills == 1 && until(&w, &w.ended));
+    CHECK(w_open(&w) && w_run(&w, "exit 3", 0));
+    CHECK(w.end.verdict.cause == KR_CAUSE_EXIT && w.end.verdict.exit_code == 3);
+    CHECK(w_done(&w));
+}
+
+static void a_refusal_reaches_the_caller(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, true));
+    fake_holder_refuse(w.holder, "no room in the fake");
+    CHECK(!w_open(&w) && w.opened && w.open_err.kind == KR_ERR_UNAVAILABLE);
+    CHECK(strcmp(w.open_err.msg, "no room in the fake") == 0 && w.log.wakes == 1);
+    fake_holder_refuse(w.holder, NULL);
+    CHECK(w_open(&w) && w_run(&w, "print now", 0) && strcmp(w.text, "now") == 0);
+    CHECK(w.log.wakes == 1); /* once for each zygote */
+    CHECK(w_done(&w));
+}
+
+static void a_session_that_is_closed_while_it_opens_is_released(void)
+{
+    static struct world w;
+    struct kr_session_spec spec = {.workspace = -1};
+    struct kr_err err;
+
+    kr_limits_default(&spec.limits);
+    CHECK(w_start(&w, 0, false) && w_open(&w));
+    w.opened = false;
+    CHECK(kr_engine_open(w.engine, &spec, false, &w_calls, &w, &err) == 0 && w.log.opens == 2);
+    kr_engine_stop(w.engine);
+    CHECK(until(&w, &w.stopped) && w.opened && w.open_err.kind == KR_ERR_UNAVAILABLE);
+    spin(&w, 20);
+    CHECK(w.log.releases == 2 && kr_engine_session_count(w.engine) == 0);
+    CHECK(w_done(&w));
+}
+
+static void a_holder_that_is_gone_loses_every_run(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false) && w_open(&w) && w_begin(&w, "deaf", 0));
+    spin(&w, 20);
+    fake_holder_vanish(w.holder);
+    CHECK(w.gone && w.run_ended && w.ended && w.end.verdict.cause == KR_CAUSE_LOST);
+    CHECK(strstr(w.end.message, "the fake holder is gone") && strstr(w.gone_err.msg, "the fake holder is gone"));
+    CHECK(!w_open(&w) && w.opened && w.open_err.kind == KR_ERR_UNAVAILABLE);
+    CHECK(w_done(&w));
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    kr_log_set_level(KR_LOG_ERROR);
+    RUN(a_session_needs_no_warden);
+    RUN(signals_and_kills_go_through_the_holder);
+    RUN(a_refusal_reaches_the_caller);
+    RUN(a_session_that_is_closed_while_it_opens_is_released);
+    RUN(a_holder_that_is_gone_loses_every_run);
+    CHECK_DONE();
+}
