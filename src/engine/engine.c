@@ -69,7 +69,8 @@ static void refuse(struct kr_open *open, const struct kr_err *err)
 
 void kr_engine_open_done(struct kr_engine *e, struct kr_session *s, struct kr_open *open, const struct kr_err *err)
 {
-    struct kr_pool *pool = e->zygotes[open->spec.zygote].pool;
+    struct kr_pool_key key = kr_pool_key_of(e, &open->spec);
+    struct kr_pool *pool = kr_pool_find(e, &key);
 
     e->opens_in_flight--;
     open->calls.on_open(open->data, s, err);
@@ -105,10 +106,11 @@ int kr_engine_has_room(const struct kr_engine *e, struct kr_err *err)
 /* From the pool, or a new one. 0, or -errno with err. */
 static int start_open(struct kr_engine *e, struct kr_open *open, struct kr_err *err)
 {
-    struct kr_pool *pool = e->zygotes[open->spec.zygote].pool;
+    struct kr_pool_key key = kr_pool_key_of(e, &open->spec);
+    struct kr_pool *pool = kr_pool_find(e, &key);
     struct kr_session *s = NULL;
 
-    if (open->pooled && pool && kr_pool_serves(pool, open->spec.network.kind) && !open->spec.stdin_pipe)
+    if (open->pooled && pool && !open->spec.stdin_pipe)
         s = kr_pool_take(pool);
     if (s && kr_session_adopt(s, open) >= 0)
         return 0;
@@ -262,13 +264,12 @@ static void on_zygote(void *data, const struct kr_holder_zygote *event)
            "preload=%s state=%s generation=%u%s%s", kr_preload_names[z->preload], kr_zygote_state_names[event->state],
            event->generation, event->state == KR_ZYG_FAILED ? " why=" : "",
            event->state == KR_ZYG_FAILED ? event->err.msg : "");
-    if (z->pool && (event->state == KR_ZYG_RETIRED || event->state == KR_ZYG_ENDED))
-        kr_pool_drop(z->pool, event->generation);
+    if (event->state == KR_ZYG_RETIRED || event->state == KR_ZYG_ENDED)
+        kr_pools_drop(e, event->zygote, event->generation);
     if (e->calls.on_zygote)
         e->calls.on_zygote(e->data, event);
     serve_opens(e);
-    if (z->pool)
-        kr_pool_refill(z->pool);
+    kr_pools_refill(e);
 }
 
 static void on_gone(void *data, const struct kr_err *err)
@@ -313,6 +314,7 @@ void kr_engine_stop(struct kr_engine *e)
 
 static int make_parts(struct kr_engine *e)
 {
+    struct kr_pool_key key;
     int r;
 
     r = kr_timer_new(e->loop, on_reap, e, &e->reaper);
@@ -322,8 +324,9 @@ static int make_parts(struct kr_engine *e)
         r = kr_timer_new(e->loop, on_stopper, e, &e->stopper);
     for (size_t i = 0; i < e->config.zygote_count && r >= 0; i++) {
         e->zygotes[i] = (struct kr_zygote){.preload = e->config.preloads[i], .state = KR_ZYG_STARTING};
+        key = kr_pool_key_of(e, &(struct kr_session_spec){.zygote = (uint32_t)i, .network = {.kind = KR_NET_NONE}});
         if (e->config.pool_size > 0)
-            r = kr_pool_new(e, (uint32_t)i, KR_NET_NONE, e->config.pool_size, &e->zygotes[i].pool);
+            r = kr_pool_add(e, &key, e->config.pool_size);
     }
     return r;
 }
@@ -354,6 +357,7 @@ int kr_engine_new(struct uv_loop_s *loop, struct kr_holder *holder, const struct
     TAILQ_INIT(&e->sessions);
     TAILQ_INIT(&e->graveyard);
     TAILQ_INIT(&e->opens);
+    TAILQ_INIT(&e->pools);
     r = make_parts(e);
     if (r < 0) {
         kr_engine_free(e);
@@ -379,8 +383,7 @@ void kr_engine_free(struct kr_engine *e)
         TAILQ_REMOVE(&e->opens, open, link);
         kr_engine_free_open(open);
     }
-    for (size_t i = 0; i < e->config.zygote_count; i++)
-        kr_pool_free(e->zygotes[i].pool);
+    kr_pools_free(e);
     kr_timer_close(e->reaper);
     kr_timer_close(e->waiter);
     kr_timer_close(e->stopper);
@@ -403,14 +406,10 @@ size_t kr_engine_zygote_count(const struct kr_engine *e)
 struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index)
 {
     const struct kr_zygote *z = &e->zygotes[index];
+    struct kr_engine_zygote ret = {.preload = z->preload, .state = z->state, .generation = z->generation};
 
-    return (struct kr_engine_zygote){
-        .preload = z->preload,
-        .state = z->state,
-        .generation = z->generation,
-        .parked = z->pool ? kr_pool_parked(z->pool) : 0,
-        .pool_size = z->pool ? kr_pool_size(z->pool) : 0,
-    };
+    kr_pools_count(e, (uint32_t)index, &ret.parked, &ret.pool_size);
+    return ret;
 }
 
 size_t kr_engine_session_count(const struct kr_engine *e)

@@ -26,6 +26,7 @@
 TAILQ_HEAD(kr_run_list, kr_run);
 TAILQ_HEAD(kr_session_list, kr_session);
 TAILQ_HEAD(kr_open_list, kr_open);
+TAILQ_HEAD(kr_pool_list, kr_pool);
 
 /* Somebody waits for a session. */
 struct kr_open {
@@ -117,9 +118,8 @@ struct kr_run {
 struct kr_zygote {
     enum kr_preload preload;
     enum kr_zygote_state state;
-    uint32_t generation;  /* of the one that forks now, or will */
-    struct kr_err err;    /* when FAILED */
-    struct kr_pool *pool; /* network none; NULL: no pool */
+    uint32_t generation; /* of the one that forks now, or will */
+    struct kr_err err;   /* when FAILED */
 };
 
 struct kr_engine {
@@ -133,6 +133,7 @@ struct kr_engine {
     struct kr_holder_info info;
     struct kr_zygote zygotes[KR_ENGINE_ZYGOTES_MAX];
     struct kr_session_list sessions, graveyard;
+    struct kr_pool_list pools;
     struct kr_open_list opens; /* that wait for a zygote or their turn */
     unsigned opens_in_flight, creations;
     uint32_t last_number;

@@ -1,10 +1,11 @@
-/* The pool: sessions that are made before anybody asks.
+/* Pools: sessions that are made before they are asked for.
  *
- * Called by engine.c (take, drop, refill) and session.c (made, lost). Invariants: never more than `size` parked or
- * under way; one creation under way per pool and two in all, so that the pool never starves whoever waits for a
- * session; a creation that fails holds the next one back, 100 ms at first and twice as long each time up to five
- * seconds. Where several ask at once and find nothing, nothing is made until that is over: one that is parked costs more
- * than one that is made for its run, and they would wait for the difference. */
+ * Called by engine.c (find, take, drop, refill) and session.c (made, lost). Invariants: a parked session is handed over
+ * only to an open of its pool's key; never more than `size` are parked or under way; one creation is under way per pool
+ * and two in all, so that pools never starve an open that waits for its session; a creation that fails holds the next
+ * one back, 100 ms at first and twice as long each time up to five seconds. Where several opens come at once and find
+ * nothing, nothing is made until that is over: a session that is parked costs more than one that is made for its run, and
+ * those opens would wait for the difference. */
 #include "pool.h"
 #include "engine_internal.h"
 #include "log.h"
@@ -18,9 +19,10 @@
 #define PRESSED_MS 20u
 
 struct kr_pool {
+    TAILQ_ENTRY(kr_pool) link; /* of the engine's list */
     struct kr_engine *engine;
-    uint32_t zygote, size, parked, creating;
-    enum kr_net_kind network;
+    struct kr_pool_key key;
+    uint32_t size, parked, creating;
     struct kr_session_list sessions; /* parked, oldest first */
     struct kr_timer *backoff, *calm, *pressed;
     uint64_t backoff_ms; /* of the failure before, 0: none */
@@ -31,8 +33,40 @@ static void on_wait_over(void *data)
     kr_pool_refill(data);
 }
 
-int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_net_kind network, uint32_t size,
-                struct kr_pool **ret_pool)
+/* ---- keys ---- */
+
+bool kr_pool_key_equal(const struct kr_pool_key *a, const struct kr_pool_key *b)
+{
+    return a->holder == b->holder && a->zygote == b->zygote && a->network == b->network && a->policy == b->policy &&
+           a->tier == b->tier;
+}
+
+struct kr_pool_key kr_pool_key_of(const struct kr_engine *e, const struct kr_session_spec *spec)
+{
+    return (struct kr_pool_key){.holder = e->holder, .zygote = spec->zygote, .network = spec->network.kind};
+}
+
+struct kr_pool *kr_pool_find(const struct kr_engine *e, const struct kr_pool_key *key)
+{
+    struct kr_pool *p;
+
+    TAILQ_FOREACH(p, &e->pools, link)
+    if (kr_pool_key_equal(&p->key, key))
+        return p;
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void free_pool(struct kr_pool *p)
+{
+    kr_timer_close(p->backoff);
+    kr_timer_close(p->calm);
+    kr_timer_close(p->pressed);
+    free(p);
+}
+
+int kr_pool_add(struct kr_engine *e, const struct kr_pool_key *key, uint32_t size)
 {
     struct kr_pool *p = calloc(1, sizeof *p);
     int r;
@@ -40,8 +74,7 @@ int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_net_kind network, 
     if (!p)
         return -ENOMEM;
     p->engine = e;
-    p->zygote = zygote;
-    p->network = network;
+    p->key = *key;
     p->size = size;
     TAILQ_INIT(&p->sessions);
     r = kr_timer_new(e->loop, on_wait_over, p, &p->backoff);
@@ -50,29 +83,24 @@ int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_net_kind network, 
     if (r >= 0)
         r = kr_timer_new(e->loop, on_wait_over, p, &p->pressed);
     if (r < 0) {
-        kr_timer_close(p->backoff);
-        kr_timer_close(p->calm);
-        free(p);
+        free_pool(p);
         return r;
     }
-    *ret_pool = p;
+    TAILQ_INSERT_TAIL(&e->pools, p, link);
     return 0;
 }
 
-void kr_pool_free(struct kr_pool *p)
+void kr_pools_free(struct kr_engine *e)
 {
-    if (!p)
-        return;
-    kr_timer_close(p->backoff);
-    kr_timer_close(p->calm);
-    kr_timer_close(p->pressed);
-    free(p);
+    struct kr_pool *p;
+
+    while ((p = TAILQ_FIRST(&e->pools))) {
+        TAILQ_REMOVE(&e->pools, p, link);
+        free_pool(p);
+    }
 }
 
-int kr_pool_serves(const struct kr_pool *p, enum kr_net_kind network)
-{
-    return p->network == network;
-}
+/* ---- making ---- */
 
 /* Twice as long as the last time; told once, until a creation succeeds again. */
 static void hold_back(struct kr_pool *p, const struct kr_err *err)
@@ -81,7 +109,7 @@ static void hold_back(struct kr_pool *p, const struct kr_err *err)
         return;
     if (p->backoff_ms == 0)
         kr_log(KR_LOG_WARN, "the pool cannot make sessions and will try again", "preload=%s why=\"%s\"",
-               kr_preload_names[p->engine->zygotes[p->zygote].preload], err->msg);
+               kr_preload_names[p->engine->zygotes[p->key.zygote].preload], err->msg);
     p->backoff_ms = p->backoff_ms ? p->backoff_ms * 2 : BACKOFF_FIRST_MS;
     if (p->backoff_ms > BACKOFF_MAX_MS)
         p->backoff_ms = BACKOFF_MAX_MS;
@@ -91,10 +119,10 @@ static void hold_back(struct kr_pool *p, const struct kr_err *err)
 void kr_pool_refill(struct kr_pool *p)
 {
     struct kr_engine *e = p->engine;
-    struct kr_session_spec spec = {.zygote = p->zygote, .network = {.kind = p->network}, .workspace = -1};
+    struct kr_session_spec spec = {.zygote = p->key.zygote, .network = {.kind = p->key.network}, .workspace = -1};
     struct kr_err err;
 
-    if (e->stopping || e->gone || e->zygotes[p->zygote].state != KR_ZYG_READY)
+    if (e->stopping || e->gone || e->zygotes[p->key.zygote].state != KR_ZYG_READY)
         return;
     if (kr_timer_armed(p->backoff) || kr_timer_armed(p->pressed))
         return;
@@ -115,19 +143,19 @@ void kr_pool_taken(struct kr_pool *p)
         kr_timer_arm(p->calm, CALM_MS);
 }
 
-/* Another pool may have waited for its turn. */
-static void refill_all(struct kr_engine *e)
+void kr_pools_refill(struct kr_engine *e)
 {
-    for (size_t i = 0; i < e->config.zygote_count; i++)
-        if (e->zygotes[i].pool)
-            kr_pool_refill(e->zygotes[i].pool);
+    struct kr_pool *p;
+
+    TAILQ_FOREACH(p, &e->pools, link)
+    kr_pool_refill(p);
 }
 
 void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *err)
 {
     p->creating--;
     p->engine->creations--;
-    if (s && s->generation != p->engine->zygotes[p->zygote].generation) {
+    if (s && s->generation != p->engine->zygotes[p->key.zygote].generation) {
         s->pool = NULL; /* its zygote was replaced while it warmed up */
         kr_session_kill(s);
     } else if (s) {
@@ -137,8 +165,10 @@ void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *
     } else {
         hold_back(p, err);
     }
-    refill_all(p->engine);
+    kr_pools_refill(p->engine);
 }
+
+/* ---- parked sessions ---- */
 
 struct kr_session *kr_pool_take(struct kr_pool *p)
 {
@@ -163,7 +193,7 @@ void kr_pool_lost(struct kr_pool *p, struct kr_session *s)
     hold_back(p, &err);
 }
 
-void kr_pool_drop(struct kr_pool *p, uint32_t generation)
+static void drop_generation(struct kr_pool *p, uint32_t generation)
 {
     struct kr_session *s, *next;
 
@@ -176,15 +206,26 @@ void kr_pool_drop(struct kr_pool *p, uint32_t generation)
         s->pool = NULL;
         kr_session_kill(s);
     }
-    refill_all(p->engine);
 }
 
-uint32_t kr_pool_parked(const struct kr_pool *p)
+void kr_pools_drop(struct kr_engine *e, uint32_t zygote, uint32_t generation)
 {
-    return p->parked;
+    struct kr_pool *p;
+
+    TAILQ_FOREACH(p, &e->pools, link)
+    if (p->key.zygote == zygote)
+        drop_generation(p, generation);
+    kr_pools_refill(e);
 }
 
-uint32_t kr_pool_size(const struct kr_pool *p)
+void kr_pools_count(const struct kr_engine *e, uint32_t zygote, uint32_t *ret_parked, uint32_t *ret_size)
 {
-    return p->size;
+    const struct kr_pool *p;
+
+    *ret_parked = *ret_size = 0;
+    TAILQ_FOREACH(p, &e->pools, link)
+    if (p->key.zygote == zygote) {
+        *ret_parked += p->parked;
+        *ret_size += p->size;
+    }
 }

@@ -1,19 +1,37 @@
-/* Parked sessions of one zygote and network: forked, warmed up, waiting for a workspace, limits and code. */
+/* Parked sessions: forked, warmed up, waiting for a workspace, limits and code. One pool for each key. */
 #pragma once
 #include "err.h"
 #include "proto.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct kr_engine;
+struct kr_holder;
 struct kr_pool;
 struct kr_session;
+struct kr_session_spec;
 
-/* 0 or -errno. Nothing is made before kr_pool_refill(). */
-int kr_pool_new(struct kr_engine *e, uint32_t zygote, enum kr_net_kind network, uint32_t size,
-                struct kr_pool **ret_pool);
-void kr_pool_free(struct kr_pool *p);
-/* Does it serve this network? */
-int kr_pool_serves(const struct kr_pool *p, enum kr_net_kind network);
+/* Code policies and isolation tiers, of which there is one each so far. */
+enum kr_policy { KR_POLICY_OPEN, KR_POLICY_MAX_ };
+enum kr_tier { KR_TIER_CELL, KR_TIER_MAX_ };
+
+/* Everything that a parked session has fixed. It is handed over only to an open of the same key. */
+struct kr_pool_key {
+    const struct kr_holder *holder; /* the runtime */
+    uint32_t zygote;                /* interpreter and preload */
+    enum kr_net_kind network;
+    enum kr_policy policy;
+    enum kr_tier tier;
+};
+
+bool kr_pool_key_equal(const struct kr_pool_key *a, const struct kr_pool_key *b);
+/* The key of a session of this spec. */
+struct kr_pool_key kr_pool_key_of(const struct kr_engine *e, const struct kr_session_spec *spec);
+
+/* Adds a pool to the engine. 0 or -errno. Nothing is made before kr_pool_refill(). */
+int kr_pool_add(struct kr_engine *e, const struct kr_pool_key *key, uint32_t size);
+/* The pool of this key, or NULL. */
+struct kr_pool *kr_pool_find(const struct kr_engine *e, const struct kr_pool_key *key);
 /* The session that has been parked longest, or NULL; it is the caller's, who calls kr_pool_taken() when the
  * hand-over is done. */
 struct kr_session *kr_pool_take(struct kr_pool *p);
@@ -25,7 +43,11 @@ void kr_pool_taken(struct kr_pool *p);
 void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *err);
 /* A parked session is gone. */
 void kr_pool_lost(struct kr_pool *p, struct kr_session *s);
+
+/* Of all pools. */
+void kr_pools_refill(struct kr_engine *e);
 /* Kills the parked sessions of a zygote's generation. */
-void kr_pool_drop(struct kr_pool *p, uint32_t generation);
-uint32_t kr_pool_parked(const struct kr_pool *p);
-uint32_t kr_pool_size(const struct kr_pool *p);
+void kr_pools_drop(struct kr_engine *e, uint32_t zygote, uint32_t generation);
+/* Parked sessions of a zygote, and how many there should be. */
+void kr_pools_count(const struct kr_engine *e, uint32_t zygote, uint32_t *ret_parked, uint32_t *ret_size);
+void kr_pools_free(struct kr_engine *e);

@@ -2,10 +2,9 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "clock.h"
-#include "engine.h"
+#include "engine_internal.h"
 #include "fake-holder.h"
 #include "log.h"
-#include "run.h"
 #include <errno.h>
 #include <signal.h>
 #include <uv.h>
@@ -224,6 +223,68 @@ static void a_holder_that_is_gone_loses_every_run(void)
     CHECK(w_done(&w));
 }
 
+/* ---- pools ---- */
+
+static void keys_differ_by_every_field(void)
+{
+    static const struct kr_holder other = {0};
+    const struct kr_pool_key key = {.zygote = 1, .network = KR_NET_LOOPBACK};
+    struct kr_pool_key changed[] = {key, key, key, key, key};
+
+    changed[0].holder = &other;
+    changed[1].zygote = 0;
+    changed[2].network = KR_NET_NONE;
+    changed[3].policy = KR_POLICY_MAX_;
+    changed[4].tier = KR_TIER_MAX_;
+    CHECK(kr_pool_key_equal(&key, &(struct kr_pool_key){.zygote = 1, .network = KR_NET_LOOPBACK}));
+    for (size_t i = 0; i < sizeof changed / sizeof *changed; i++)
+        CHECK(!kr_pool_key_equal(&key, &changed[i]) && !kr_pool_key_equal(&changed[i], &key));
+}
+
+static uint32_t parked_of(struct world *w, enum kr_net_kind network)
+{
+    struct kr_pool_key key = {.holder = w->holder, .network = network};
+    const struct kr_session *s;
+    uint32_t n = 0;
+
+    TAILQ_FOREACH(s, &w->engine->sessions, link)
+    n += s->state == KR_SESSION_PARKED && s->pool == kr_pool_find(w->engine, &key);
+    return n;
+}
+
+static bool w_parked(struct world *w, uint32_t count)
+{
+    for (int i = 0; i < 500 && kr_engine_zygote(w->engine, 0).parked != count; i++)
+        spin(w, 10);
+    return kr_engine_zygote(w->engine, 0).parked == count;
+}
+
+static void two_keys_never_share_a_parked_session(void)
+{
+    static struct world w;
+    struct kr_pool_key loopback;
+    uint32_t last;
+
+    CHECK(w_start(&w, 1, false));
+    /* One pool: an open of another network does not take from it. */
+    CHECK(w_parked(&w, 1) && parked_of(&w, KR_NET_NONE) == 1);
+    last = w.engine->last_number;
+    CHECK(w_open_net(&w, KR_NET_LOOPBACK, true) && !kr_session_pooled(w.session));
+    CHECK(kr_session_number(w.session) > last && w.log.started.network.kind == KR_NET_LOOPBACK);
+    CHECK(parked_of(&w, KR_NET_NONE) == 1);
+    /* Two pools: each is made with its own key, and each open takes from its own. */
+    loopback = (struct kr_pool_key){.holder = w.holder, .network = KR_NET_LOOPBACK};
+    CHECK(kr_pool_add(w.engine, &loopback, 1) == 0);
+    kr_pools_refill(w.engine);
+    CHECK(w_parked(&w, 2) && w.log.opened.network.kind == KR_NET_LOOPBACK);
+    CHECK(parked_of(&w, KR_NET_NONE) == 1 && parked_of(&w, KR_NET_LOOPBACK) == 1);
+    CHECK(w_open_net(&w, KR_NET_LOOPBACK, true) && kr_session_pooled(w.session));
+    CHECK(w.log.started.network.kind == KR_NET_LOOPBACK && parked_of(&w, KR_NET_NONE) == 1);
+    CHECK(w_parked(&w, 2) && w_open_net(&w, KR_NET_NONE, true) && kr_session_pooled(w.session));
+    CHECK(w.log.started.network.kind == KR_NET_NONE && parked_of(&w, KR_NET_LOOPBACK) == 1);
+    CHECK(w_done(&w));
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -233,5 +294,7 @@ int main(void)
     RUN(a_refusal_reaches_the_caller);
     RUN(a_session_that_is_closed_while_it_opens_is_released);
     RUN(a_holder_that_is_gone_loses_every_run);
+    RUN(keys_differ_by_every_field);
+    RUN(two_keys_never_share_a_parked_session);
     CHECK_DONE();
 }
