@@ -104,6 +104,8 @@ struct kr_sandbox {
 void kr_sandbox_done(struct kr_sandbox *s);
 #define cleanup_box_sandbox __attribute__((cleanup(kr_sandbox_done)))
 
+/* What holds in a sandbox that sets nothing: fills the settings' members of ret, which need no kr_sandbox_done(). */
+void kr_box_sandbox_defaults(const struct kr_box *b, struct kr_sandbox *ret);
 /* By id or by name; NULL or "": the user's `default`, which is made if it is missing. 0 or -ENOENT. */
 int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox *ret,
                         struct kr_err *err);

@@ -33,6 +33,14 @@ static int check_settings(const struct kr_box *b, const json_t *settings, struct
     return kr_sandbox_settings_apply(&server, settings, &s, err);
 }
 
+void kr_box_sandbox_defaults(const struct kr_box *b, struct kr_sandbox *ret)
+{
+    struct kr_setting_server server = server_of(b);
+    struct kr_err ignored;
+
+    (void)kr_sandbox_settings_apply(&server, NULL, ret, &ignored); /* the server's own are within its bounds */
+}
+
 /* Settings that have become wrong (a ceiling lowered, a data set gone) must not lock their owner out. */
 static int read_settings(const struct kr_box *b, struct kr_sandbox *s, struct kr_err *err)
 {
@@ -44,14 +52,9 @@ static int read_settings(const struct kr_box *b, struct kr_sandbox *s, struct kr
     if (!s->settings)
         return kr_err_set(err, KR_ERR_INTERNAL, 0, "settings of sandbox %s cannot be read", s->row.id);
     if (kr_sandbox_settings_apply(&server, s->settings, s, &ignored) < 0) {
-        json_t *none = json_object();
-
         kr_log(KR_LOG_WARN, "settings of a sandbox are out of bounds, using the server's", "sandbox=%s why=\"%s\"",
                s->row.id, ignored.msg);
-        if (!none)
-            return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "settings");
-        (void)kr_sandbox_settings_apply(&server, none, s, &ignored); /* the server's own are within its bounds */
-        json_decref(none);
+        kr_box_sandbox_defaults(b, s);
     }
     return 0;
 }

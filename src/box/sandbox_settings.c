@@ -289,7 +289,7 @@ int kr_sandbox_settings_apply(const struct kr_setting_server *server, const json
     json_t *value;
     int r = 0;
 
-    if (!json_is_object(settings))
+    if (settings && !json_is_object(settings))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "settings: an object");
     json_object_foreach((json_t *)settings, key, value)
     {

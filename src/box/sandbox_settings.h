@@ -50,7 +50,7 @@ extern const struct kr_sandbox_setting kr_sandbox_settings[];
 extern const size_t kr_sandbox_settings_count;
 
 const struct kr_sandbox_setting *kr_sandbox_setting_find(const char *name); /* NULL if there is none */
-/* Fills what the settings say; what they leave out is the server's. A member that is no setting is refused by name. 0 or
+/* Fills what the settings say; what they leave out is the server's, and NULL leaves out all. A member that is no setting is refused by name. 0 or
  * -errno. */
 int kr_sandbox_settings_apply(const struct kr_setting_server *server, const json_t *settings, struct kr_sandbox *s,
                               struct kr_err *err);

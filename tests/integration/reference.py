@@ -32,6 +32,11 @@ def reference_limits():
 
 
 @check
+def reference_sandbox_settings():
+    compare("sandbox-settings")
+
+
+@check
 def reference_metrics():
     compare("metrics")
 

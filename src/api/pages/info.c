@@ -7,10 +7,10 @@
 #include "buf.h"
 #include "clock.h"
 #include "json.h"
-#include "limit_fields.h"
 #include "pages.h"
 #include "reply.h"
 #include "report.h"
+#include "sandbox_fields.h"
 
 /* ---- rows ---- */
 
@@ -68,12 +68,16 @@ static const struct kr_api_prop endpoints_props[] = {
 };
 static const struct kr_api_schema endpoints_schema = KR_API_SCHEMA("Endpoints", "Where things are.", endpoints_props);
 
+static struct kr_api_prop defaults_props[KR_SANDBOX_SETTINGS_MAX];
+static struct kr_api_schema defaults_schema = {.name = "SandboxDefaults", .help = "What holds in a sandbox that sets nothing.", .props = defaults_props};
+
 static const struct kr_api_prop info_props[] = {
     {.name = "name", .type = KR_API_STRING, .help = "The program.", .example = "krait"},
     {.name = "version", .type = KR_API_STRING, .help = "Its version.", .example = "0.1.0"},
     {.name = "status", .type = KR_API_STRING, .help = "`running`, or `stopping`: no new runs.", .example = "running"},
     {.name = "uptime", .type = KR_API_NUMBER, .help = "Seconds since its start.", .example = "12.5"},
     {.name = "isolation", .type = KR_API_OBJECT, .of = &isolation_schema, .help = "The walls of every sandbox."},
+    {.name = "defaults", .type = KR_API_OBJECT, .of = &defaults_schema, .help = "What holds in a sandbox that sets nothing."},
     {.name = "limits", .type = KR_API_OBJECT, .of = &kr_api_limits_schema, .help = "Limits of a sandbox that sets none."},
     {.name = "ceilings", .type = KR_API_OBJECT, .of = &kr_api_limits_schema, .help = "The most that may be asked for."},
     {.name = "bounds", .type = KR_API_OBJECT, .of = &bounds_schema, .help = "What there is at most."},
@@ -92,6 +96,11 @@ static const struct kr_api_response info_ok[] = {{200, "The server.", NULL, &inf
 const struct kr_api_doc kr_api_info_doc = {.id = "read_info", .tag = "info", .summary = "Read what this server is and can do",
     .voice = KR_API_KRAIT, .needs = KR_RIGHT_READ, .responses = info_ok};
 /* clang-format on */
+
+__attribute__((constructor)) static void derive_defaults_schema(void)
+{
+    kr_api_settings_props(defaults_props, &defaults_schema.count);
+}
 
 /* ---- parts ---- */
 
@@ -231,6 +240,21 @@ static void write_endpoints(struct kr_json *j, const struct kr_api *api, unsigne
     kr_json_object_end(j);
 }
 
+static void write_defaults(struct kr_json *j, const struct kr_api *api, unsigned tag)
+{
+    struct kr_sandbox s = {0};
+
+    kr_box_sandbox_defaults(api->box, &s);
+    if (api->config.dialect_limits && tag < api->config.dialect_count)
+        s.limits = api->config.dialect_limits[tag];
+    kr_json_key(j, "defaults");
+    kr_json_object(j);
+    kr_sandbox_settings_tell(j, &s);
+    kr_json_object_end(j);
+    kr_json_key(j, "limits");
+    kr_report_limits(j, &s.limits);
+}
+
 /* ---- the handler ---- */
 
 void kr_api_info(struct kr_http_ex *ex, void *app)
@@ -253,10 +277,7 @@ void kr_api_info(struct kr_http_ex *ex, void *app)
     kr_json_key_str(&j, "status", kr_box_stopping(api->box) ? "stopping" : "running");
     kr_json_key_double(&j, "uptime", (double)uptime_ms / 1000);
     write_isolation(&j, api);
-    kr_json_key(&j, "limits");
-    kr_report_limits(&j, api->config.dialect_limits && tag < api->config.dialect_count
-                             ? &api->config.dialect_limits[tag]
-                             : &b->limits);
+    write_defaults(&j, api, tag);
     kr_json_key(&j, "ceilings");
     kr_report_limits(&j, &b->ceilings);
     write_bounds(&j, api);

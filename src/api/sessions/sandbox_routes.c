@@ -6,9 +6,9 @@
 #include "api.h"
 #include "buf.h"
 #include "json.h"
-#include "limit_fields.h"
 #include "body_read.h"
 #include "reply.h"
+#include "sandbox_fields.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,9 +18,7 @@
 
 struct settings_request {
     const char *name;
-    struct kr_api_limits_given limits;
-    json_t *env, *mounts;
-    int network, preload;
+    union kr_api_setting settings[KR_SANDBOX_SETTINGS_MAX];
 };
 struct list_query {
     const char *after;
@@ -40,30 +38,17 @@ static int check_name(const char *value, struct kr_err *err)
 
 /* ---- rows ---- */
 
-static const char *const networks[] = {"none", "loopback", NULL};
-static const char *const preloads[] = {"basic", "data", NULL};
 static const char *const states[] = {"active", "frozen", NULL};
-static_assert(sizeof networks / sizeof *networks == KR_NET_BUILT_MAX_ + 1, "every network has its word");
-static_assert(sizeof preloads / sizeof *preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");
 static_assert(sizeof states / sizeof *states == KR_STORE_SANDBOX_STATE_MAX_ + 1, "every state has its word");
 
 /* clang-format off */
-static const struct kr_api_field settings_fields[] = {
+static struct kr_api_field settings_fields[1 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "name", .type = KR_API_STRING, KR_API_AT(struct settings_request, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX),
      .check = check_name, .help = "Unique among one's own. One that is made up, if a new sandbox has none.", .example = "analysis"},
-    {.name = "limits", .type = KR_API_OBJECT, KR_API_AT(struct settings_request, limits), .nullable = true, .of = &kr_api_limits_table,
-     .help = "Limits of its sessions, within the server's ceilings.", .example = "{\"memory\":\"512M\",\"timeout\":120}"},
-    {.name = "env", .type = KR_API_OBJECT, KR_API_AT(struct settings_request, env), .nullable = true, KR_API_LENGTH(0, KR_BOX_ENV_MAX), .secret = true,
-     .help = "Environment variables of its sessions: texts; null takes one away. Values are never shown again.", .example = "{\"MODE\":\"test\"}"},
-    {.name = "mounts", .type = KR_API_STRINGS, KR_API_AT(struct settings_request, mounts), .nullable = true, KR_API_LENGTH(0, 32),
-     .help = "Names of this server's data sets that its sessions see, read-only, beneath /data.", .example = "[]"},
-    {.name = "network", .type = KR_API_ENUM, KR_API_AT(struct settings_request, network), .nullable = true, .choices = networks,
-     .help = "What its sessions can reach.", .example = "none"},
-    {.name = "preload", .type = KR_API_ENUM, KR_API_AT(struct settings_request, preload), .nullable = true, .choices = preloads,
-     .help = "What its sessions have imported already.", .example = "data"},
 };
-static const struct kr_api_table settings_table = KR_API_TABLE("SandboxSettings",
-    "A sandbox's name and settings. What is left out stays as it is; what is null is the server's.", settings_fields, struct settings_request);
+static struct kr_api_table settings_table = {.name = "SandboxSettings",
+    .help = "A sandbox's name and settings. What is left out stays as it is; what is null is the server's.",
+    .fields = settings_fields, .count = 1, .size = sizeof(struct settings_request)};
 
 static const struct kr_api_field list_fields[] = {
     {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_query, limit), KR_API_RANGE(1, 100), .def = "50", .help = "At most so many.", .example = "50"},
@@ -72,20 +57,17 @@ static const struct kr_api_field list_fields[] = {
 };
 static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Which sandboxes.", list_fields, struct list_query);
 
-static const struct kr_api_prop sandbox_props[] = {
+static struct kr_api_prop sandbox_props[7 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = ID},
     {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
     {.name = "state", .type = KR_API_ENUM, .choices = states, .help = "A frozen one starts no runs.", .example = "active"},
     {.name = "created_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
     {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time, to ten seconds; 0: never.", .example = "1763200042"},
-    {.name = "network", .type = KR_API_ENUM, .choices = networks, .help = "What its sessions can reach.", .example = "none"},
-    {.name = "preload", .type = KR_API_ENUM, .choices = preloads, .help = "What its sessions have imported already.", .example = "data"},
-    {.name = "settings", .type = KR_API_OBJECT, .help = "What was set: limits, env, mounts, network, preload. Values of env are \"***\".",
+    {.name = "settings", .type = KR_API_OBJECT, .of = &kr_api_settings_schema, .help = "What was set; the members beside it tell what holds for new sessions.",
      .example = "{\"limits\":{\"memory\":\"512M\"},\"env\":{\"MODE\":\"***\"}}"},
-    {.name = "limits", .type = KR_API_OBJECT, .of = &kr_api_limits_schema, .help = "What holds for new sessions."},
     {.name = "sessions", .type = KR_API_INT, .help = "Live ones.", .example = "1"},
 };
-static const struct kr_api_schema sandbox_schema = KR_API_SCHEMA("Sandbox", "What lasts: files, settings, a name.", sandbox_props);
+static struct kr_api_schema sandbox_schema = {.name = "Sandbox", .help = "What lasts: files, settings, a name.", .props = sandbox_props, .count = 7};
 static const struct kr_api_prop list_props[] = {
     {.name = "sandboxes", .type = KR_API_ARRAY, .of = &sandbox_schema, .help = "Newest first."},
     {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.", .example = "1763200000000000." ID},
@@ -121,6 +103,13 @@ const struct kr_api_doc kr_api_sandboxes_delete_doc = {DOC("delete_sandbox", "De
     .params = sandbox_params, .responses = delete_ok};
 /* clang-format on */
 
+__attribute__((constructor)) static void derive_sandbox_tables(void)
+{
+    kr_api_settings_fields(settings_fields, &settings_table.count, offsetof(struct settings_request, settings),
+                           KR_API_SETTINGS_REST);
+    kr_api_settings_props(sandbox_props, &sandbox_schema.count);
+}
+
 /* ---- answers ---- */
 
 static void reply_sandbox(struct kr_api *api, struct kr_http_ex *ex, int status, const struct kr_sandbox *s)
@@ -134,8 +123,8 @@ static void reply_sandbox(struct kr_api *api, struct kr_http_ex *ex, int status,
     kr_api_reply(ex, status, &buf);
 }
 
-/* What is only in the way is a conflict. */
-static void fail(struct kr_http_ex *ex, struct kr_err *err)
+/* A name that is taken or fixed is a conflict. */
+static void fail_sandbox(struct kr_http_ex *ex, struct kr_err *err)
 {
     if (err->code == EEXIST || err->code == EPERM)
         err->kind = KR_ERR_CONFLICT;
@@ -143,7 +132,7 @@ static void fail(struct kr_http_ex *ex, struct kr_err *err)
 }
 
 /* The sandbox that the path names. False: answered. */
-static bool find(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_who *who, struct kr_sandbox *ret)
+static bool find_sandbox(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_who *who, struct kr_sandbox *ret)
 {
     struct kr_err err;
 
@@ -169,26 +158,7 @@ static void reply_again(struct kr_api *api, struct kr_http_ex *ex, const struct 
 
 /* ---- settings ---- */
 
-/* What the body says of settings, nulls included if wanted; NULL: no memory. */
-static json_t *pick_settings(const struct kr_api_input *in, bool nulls)
-{
-    static const char *const members[] = {"limits", "env", "mounts", "network", "preload"};
-    json_t *settings = json_object();
-    int r = settings ? 0 : -1;
-
-    for (size_t i = 0; i < sizeof members / sizeof *members && r == 0; i++) {
-        json_t *value = json_object_get(in->root, members[i]);
-
-        if (value && (nulls || !json_is_null(value)))
-            r = json_object_set(settings, members[i], value);
-    }
-    if (r == 0)
-        return settings;
-    json_decref(settings);
-    return NULL;
-}
-
-static void create(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+static void create_sandbox(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
     struct kr_api *api = app;
     const struct settings_request *q = request;
@@ -201,12 +171,12 @@ static void create(struct kr_http_ex *ex, void *app, void *request, struct kr_ap
 
     if (!kr_api_caller(api, ex, &who))
         return;
-    settings = pick_settings(in, false);
+    settings = kr_api_settings_of_body(in->root, false);
     r = settings ? kr_box_sandbox_create(api->box, &who.caller, q->name, settings, &s, &err)
                  : kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "settings");
     json_decref(settings);
     if (r < 0) {
-        fail(ex, &err);
+        fail_sandbox(ex, &err);
         return;
     }
     snprintf(location, sizeof location, "/api/v1/sandboxes/%s", s.row.id);
@@ -216,7 +186,7 @@ static void create(struct kr_http_ex *ex, void *app, void *request, struct kr_ap
 
 void kr_api_sandboxes_create(struct kr_http_ex *ex, void *app)
 {
-    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &settings_table, create);
+    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &settings_table, create_sandbox);
 }
 
 /* Would the name be taken? So that settings are not changed for a request that fails at its name. 0 or -errno. */
@@ -235,7 +205,7 @@ static int check_new_name(struct kr_api *api, const struct kr_api_who *who, cons
     return -EEXIST;
 }
 
-static void change(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+static void change_sandbox(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
     struct kr_api *api = app;
     const struct settings_request *q = request;
@@ -246,10 +216,10 @@ static void change(struct kr_http_ex *ex, void *app, void *request, struct kr_ap
     json_t *changes;
     int r;
 
-    if (!find(api, ex, &who, &s))
+    if (!find_sandbox(api, ex, &who, &s))
         return;
     renames = q->name && strcmp(q->name, s.row.name) != 0;
-    changes = pick_settings(in, true);
+    changes = kr_api_settings_of_body(in->root, true);
     r = changes ? 0 : kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "settings");
     if (r == 0 && renames)
         r = check_new_name(api, &who, &s, q->name, &err);
@@ -259,14 +229,14 @@ static void change(struct kr_http_ex *ex, void *app, void *request, struct kr_ap
         r = kr_box_sandbox_rename(api->box, &who.caller, s.row.id, q->name, &err);
     json_decref(changes);
     if (r < 0)
-        fail(ex, &err);
+        fail_sandbox(ex, &err);
     else
         reply_again(api, ex, &who, s.row.id);
 }
 
 void kr_api_sandboxes_change(struct kr_http_ex *ex, void *app)
 {
-    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &settings_table, change);
+    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &settings_table, change_sandbox);
 }
 
 /* ---- list, read ---- */
@@ -320,7 +290,7 @@ void kr_api_sandboxes_read(struct kr_http_ex *ex, void *app)
     cleanup_box_sandbox struct kr_sandbox s = {0};
     struct kr_api_who who;
 
-    if (find(app, ex, &who, &s))
+    if (find_sandbox(app, ex, &who, &s))
         reply_sandbox(app, ex, 200, &s);
 }
 
@@ -333,10 +303,10 @@ void kr_api_sandboxes_reset(struct kr_http_ex *ex, void *app)
     struct kr_api_who who;
     struct kr_err err;
 
-    if (!find(api, ex, &who, &s))
+    if (!find_sandbox(api, ex, &who, &s))
         return;
     if (kr_box_sandbox_reset(api->box, &who.caller, s.row.id, &err) < 0)
-        fail(ex, &err);
+        fail_sandbox(ex, &err);
     else
         reply_again(api, ex, &who, s.row.id);
 }
@@ -348,14 +318,14 @@ void kr_api_sandboxes_delete(struct kr_http_ex *ex, void *app)
     struct kr_api_who who;
     struct kr_err err;
 
-    if (!find(api, ex, &who, &s))
+    if (!find_sandbox(api, ex, &who, &s))
         return;
     if (strcmp(s.row.name, KR_STORE_DEFAULT) == 0)
         kr_api_fail_with(ex, KR_ERR_CONFLICT,
                          "the sandbox called " KR_STORE_DEFAULT " stays; POST /api/v1/sandboxes/" KR_STORE_DEFAULT
                          "/reset empties it");
     else if (kr_box_sandbox_delete(api->box, &who.caller, s.row.id, &err) < 0)
-        fail(ex, &err);
+        fail_sandbox(ex, &err);
     else
         kr_api_reply_nothing(ex);
 }

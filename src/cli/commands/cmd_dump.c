@@ -1,4 +1,4 @@
-/* `krait dump config|limits|metrics|seccomp|tools|settings|env-example|toml-example`: the program's own tables. The pages under
+/* `krait dump TABLE`: the program's own tables, one of those in `tables`. The pages under
  * docs/reference and the example files in the root of the repository are this output.
  *
  * Called from main.c. Invariant: nothing is printed that does not come from a table the program acts on. */
@@ -6,6 +6,7 @@
 #include "config.h"
 #include "mcp.h"
 #include "metrics.h"
+#include "sandbox_settings.h"
 #include "seccomp.h"
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,13 @@ static int dump_limits(int argc, char **argv)
     (void)argc, (void)argv;
     printf("# Limits\n\nA size may be 512M or 1.5G, a time 100ms, 30s or 2m, cores 0.5.\n\n");
     kr_opt_dump_limits(stdout);
+    return 0;
+}
+
+static int dump_sandbox_settings(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    kr_sandbox_settings_dump(stdout);
     return 0;
 }
 
@@ -89,6 +97,7 @@ static const struct {
 } tables[] = {
     {"config", dump_config, false, "every command's options and settings"},
     {"limits", dump_limits, false, "the limits of a session: defaults, ranges, examples"},
+    {"sandbox-settings", dump_sandbox_settings, false, "the settings of a sandbox: types, bounds, examples"},
     {"metrics", dump_metrics, false, "what /metrics tells, row by row"},
     {"seccomp", dump_seccomp, false, "the system call filter, row by row, with its reasons"},
     {"tools", dump_tools, false, "the tools of the MCP server: what they do, their arguments"},
@@ -103,13 +112,13 @@ static void usage(FILE *out)
 {
     fprintf(out, "Usage: krait dump TABLE\n\nPrints one of the program's own tables:\n");
     for (size_t i = 0; i < TABLES; i++)
-        fprintf(out, "  %-13s %s\n", tables[i].name, tables[i].help);
+        fprintf(out, "  %-17s %s\n", tables[i].name, tables[i].help);
 }
 
 static int unknown_table(const char *name)
 {
     const char *names[TABLES + 1] = {0}, *near;
-    char list[128] = "";
+    char list[160] = "";
     struct kr_err err;
 
     for (size_t i = 0; i < TABLES; i++) {

@@ -9,8 +9,8 @@
 #include "err.h"
 #include "mcp_fileop.h"
 #include "json.h"
-#include "proto.h"
 #include "report.h"
+#include "sandbox_fields.h"
 #include "tool_rows.h"
 #include "walk.h"
 #include <stdlib.h>
@@ -44,14 +44,11 @@ static const struct kr_api_field info_fields[] = {
 };
 static const struct kr_api_table info_table = KR_API_TABLE("SandboxInfoInput", "Which sandbox.", info_fields, struct info_args);
 
-static const struct kr_api_prop info_props[] = {
+static struct kr_api_prop info_props[10 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "The sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "name", .type = KR_API_STRING, .help = "Its name.", .example = "default"},
     {.name = "python", .type = KR_API_STRING, .nullable = true, .help = "The interpreter's version.", .example = "3.11.2"},
     {.name = "workspace", .type = KR_API_STRING, .help = "Where its files are, as its code sees it.", .example = "/workspace"},
-    {.name = "network", .type = KR_API_STRING, .help = "What its code can reach.", .example = "none"},
-    {.name = "preload", .type = KR_API_STRING, .help = "What its sessions have imported already.", .example = "data"},
-    {.name = "limits", .type = KR_API_OBJECT, .help = "Of its sessions: bytes, seconds, counts; null: none.", .example = "{\"memory\":1073741824}"},
     {.name = "ceilings", .type = KR_API_OBJECT, .help = "The most that may be asked for.", .example = "{\"memory\":1073741824}"},
     {.name = "disk", .type = KR_API_OBJECT, .help = "Bytes and entries of its files.", .example = "{\"bytes\":4096,\"entries\":1,\"incomplete\":false}"},
     {.name = "isolation", .type = KR_API_OBJECT, .help = "What holds it: level, layers (false: missing on this machine).", .example = "{\"level\":\"root\",\"layers\":{}}"},
@@ -59,8 +56,13 @@ static const struct kr_api_prop info_props[] = {
     {.name = "packages", .type = KR_API_ARRAY, .nullable = true, .help = "What is installed: name and version.", .example = "[{\"name\":\"numpy\",\"version\":\"1.24.2\"}]"},
     {.name = "note", .type = KR_API_STRING, .optional = true, .help = "Why something is not known.", .example = "this key may not run code"},
 };
-static const struct kr_api_schema info_schema = KR_API_SCHEMA("SandboxInfoOutput", "A sandbox, and what holds it.", info_props);
+static struct kr_api_schema info_schema = {.name = "SandboxInfoOutput", .help = "A sandbox, and what holds it.", .props = info_props, .count = 10};
 /* clang-format on */
+
+__attribute__((constructor)) static void derive_info_schema(void)
+{
+    kr_api_settings_props(info_props, &info_schema.count);
+}
 
 struct looking {
     struct kr_fileop op;
@@ -108,21 +110,41 @@ static void on_session(void *data, const struct kr_box_session_info *info)
     json_array_append_new(data, kr_mcp_session_value(info));
 }
 
+/* What holds of the sandbox's settings. */
+static json_t *settings_value(const struct kr_sandbox *s)
+{
+    cleanup_buf struct kr_buf buf = {0};
+    struct kr_json j;
+
+    kr_buf_init(&buf, 65536);
+    kr_json_init(&j, &buf);
+    kr_json_object(&j);
+    kr_sandbox_settings_tell(&j, s);
+    kr_json_object_end(&j);
+    return kr_json_done(&j) < 0 ? NULL : json_loadb(buf.data, buf.len, 0, NULL);
+}
+
 /* All but what the probe finds. */
 static json_t *info_value(const struct looking *l)
 {
     const struct kr_sandbox *s = &l->op.sandbox;
     const struct kr_api *api = kr_file_api(&l->op);
-    json_t *sessions = json_array();
-    char network[KR_NET_RULE_ROOM];
+    json_t *sessions = json_array(), *settings = settings_value(s), *value, *rest;
 
     kr_box_sessions(api->box, &l->op.who, s->row.id, on_session, sessions);
-    return json_pack("{s:s, s:s, s:n, s:s, s:s, s:s, s:o, s:o, s:{s:I, s:I, s:b}, s:o, s:o, s:n}", "sandbox_id",
-                     s->row.id, "name", s->row.name, "python", "workspace", "/workspace", "network",
-                     kr_net_rule_text(&s->network, network, sizeof network), "preload", kr_preload_names[s->preload],
-                     "limits", limits_value(&s->limits), "ceilings", limits_value(&kr_box_config(api->box)->ceilings),
-                     "disk", "bytes", (json_int_t)l->usage.bytes, "entries", (json_int_t)l->usage.entries, "incomplete",
-                     l->usage.incomplete, "isolation", isolation_value(api), "sessions", sessions, "packages");
+    value = json_pack("{s:s, s:s, s:n, s:s}", "sandbox_id", s->row.id, "name", s->row.name, "python", "workspace",
+                      "/workspace");
+    rest = json_pack("{s:o, s:{s:I, s:I, s:b}, s:o, s:o, s:n}", "ceilings",
+                     limits_value(&kr_box_config(api->box)->ceilings), "disk", "bytes", (json_int_t)l->usage.bytes,
+                     "entries", (json_int_t)l->usage.entries, "incomplete", l->usage.incomplete, "isolation",
+                     isolation_value(api), "sessions", sessions, "packages");
+    if (json_object_update(value, settings) < 0 || json_object_update(value, rest) < 0) {
+        json_decref(value);
+        value = NULL;
+    }
+    json_decref(settings);
+    json_decref(rest);
+    return value;
 }
 
 /* What the probe printed, or NULL: it failed, or code in the sandbox's files made it print something else. */

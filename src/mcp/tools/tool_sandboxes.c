@@ -7,8 +7,8 @@
 #include "json.h"
 #include "mcp.h"
 #include "api.h"
+#include "sandbox_fields.h"
 #include "tool_rows.h"
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -18,33 +18,23 @@ struct create_args {
     const char *name, *memory;
     double timeout;
     uint8_t timeout_given;
-    int network, preload;
-    json_t *env;
+    union kr_api_setting settings[KR_SANDBOX_SETTINGS_MAX];
 };
 struct which_args {
     const char *sandbox;
 };
 
-static const char *const networks[] = {"none", "loopback", NULL};
-static const char *const preloads[] = {"basic", "data", NULL};
-static_assert(sizeof networks / sizeof *networks == KR_NET_BUILT_MAX_ + 1, "every network has its word");
-static_assert(sizeof preloads / sizeof *preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");
-
 /* clang-format off */
-static const struct kr_api_field create_fields[] = {
+static struct kr_api_field create_fields[3 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "name", .type = KR_API_STRING, KR_API_AT(struct create_args, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX),
      .help = "Unique among your own. Without it one is made up.", .example = "analysis"},
     {.name = "memory", .type = KR_API_STRING, KR_API_AT(struct create_args, memory), .nullable = true, KR_API_LENGTH(1, 32), .aliases = (const char *const[]){"memory_limit", NULL},
      .help = "Memory of each of its sessions, as 512M or 2G. Without it: the server's default.", .example = "512M"},
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct create_args, timeout), KR_API_GIVEN(struct create_args, timeout_given), .nullable = true, KR_API_RANGE(0.1, 86400),
      .help = "Seconds of a run that asks for nothing else.", .example = "120"},
-    {.name = "network", .type = KR_API_ENUM, KR_API_AT(struct create_args, network), .nullable = true, .choices = networks, .help = "What its code can reach.", .example = "none"},
-    {.name = "preload", .type = KR_API_ENUM, KR_API_AT(struct create_args, preload), .nullable = true, .choices = preloads,
-     .help = "What its sessions have imported already: `data` is numpy, pandas, matplotlib.", .example = "data"},
-    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct create_args, env), .nullable = true, KR_API_LENGTH(0, KR_BOX_ENV_MAX), .secret = true,
-     .help = "Environment variables of its sessions. Values are never shown again.", .example = "{\"MODE\":\"test\"}"},
 };
-static const struct kr_api_table create_table = KR_API_TABLE("CreateSandboxInput", "What the sandbox is to be.", create_fields, struct create_args);
+static struct kr_api_table create_table = {.name = "CreateSandboxInput", .help = "What the sandbox is to be.", .fields = create_fields, .count = 3,
+    .size = sizeof(struct create_args)};
 
 static const struct kr_api_field which_fields[] = {
     {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .required = true, KR_API_LENGTH(1, 64), .aliases = (const char *const[]){"sandbox", NULL},
@@ -57,18 +47,15 @@ static const struct kr_api_field reset_fields[] = {
 };
 static const struct kr_api_table reset_table = KR_API_TABLE("ResetSandboxInput", "Which sandbox.", reset_fields, struct which_args);
 
-static const struct kr_api_prop sandbox_props[] = {
+static struct kr_api_prop sandbox_props[6 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
     {.name = "state", .type = KR_API_STRING, .help = "A frozen one starts no runs.", .example = "active"},
     {.name = "created_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
     {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time; 0: never.", .example = "1763200042"},
-    {.name = "network", .type = KR_API_STRING, .help = "What its code can reach.", .example = "none"},
-    {.name = "preload", .type = KR_API_STRING, .help = "What its sessions have imported.", .example = "data"},
-    {.name = "limits", .type = KR_API_OBJECT, .help = "What holds for new sessions: bytes, seconds, counts; null: none.", .example = "{\"memory\":1073741824}"},
     {.name = "sessions", .type = KR_API_INT, .help = "Live ones.", .example = "1"},
 };
-static const struct kr_api_schema sandbox_schema = KR_API_SCHEMA("SandboxOutput", "A sandbox.", sandbox_props);
+static struct kr_api_schema sandbox_schema = {.name = "SandboxOutput", .help = "A sandbox.", .props = sandbox_props, .count = 6};
 static const struct kr_api_prop list_props[] = {
     {.name = "sandboxes", .type = KR_API_ARRAY, .of = &sandbox_schema, .help = "Newest first."},
     {.name = "more", .type = KR_API_BOOL, .help = "There are others.", .example = "false"},
@@ -76,29 +63,37 @@ static const struct kr_api_prop list_props[] = {
 static const struct kr_api_schema list_schema = KR_API_SCHEMA("ListSandboxesOutput", "Your sandboxes.", list_props);
 /* clang-format on */
 
+__attribute__((constructor)) static void derive_tool_tables(void)
+{
+    kr_api_settings_fields(create_fields, &create_table.count, offsetof(struct create_args, settings),
+                           KR_API_SETTINGS_TOOL);
+    kr_api_settings_props(sandbox_props, &sandbox_schema.count);
+}
+
 /* ---- telling ---- */
 
-/* A sandbox as the domain writes it, with the name that other tools take; NULL: no memory. */
+/* A sandbox as the domain writes it, with the name that other tools take and without what was set; NULL: no memory. */
 static json_t *sandbox_value(struct kr_box *box, const struct kr_sandbox *s)
 {
     cleanup_buf struct kr_buf buf = {0};
     struct kr_json j;
     json_t *value, *made;
-    static const char *const kept[] = {"name",    "state",   "created_at", "last_used_at",
-                                       "network", "preload", "limits",     "sessions"};
 
     kr_buf_init(&buf, 1u << 20);
     kr_json_init(&j, &buf);
     kr_box_sandbox_json(box, &j, s);
     value = kr_json_done(&j) < 0 ? NULL : json_loadb(buf.data, buf.len, 0, NULL);
     made = value ? json_pack("{s:O}", "sandbox_id", json_object_get(value, "id")) : NULL;
-    for (size_t i = 0; made && i < sizeof kept / sizeof *kept; i++)
-        json_object_set(made, kept[i], json_object_get(value, kept[i]));
+    if (made) {
+        json_object_del(value, "id");
+        json_object_del(value, "settings");
+        json_object_update(made, value);
+    }
     json_decref(value);
     return made;
 }
 
-static void tell(struct kr_mcp_call *c, const char *what, const struct kr_sandbox *s)
+static void tell_sandbox(struct kr_mcp_call *c, const char *what, const struct kr_sandbox *s)
 {
     json_t *value = sandbox_value(kr_mcp_api(c)->box, s);
     struct kr_mcp_result r;
@@ -117,41 +112,62 @@ static void tell(struct kr_mcp_call *c, const char *what, const struct kr_sandbo
 
 /* ---- create ---- */
 
-static json_t *settings_of(const struct create_args *a)
+/* `memory` and `timeout` are limits with arguments of their own. 0, or -errno with err: given twice, or no memory. */
+static int add_limit(json_t *settings, const char *name, json_t *value, struct kr_err *err)
 {
-    json_t *settings = json_object(), *limits = json_object();
+    json_t *limits = json_object_get(settings, "limits");
+    int r;
 
-    if (a->memory)
-        json_object_set_new(limits, "memory", json_string(a->memory));
-    if (a->timeout_given == KR_API_VALUE)
-        json_object_set_new(limits, "timeout", json_real(a->timeout));
-    if (json_object_size(limits) > 0)
-        json_object_set(settings, "limits", limits);
-    json_decref(limits);
-    if (a->network >= 0)
-        json_object_set_new(settings, "network", json_string(networks[a->network]));
-    if (a->preload >= 0)
-        json_object_set_new(settings, "preload", json_string(preloads[a->preload]));
-    if (a->env)
-        json_object_set(settings, "env", a->env);
-    return settings;
+    if (json_object_get(limits, name)) {
+        json_decref(value);
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "%s: given twice, here and in limits", name);
+    }
+    limits = limits ? json_copy(limits) : json_object(); /* the client's own object is never changed */
+    r = json_object_set_new(limits, name, value) | json_object_set_new(settings, "limits", limits);
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "limits") : 0;
+}
+
+static int settings_of(const struct create_args *a, json_t **ret, struct kr_err *err)
+{
+    json_t *settings = kr_api_settings_of_args(a->settings);
+    int r = settings ? 0 : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "settings");
+
+    if (r >= 0 && a->memory)
+        r = add_limit(settings, "memory", json_string(a->memory), err);
+    if (r >= 0 && a->timeout_given == KR_API_VALUE)
+        r = add_limit(settings, "timeout", json_real(a->timeout), err);
+    if (r < 0)
+        json_decref(settings);
+    else
+        *ret = settings;
+    return r;
+}
+
+/* A limit that came as an argument of its own is named as that. */
+static void name_argument(const struct create_args *a, struct kr_err *err)
+{
+    if ((a->memory && strncmp(err->msg, "limits.memory:", 14) == 0) ||
+        (a->timeout_given == KR_API_VALUE && strncmp(err->msg, "limits.timeout:", 15) == 0))
+        memmove(err->msg, err->msg + 7, strlen(err->msg + 7) + 1);
 }
 
 static void run_create(struct kr_mcp_call *c, const void *args)
 {
     const struct create_args *a = args;
     cleanup_box_sandbox struct kr_sandbox s = {0};
-    json_t *settings = settings_of(a);
+    json_t *settings = NULL;
     struct kr_err err;
-    int r = kr_box_sandbox_create(kr_mcp_api(c)->box, kr_mcp_caller(c), a->name, settings, &s, &err);
+    int r = settings_of(a, &settings, &err);
 
+    if (r >= 0)
+        r = kr_box_sandbox_create(kr_mcp_api(c)->box, kr_mcp_caller(c), a->name, settings, &s, &err);
     json_decref(settings);
-    if (r < 0 && strncmp(err.msg, "limits.", 7) == 0) /* here they are arguments of their own */
-        memmove(err.msg, err.msg + 7, strlen(err.msg + 7) + 1);
-    if (r < 0)
+    if (r < 0) {
+        name_argument(a, &err);
         kr_mcp_tool_fail(c, &err);
-    else
-        tell(c, NULL, &s);
+    } else {
+        tell_sandbox(c, NULL, &s);
+    }
 }
 
 /* ---- list ---- */
@@ -210,7 +226,8 @@ static void run_reset(struct kr_mcp_call *c, const void *args)
         kr_box_sandbox_find(box, kr_mcp_caller(c), s.row.id, &now, &err) < 0)
         kr_mcp_tool_fail(c, &err);
     else
-        tell(c, "The sandbox is empty: its sessions are ended and its files are gone. Name and settings stay.", &now);
+        tell_sandbox(c, "The sandbox is empty: its sessions are ended and its files are gone. Name and settings stay.",
+                     &now);
 }
 
 static void run_delete(struct kr_mcp_call *c, const void *args)
