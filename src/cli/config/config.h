@@ -63,8 +63,6 @@ struct kr_config {
     /* [auth] */
     char *api_key_file; /* auth.api_key holds what the file says */
     bool require_auth, allow_anonymous, open_metrics;
-    /* [http] */
-    uint64_t max_head;
     /* [sandboxes] */
     struct kr_words preload; /* of kr_cli_preloads, none twice */
     struct kr_config_mounts mounts;

@@ -235,6 +235,8 @@ static int open_http(struct kr_serve *s, struct kr_err *err)
     http.error_body = error_body;
     http.on_report = on_report;
     http.connections_max = connections_max(c);
+    if (http.per_address_max == 0) /* no bound of its own, as the setting says; to the engine 0 is its default */
+        http.per_address_max = http.connections_max;
     if (r >= 0)
         r = kr_http_server_new(&s->loop, &http, &s->http, err);
     for (size_t i = 0; r >= 0 && i < c->listener_count; i++) {

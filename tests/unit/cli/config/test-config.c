@@ -258,7 +258,8 @@ static void numbers_and_ranges(void)
           says("--port: \"65536\" is not a whole number, 0 (any free port) or 1 to 65535"));
     CHECK(load("--port 1.5", "") == -EINVAL);
     CHECK(load("--port -1", "") == -EINVAL);
-    CHECK(load("--max-head 1K", "") == -EINVAL && says("\"1K\" is not a size, 4 KiB to 64 KiB; for example 32K"));
+    CHECK(load("--max-body 1K", "") == -EINVAL && says("\"1K\" is not a size, 64 KiB to 1 GiB; for example 64M"));
+    CHECK(load("--max-head 32K", "") == -EINVAL);
     CHECK(load("--idle-timeout 0", "") == 0 && config->box.idle_timeout_ms == 0);
     CHECK(load("--idle-timeout 500ms", "") == -EINVAL && says("0 (never) or 1 s to 365 days"));
     CHECK(load("--retention 2d", "") == 0 && config->box.retention_ms == 2 * 86400000u);
