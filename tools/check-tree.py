@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Iterator
 
+import tree_gates
+
 ROOT = Path(__file__).resolve().parent.parent
 SKIP = {".git", "node_modules", "dist", ".state", "build", "build-asan", "build-clang", "build-fuzz", "__pycache__", "corpus"}
 MAX_LINES = 800
@@ -139,12 +141,12 @@ def main() -> int:
     rules = [(name[5:], rule) for name, rule in globals().items() if name.startswith("rule_")]
     texts = [(path, text) for path in files() if (text := text_of(path)) is not None]
     failed = False
-    for name, rule in rules:
-        found = [(path.relative_to(ROOT), rule(path, text)) for path, text in texts]
-        wrong = [f"{path}: {why}" for path, why in found if why]
+    found = {name: [f"{path.relative_to(ROOT)}: {why}" for path, text in texts if (why := rule(path, text))] for name, rule in rules}
+    found["settings_have_tests"] = tree_gates.settings_have_tests(ROOT)
+    for name, wrong in found.items():
         for line in wrong:
             print("  " + line)
-        print(f"FAIL {name}: {len(wrong)} files, {wrong[0]}" if wrong else f"PASS {name}")
+        print(f"FAIL {name}: {len(wrong)} of them, {wrong[0]}" if wrong else f"PASS {name}")
         failed |= bool(wrong)
     return 1 if failed else 0
 

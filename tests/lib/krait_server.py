@@ -95,7 +95,7 @@ class Server:
         found = re.search(rb"http://\S+?:(\d+)/", said)
         if not found:
             raise RuntimeError(f"no address in {said!r}")
-        self.port = int(found.group(1))
+        self.port, self.said = int(found.group(1)), said
         return self
 
     def __enter__(self) -> "Server":

@@ -43,6 +43,7 @@ struct kr_config_row {
     const char *fallback;             /* the default as a text that parses; NULL: none, see fallback_text */
     const char *fallback_text;        /* how it is told, if not by itself */
     const char *example, *help;
+    const char *test; /* "suite:check" that gives it two values and sees a difference (tools/tree_gates.py) */
 };
 
 /* Every row, section by section in the order of kr_config_sections: those of config.c, and for each limit of

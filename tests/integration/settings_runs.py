@@ -1,0 +1,326 @@
+#!/usr/bin/python3
+"""Settings of sessions, users, limits and sandboxes: two values each, and what differs."""
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "tests/lib"), str(ROOT / "tests/escape")]
+from check import check, contains, equal, skip, main  # noqa: E402
+from krait_server import Server  # noqa: E402
+from mcp import Http  # noqa: E402
+from serving import Stream, eventually, kept  # noqa: E402
+from two_values import BOXES, FILES, RUNS, SOON, plain, run, start, listed, only_root  # noqa: E402
+from ways import WAYS  # noqa: E402
+
+
+def bounded() -> Server:
+    """Other values of what concerns sessions and users."""
+    return kept(args=["--linger", "0", "--queue-max", "0", "--max-sandboxes-per-user", "1", "--max-disk-per-user", "1M",
+                      "--pool-size", "0", "--network", "loopback"])
+
+
+def narrow() -> Server:
+    """Small limits."""
+    return kept(args=["--memory", "96M", "--disk", "1M", "--inodes", "64", "--file-size", "256K", "--output", "2K", "--processes", "8",
+                      "--open-files", "32"])
+
+
+def short() -> Server:
+    """Short limits of time."""
+    return kept(args=["--timeout", "1s", "--cpu-time", "1s", "--grace", "50ms"])
+
+
+# ---- sessions --------------------------------------------------------------------------------------------------------
+
+
+@check
+def max_sessions():
+    for bound, left in (("1", {"b"}), ("2", {"a", "b"})):
+        with Server(args=["--max-sessions", bound]) as s:
+            for name in "ab":
+                s.run("1", session_id=name)
+            equal(listed(s), left)
+
+
+@check
+def idle_timeout():
+    with Server(args=["--idle-timeout", "1s", "--cleanup-interval", "100ms"]) as s:
+        s.run("1", session_id="idle")
+        eventually(lambda: not listed(s), SOON)
+    with Server(args=["--idle-timeout", "1h", "--cleanup-interval", "100ms"]) as s:
+        s.run("1", session_id="idle")
+        time.sleep(2)
+        equal(listed(s), {"idle"})
+
+
+@check
+def cleanup_interval():
+    with Server(args=["--idle-timeout", "1s", "--cleanup-interval", "1h"]) as s:
+        s.run("1", session_id="idle")
+        time.sleep(2.5)
+        equal(listed(s), {"idle"}, "idle for long enough, and not looked at")
+
+
+def second_run(s: Server) -> int:
+    """The status of a run in a session that has one."""
+    with Stream(s, "POST", RUNS, {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "one"}) as first:
+        first.until("stdout")
+        status = s.post(RUNS, {"code": "2", "session_id": "one", "stream": False}).status
+        first.rest()
+        return status
+
+
+@check
+def queue_max():
+    equal(second_run(plain()), 200)
+    equal(second_run(bounded()), 429)
+
+
+@check
+def queue_wait():
+    for wait, status in (("0", 503), ("60s", 200)):
+        with Server(args=["--max-sessions", "1", "--queue-wait", wait]) as s:
+            with Stream(s, "POST", RUNS, {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "a"}) as first:
+                first.until("stdout")
+                equal(s.post(RUNS, {"code": "2", "session_id": "b", "stream": False}).status, status, wait)
+
+
+@check
+def linger():
+    def left_alone(s: Server) -> str:
+        with Stream(s, "POST", RUNS, {"code": "import time\nprint(1, flush=True)\ntime.sleep(1.5)", "session_id": "left"}) as stream:
+            run = stream.until("stdout")[0]["run_id"]
+        return eventually(lambda: s.get("%s/%s" % (RUNS, run)).json().get("cause"), SOON)
+
+    equal(left_alone(plain()), "ok")
+    equal(left_alone(bounded()), "cancelled")
+
+
+def pool(s: Server) -> float:
+    return max(float(line.split()[-1]) for line in s.get("/metrics").text.splitlines() if line.startswith("krait_pool_parked{"))
+
+
+@check
+def pool_size():
+    eventually(lambda: pool(plain()) == 2, SOON)
+    equal(pool(bounded()), 0)
+
+
+# ---- users -----------------------------------------------------------------------------------------------------------
+
+
+@check
+def max_sessions_per_user():
+    def statuses(s: Server) -> list:
+        with Stream(s, "POST", RUNS, {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "a"}) as first:
+            first.until("stdout")
+            return [s.post(RUNS, {"code": "2", "session_id": "b", "stream": False}).status]
+
+    for bound, expected in (("0", [200]), ("1", [503])):
+        with Server(args=["--max-sessions-per-user", bound, "--queue-wait", "0"]) as s:
+            equal(statuses(s), expected, bound)
+
+
+@check
+def max_sandboxes_per_user():
+    def statuses(s: Server) -> list:
+        return [s.post(BOXES, {"name": "box-%d" % i}).status for i in range(3)]
+
+    equal(statuses(plain()), [201, 201, 201])
+    contains(statuses(bounded()), 429)
+
+
+@check
+def runs_per_minute():
+    for bound, last in (("0", 200), ("2", 429)):
+        with Server(args=["--runs-per-minute", bound]) as s:
+            equal([s.post(RUNS, {"code": "1", "stream": False}).status for _ in range(3)][-1], last)
+
+
+@check
+def max_disk_per_user():
+    for s, status in ((plain(), 201), (bounded(), 507)):
+        equal(s.put(FILES + "/two-megabytes", b"x" * (2 << 20)).status, status)
+
+
+# ---- limits ----------------------------------------------------------------------------------------------------------
+
+
+def differ(code: str, seen: Callable, of_plain: Any, of_other: Any, other: Callable = narrow, **more: Any) -> None:
+    equal(seen(run(plain(), code, **more)), of_plain, "with the default")
+    equal(seen(run(other(), code, **more)), of_other, "with the other value")
+
+
+def cause(one: dict) -> str:
+    return one["cause"]
+
+
+def kind(one: dict) -> Any:
+    return one["error"]["type"] if one["error"] else None
+
+
+@check
+def memory():
+    differ("len(bytearray(200 << 20))", kind, None, "MemoryError")
+
+
+@check
+def disk():
+    differ("for i in range(8):\n    open('/tmp/%d' % i, 'wb').write(bytes(200_000))", cause, "ok", "disk_limit")
+
+
+@check
+def inodes():
+    differ("for i in range(200):\n    open('/tmp/%d' % i, 'w').close()", cause, "ok", "disk_limit")
+
+
+@check
+def file_size():
+    differ("open('/tmp/x', 'wb').write(bytes(300_000))", cause, "ok", "disk_limit")
+
+
+@check
+def output():
+    differ("print('x' * 5000)", lambda one: len(one["stdout"]) > 5000, True, False)
+
+
+@check
+def processes():
+    differ("import threading, time\nfor i in range(20):\n    threading.Thread(target=time.sleep, args=(1,)).start()", cause, "ok",
+           "process_limit")
+
+
+@check
+def open_files():
+    differ("held = [open('/dev/null') for i in range(60)]", kind, None, "OSError")
+
+
+@check
+def timeout():
+    differ("import time\ntime.sleep(2)", cause, "ok", "timeout", short)
+
+
+@check
+def cpu_time():
+    differ("import time\nwhile time.process_time() < 2: pass", cause, "ok", "cpu_limit", short, timeout=40)
+
+
+@check
+def grace():
+    code = "import time\ntry:\n    time.sleep(60)\nexcept BaseException:\n    time.sleep(0.7)\n    print('cleaned')"
+    differ(code, lambda one: "cleaned" in one["stdout"], True, False, short, timeout=0.5)
+
+
+@check
+def cpu():
+    only_root()
+    code = "import time\nbegun, used = time.monotonic(), time.process_time()\n" \
+           "while time.process_time() - used < 0.3: pass\ntime.monotonic() - begun"
+    with Server(args=["--cpu", "0.1"]) as s:
+        slow = float(run(s, code)["result"])
+    assert slow > 2, slow
+    quick = min(float(run(plain(), code)["result"]) for _ in range(3))
+    assert quick < slow / 1.5, (quick, slow)
+
+
+ASKED = {"memory": "256M", "disk": "2M", "inodes": 200, "file_size": "2M", "output": "8K", "cpu": 1, "cpu_time": 20, "timeout": 10,
+         "grace": 2, "processes": 32, "open_files": 128}
+
+
+@check
+def ceilings():
+    """Each ceiling: a sandbox may ask for so much under the default, and may not under half of it."""
+    with Server(args=["--max-memory", "128M", "--max-disk", "1M", "--max-inodes", "100", "--max-file-size", "1M", "--max-output", "4K",
+                      "--max-cpu", "0.5", "--max-cpu-time", "10s", "--max-timeout", "5s", "--max-grace", "1s", "--max-processes", "16",
+                      "--max-open-files", "64"]) as s:
+        for limit, value in ASKED.items():
+            body = {"name": "asks-" + limit.replace("_", "-"), "limits": {limit: value}}
+            equal(plain().post(BOXES, body).status, 201, limit)
+            reply = s.post(BOXES, body)
+            equal((reply.status, reply.json()["error"]["field"]), (400, "limits." + limit), reply.text)
+
+
+# ---- sandboxes -------------------------------------------------------------------------------------------------------
+
+
+@check
+def python():
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o755)
+        done = start("--no-files", "--port", "0", "--data", folder + "/data", "--python", "/usr/bin/python3.nowhere")
+        contains(done.stderr.decode(), "/usr/bin/python3.nowhere")
+        assert done.returncode != 0
+    equal(run(plain(), "1 + 1")["result"], "2")
+
+
+@check
+def preload():
+    def has_numpy(s: Server) -> str:
+        return run(s, "import sys\n'numpy' in sys.modules")["result"]
+
+    if subprocess.run(["/usr/bin/python3", "-c", "import numpy"], capture_output=True).returncode:
+        skip("numpy is not installed")
+    equal(has_numpy(plain()), "False")
+    with Server(preload="basic,data") as s:
+        equal(has_numpy(s), "True")
+
+
+@check
+def network():
+    code = "import socket\ns = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname()).close()"
+    equal((run(plain(), code)["cause"], run(bounded(), code)["cause"]), ("exception", "ok"))
+
+
+def level_of(s: Server) -> str:
+    return s.get("/api/v1/info").json()["isolation"]["level"]
+
+
+@check
+def level():
+    only_root()
+    equal(level_of(plain()), "root")
+    with Server(args=["--level", "contained"]) as s:
+        equal(level_of(s), "contained")
+
+
+@check
+def allow_contained():
+    way = WAYS["contained"]
+    if why := way.cannot():
+        skip(why)
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o777)
+        done = start("--no-files", "--port", "0", "--data", folder + "/data", wrap=way.wrap([]))
+        assert done.returncode != 0 and b"namespace" in done.stderr, done
+        with Server(args=["--allow-contained"], wrap=way.wrap([]), data=folder) as s:
+            equal(level_of(s), "contained")
+
+
+@check
+def mounts():
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as data:
+        os.chmod(data, 0o755)
+        with Server(args=["--mounts", "census=" + data]) as s:
+            equal(s.post(BOXES, {"name": "with", "mounts": ["census"]}).status, 201)
+    equal(plain().post(BOXES, {"name": "with", "mounts": ["census"]}).status, 400)
+
+
+@check
+def upload_roots():
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o755)
+        Path(folder, "table.csv").write_text("a,b\n")
+        for args, refused in (([], True), (["--upload-roots", folder], False)):
+            with Server(args=args, validate=False) as s, Http(s.port) as c:
+                equal(bool(c.tool("upload_file_to_sandbox", {"local_file_path": folder + "/table.csv"}).get("isError")), refused)
+
+
+main()
