@@ -1,5 +1,5 @@
 /* How a run ended: one of thirteen words, decided from facts. Pure: no clock, no descriptor, no state.
- * docs/design/box.md tells which fact confirms which word. */
+ * docs/design/engine.md tells which fact confirms which word. */
 #pragma once
 #include "limit.h"
 #include "proto.h"

@@ -411,31 +411,3 @@ struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index
     kr_pools_count(e, (uint32_t)index, &ret.parked, &ret.pool_size);
     return ret;
 }
-
-size_t kr_engine_session_count(const struct kr_engine *e)
-{
-    const struct kr_session *s;
-    size_t n = 0;
-
-    TAILQ_FOREACH(s, &e->sessions, link)
-    n += s->handed_out;
-    return n;
-}
-
-struct kr_session *kr_engine_session(const struct kr_engine *e, uint32_t number)
-{
-    struct kr_session *s;
-
-    TAILQ_FOREACH(s, &e->sessions, link)
-    if (s->number == number && s->handed_out)
-        return s;
-    return NULL;
-}
-
-struct kr_session *kr_engine_next(const struct kr_engine *e, struct kr_session *s)
-{
-    s = s ? TAILQ_NEXT(s, link) : TAILQ_FIRST(&e->sessions);
-    while (s && !s->handed_out)
-        s = TAILQ_NEXT(s, link);
-    return s;
-}

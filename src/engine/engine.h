@@ -68,9 +68,3 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
 const struct kr_holder_info *kr_engine_info(const struct kr_engine *e);
 size_t kr_engine_zygote_count(const struct kr_engine *e);
 struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index);
-/* Sessions that are handed out and alive. */
-size_t kr_engine_session_count(const struct kr_engine *e);
-/* The handed-out session behind s; the first for NULL; NULL at the end. */
-struct kr_session *kr_engine_next(const struct kr_engine *e, struct kr_session *s);
-/* The handed-out session of that number, or NULL. */
-struct kr_session *kr_engine_session(const struct kr_engine *e, uint32_t number);

@@ -411,11 +411,6 @@ bool kr_run_asks(const struct kr_run *r)
     return r->asked && !r->ended && r->session->run == r;
 }
 
-void *kr_run_data(const struct kr_run *r)
-{
-    return r->data;
-}
-
 struct kr_session *kr_run_session(const struct kr_run *r)
 {
     return r->session;

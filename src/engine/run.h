@@ -76,5 +76,4 @@ void kr_run_cancel(struct kr_run *r);
 int kr_run_reply(struct kr_run *r, const char *text, size_t len);
 /* Does it wait for a line? */
 bool kr_run_asks(const struct kr_run *r);
-void *kr_run_data(const struct kr_run *r);
 struct kr_session *kr_run_session(const struct kr_run *r);

@@ -481,11 +481,6 @@ int kr_session_usage(const struct kr_session *s, struct kr_usage *ret)
 
 /* ---- what it is ---- */
 
-uint32_t kr_session_number(const struct kr_session *s)
-{
-    return s->number;
-}
-
 enum kr_session_state kr_session_state(const struct kr_session *s)
 {
     return s->state;
@@ -516,14 +511,4 @@ const char *kr_session_python(const struct kr_session *s)
 bool kr_session_pooled(const struct kr_session *s)
 {
     return s->pooled;
-}
-
-void *kr_session_data(const struct kr_session *s)
-{
-    return s->data;
-}
-
-struct kr_run *kr_session_current(const struct kr_session *s)
-{
-    return s->run;
 }

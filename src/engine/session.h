@@ -1,5 +1,5 @@
 /* A session: a live interpreter in a cell, with its variables, and the runs on it.
- * docs/design/box.md draws its states. Sessions are opened with kr_engine_open() (engine.h). */
+ * docs/design/engine.md draws its states. Sessions are opened with kr_engine_open() (engine.h). */
 #pragma once
 #include "cause.h"
 #include "err.h"
@@ -52,7 +52,6 @@ struct kr_session_calls {
     void (*on_stdin_failed)(void *data, struct kr_session *s, int error);
 };
 
-uint32_t kr_session_number(const struct kr_session *s);
 enum kr_session_state kr_session_state(const struct kr_session *s);
 const struct kr_limits *kr_session_limits(const struct kr_session *s);
 /* The layers that hold it, as the warden gave and the session claims. */
@@ -60,9 +59,6 @@ uint32_t kr_session_layers(const struct kr_session *s);
 int kr_session_landlock_abi(const struct kr_session *s);
 const char *kr_session_python(const struct kr_session *s);
 bool kr_session_pooled(const struct kr_session *s); /* it came from the pool */
-void *kr_session_data(const struct kr_session *s);
-/* The current run, or NULL. */
-struct kr_run *kr_session_current(const struct kr_session *s);
 
 /* Kills it; on_ended follows. May be called at any time, also twice. */
 void kr_session_close(struct kr_session *s);

@@ -1,4 +1,4 @@
-"""Drives the program under test: `krait run --json -c CODE`, `krait engine`, and plain python3 for the controls.
+"""Drives the program under test: `krait run --json -c CODE`, krait-engine, and plain python3 for the controls.
 
 Used by run.py and the scenarios. Invariant: everything started here is ended here, and every wait has a deadline.
 """
@@ -173,11 +173,11 @@ def krait_run(
         )
 
 
-# ---- krait engine ----
+# ---- krait-engine ----
 
 
 class Engine:
-    """One `krait engine` and its line protocol."""
+    """One krait-engine and its line protocol."""
 
     def __init__(
         self,
@@ -190,8 +190,7 @@ class Engine:
         strace: Optional[str] = None,
     ) -> None:
         argv = [
-            krait,
-            "engine",
+            os.path.join(os.path.dirname(os.path.abspath(krait)), "tests", "krait-engine"),
             "--preload",
             preload,
             "--pool",

@@ -1,4 +1,4 @@
-"""Drives `krait engine` and `krait run --json` for the suites that use things up: tests/exhaust and
+"""Drives krait-engine and `krait run --json` for the suites that use things up: tests/exhaust and
 tests/soak.
 
 Invariants: everything started here is ended here; every wait has a deadline; of a run's output only
@@ -32,6 +32,11 @@ class Gone(Exception):
 def krait() -> str:
     here = os.path.dirname(os.path.realpath(__file__))
     return os.environ.get("KRAIT") or os.path.join(here, "../../build/krait")
+
+
+def krait_engine() -> str:
+    """The engine driven by lines of JSON: tests/programs/engine."""
+    return os.path.join(os.path.dirname(krait()), "tests/krait-engine")
 
 
 def as_user(user: int | None) -> dict:
@@ -91,7 +96,7 @@ class Run:
 
 
 class Engine:
-    """One `krait engine` and its line protocol. The process started is the warden; the engine
+    """One krait-engine and its line protocol. The process started is the warden; the engine
     proper is its child.
     """
 
@@ -100,7 +105,7 @@ class Engine:
         self.user = user
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [*wrap, krait(), "engine", *options],
+            [*wrap, krait_engine(), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,

@@ -11,7 +11,7 @@ import time
 
 import census
 from census import Census
-from engine import Engine, Gone, as_user, krait, run_once
+from engine import Engine, Gone, as_user, krait, krait_engine, run_once
 from model import QUICK
 
 DAEMON = """
@@ -185,7 +185,7 @@ def reader_asleep(engine: Engine) -> list[str]:
     kept: the session waits, memory does not grow.
     """
     process = subprocess.Popen(
-        [krait(), "engine"],
+        [krait_engine()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

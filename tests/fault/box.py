@@ -1,4 +1,4 @@
-"""A krait engine that cells are opened in, one after the other, with or without a fault.
+"""A krait-engine that cells are opened in, one after the other, with or without a fault.
 
 Used by the workers of the suite. The warden, the builder and the zygote of a box live for many
 cases; a box in which one of them has ended, or that leaks on purpose (a failed close), is not used
@@ -106,8 +106,7 @@ class Box:
         os.chmod(self.folder, 0o755)
         os.mkdir(self.workspace)
         argv = [
-            krait,
-            "engine",
+            os.path.join(os.path.dirname(krait), "tests", "krait-engine"),
             "--pool",
             "0",
             "--stock",

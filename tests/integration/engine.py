@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`krait engine` as a whole: its protocol, the pool, zygotes that are replaced, its end."""
+"""krait-engine as a whole: its protocol, the pool, zygotes that are replaced, its end."""
 import contextlib
 import json
 import os
@@ -13,7 +13,7 @@ import time
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main, skip
-from drive import KRAIT, Engine, children
+from drive import KRAIT_ENGINE, Engine, children
 
 
 def parked(count: int):
@@ -345,11 +345,11 @@ def a_folder_used_again_tells_nothing_of_who_was_there():
 
 @check
 def a_zygote_that_cannot_start_is_an_error():
-    done = subprocess.run([KRAIT, "engine", "--python", "/bin/true"], input=b'{"id":1,"op":"open"}\n', stdout=subprocess.PIPE,
+    done = subprocess.run([KRAIT_ENGINE, "--python", "/bin/true"], input=b'{"id":1,"op":"open"}\n', stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=90)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode in (0, 125) and not events:
-        contains(done.stderr, b"krait engine: ")
+        contains(done.stderr, b"krait-engine: ")
         return
     assert any(e["event"] in ("error", "zygote") for e in events), events
     assert not any(e["event"] == "opened" for e in events)
@@ -379,7 +379,7 @@ def a_dead_warden_loses_the_runs():
 
 @check
 def a_slow_reader_does_not_fill_memory():
-    process = subprocess.Popen([KRAIT, "engine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([KRAIT_ENGINE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         process.stdin.write(b'{"id":1,"op":"open","limits":{"output":"1G"}}\n')
         process.stdin.flush()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Whatever is killed with SIGKILL, nothing stays: processes and mounts go at once, cgroups and scratch files by the next start.
 
-A krait engine with live sessions (idle, busy, with daemons of their own) loses its warden, engine, builder, zygote or an init. What is left of
+A krait-engine with live sessions (idle, busy, with daemons of their own) loses its warden, engine, builder, zygote or an init. What is left of
 its processes is counted through the tree it had; another instance beside it must not notice.
 """
 import json
@@ -19,6 +19,7 @@ from check import check, main  # noqa: E402
 from processes import below, cgroups_of, children, is_alive, leftovers, name_of  # noqa: E402
 
 KRAIT = os.environ.get("KRAIT", str(ROOT / "build/krait"))
+KRAIT_ENGINE = os.path.join(os.environ.get("KR_BUILD", os.path.dirname(KRAIT)), "tests/krait-engine")
 DEADLINE_S = 10.0  # a kill takes everything along at once; a loaded machine may need a while to see it through
 DAEMON = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nprint('started')"
 BUSY = "while True:\n    pass"
@@ -26,7 +27,7 @@ BUSY = "while True:\n    pass"
 
 class Engine:
     def __init__(self, *options: str) -> None:
-        self.process = subprocess.Popen([KRAIT, "engine", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        self.process = subprocess.Popen([KRAIT_ENGINE, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                         text=True)
         self.last = 0
 

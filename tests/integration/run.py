@@ -346,7 +346,7 @@ def wrong_use():
 
 @check
 def help_and_version():
-    for args in (["--help"], ["run", "--help"], ["engine", "--help"], ["dump", "--help"], ["--version"]):
+    for args in (["--help"], ["run", "--help"], ["doctor", "--help"], ["dump", "--help"], ["--version"]):
         done = subprocess.run([KRAIT, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         equal((done.returncode, done.stderr), (0, b""), str(args))
         assert done.stdout

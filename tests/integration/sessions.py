@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Sessions through `krait engine`: variables, timeouts, interrupts, input, output between runs."""
+"""Sessions through krait-engine: variables, timeouts, interrupts, input, output between runs."""
 import contextlib
 import ctypes
 import os

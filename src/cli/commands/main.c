@@ -28,8 +28,6 @@ const struct kr_command kr_commands[] = {
     {"users", kr_cmd_users, "add, list, disable and delete users of the API; passwords and rights",
      &kr_users_options_table},
     {"dump", kr_cmd_dump, "print the program's own tables: config, limits, seccomp, settings and more", NULL},
-    {"engine", kr_cmd_engine, "sessions and runs driven by lines of JSON, for tests and measurements",
-     &kr_engine_options_table},
 };
 const size_t kr_commands_count = sizeof kr_commands / sizeof kr_commands[0];
 

@@ -14,7 +14,6 @@ extern const size_t kr_commands_count;
 int kr_cmd_run(int argc, char **argv);
 int kr_cmd_serve(int argc, char **argv);
 int kr_cmd_doctor(int argc, char **argv);
-int kr_cmd_engine(int argc, char **argv);
 int kr_cmd_dump(int argc, char **argv);
 int kr_cmd_keys(int argc, char **argv);
 int kr_cmd_users(int argc, char **argv);
@@ -23,7 +22,6 @@ int kr_cmd_setup(int argc, char **argv);
 
 extern const struct kr_opt_table kr_run_options_table;
 extern const struct kr_opt_table kr_doctor_options_table;
-extern const struct kr_opt_table kr_engine_options_table;
 extern const struct kr_opt_table kr_keys_options_table;
 extern const struct kr_opt_table kr_users_options_table;
 extern const struct kr_opt_table kr_mcp_options_table;

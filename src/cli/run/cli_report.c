@@ -1,6 +1,6 @@
 /* The report of a run of the command line: the domain's, and what held it.
  *
- * Called by cmd_run.c and the engine command. */
+ * Called by run_app.c. */
 #include "cli_report.h"
 
 void kr_report_layers(struct kr_json *j, uint32_t layers, int landlock_abi, const struct kr_holder_info *hello)

@@ -1,4 +1,4 @@
-/* The JSON of a run's end: the same members in `krait run --json` and in the `end` event of `krait engine`. */
+/* The JSON of a run's end in `krait run --json`. */
 #pragma once
 #include "engine.h"
 #include "report.h"

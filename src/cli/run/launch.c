@@ -1,6 +1,6 @@
 /* Common options and the warden's configuration.
  *
- * Called by cmd_run.c and cmd_engine.c before anything is started. Invariant: a path that goes into the configuration
+ * Called by the commands before anything is started. Invariant: a path that goes into the configuration
  * is absolute and was there when it was looked at; the warden opens it once, at its start. */
 #include "launch.h"
 #include "log.h"

@@ -1,6 +1,6 @@
 /* Standard streams on the loop.
  *
- * Called by cmd_run.c and cmd_engine.c. The descriptors are shared with a shell, a pager, other programs: O_NONBLOCK
+ * Called by run_app.c. The descriptors are shared with a shell, a pager, other programs: O_NONBLOCK
  * set on them would be seen by all. So a pipe or a terminal is opened anew through /proc/self/fd, which gives an open
  * file of our own. What cannot be opened anew is watched as it is and put back as it was; what has no readiness (a
  * regular file, /dev/null) is read and written right away. Invariant: no call here waits for a pipe, a socket or a

@@ -1,4 +1,4 @@
-"""Drives the program under test for the integration suites: `krait run` once, `krait engine` as long as needed.
+"""Drives the program under test for the integration suites: `krait run` once, krait-engine as long as needed.
 
 Invariant: everything started here is ended here, and every wait has a deadline.
 """
@@ -14,6 +14,8 @@ from typing import Any, Callable, Optional
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 KRAIT = os.path.abspath(os.environ.get("KRAIT", os.path.join(ROOT, "build/krait")))
+# The engine driven by lines of JSON: tests/programs/engine.
+KRAIT_ENGINE = os.path.join(os.environ.get("KR_BUILD", os.path.dirname(KRAIT)), "tests/krait-engine")
 PYTHON = "/usr/bin/python3"
 CAUSES = ("ok exception exit timeout memory_limit cpu_limit disk_limit process_limit signal denied interrupted cancelled "
           "lost").split()
@@ -59,7 +61,7 @@ class Gone(Exception):
 
 
 class Result:
-    """One run of `krait engine`."""
+    """One run of krait-engine."""
 
     def __init__(self) -> None:
         self.stdout, self.stderr = "", ""
@@ -73,10 +75,10 @@ class Result:
 
 
 class Engine:
-    """A `krait engine`; use as a context."""
+    """A krait-engine; use as a context."""
 
     def __init__(self, *args: str) -> None:
-        self.process = subprocess.Popen([KRAIT, "engine", *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen([KRAIT_ENGINE, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.lock = threading.Condition()
         self.answers: dict = {}  # id -> queue of events
         self.unasked: list = []

@@ -1,13 +1,11 @@
-/* src/box: the engine, its sessions, runs and pool against a fake warden. Run by tests/run. */
+/* src/engine: the engine, its sessions, runs and pool against a fake warden. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "clock.h"
-#include "engine.h"
+#include "engine_internal.h"
 #include "fake-warden.h"
 #include "fd.h"
 #include "log.h"
-#include "loop.h"
-#include "run.h"
 #include "warden_holder.h"
 #include <errno.h>
 #include <signal.h>
@@ -128,6 +126,16 @@ static void w_zygote(void *data, const struct kr_holder_zygote *z)
 static void w_wake(uv_timer_t *t)
 {
     (void)t; /* so that the loop comes back to look at the clock */
+}
+
+static unsigned handed_out(const struct world *w)
+{
+    const struct kr_session *s;
+    unsigned n = 0;
+
+    TAILQ_FOREACH(s, &w->engine->sessions, link)
+    n += s->handed_out;
+    return n;
 }
 
 /* Runs the loop until *flag or ten seconds are over. */
@@ -324,7 +332,7 @@ static void a_flood_leaves_neighbours_their_turn(void)
     for (int i = 0; i < 20; i++)
         CHECK(w_run(&w, "print quiet", 5000) && w.end.verdict.cause == KR_CAUSE_OK && strcmp(w.text[0], "quiet") == 0);
     w.run_ended = false;
-    CHECK(kr_session_current(loud) == flood);
+    CHECK(loud->run == flood);
     kr_run_cancel(flood);
     CHECK(until(&w, &w.run_ended) && w.end.verdict.cause == KR_CAUSE_CANCELLED);
     CHECK(w_done(&w));
@@ -359,7 +367,7 @@ static void a_full_descriptor_table_costs_one_open(void)
     CHECK(kr_engine_open(w.engine, &spec, false, &w_calls, &w, &err) == 0 && leave_descriptors(1, &old));
     CHECK(until(&w, &w.opened) && !w.session && w.open_err.kind == KR_ERR_LIMIT && w.open_err.code == EMFILE);
     spin(&w, 50);
-    CHECK(!w.gone && kr_engine_session_count(w.engine) == 1);
+    CHECK(!w.gone && handed_out(&w) == 1);
     /* Nearly full before it: not even asked. */
     CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0 && leave_descriptors(20, &old));
     w.open_err = (struct kr_err){0};
@@ -452,7 +460,7 @@ static void queued_runs(void)
     first = w.run;
     CHECK(w_begin(&w, "print second", 0, NULL));
     spin(&w, 30);
-    CHECK(!w.run_ended && kr_session_current(w.session) == first);
+    CHECK(!w.run_ended && w.session->run == first);
     kr_run_interrupt(first, true);
     CHECK(until(&w, &w.run_ended));
     w.run_ended = false;
@@ -572,15 +580,15 @@ static void pool_hands_over_and_refills(void)
     uint32_t number;
 
     CHECK(w_start(&w, 2) && w_parked(&w, 2));
-    CHECK(kr_engine_session_count(w.engine) == 0);
+    CHECK(handed_out(&w) == 0);
     CHECK(w_open(&w, NULL, false, true));
-    number = kr_session_number(w.session);
+    number = w.session->number;
     CHECK(number <= 2); /* one of the first two: it was parked */
     CHECK(w_run(&w, "print pooled", 0) && strcmp(w.text[0], "pooled") == 0 && w.end.verdict.cause == KR_CAUSE_OK);
-    CHECK(w_parked(&w, 2) && kr_engine_session_count(w.engine) == 1);
-    CHECK(w_open(&w, NULL, false, false) && kr_session_number(w.session) > 2); /* not asked for: a new one */
+    CHECK(w_parked(&w, 2) && handed_out(&w) == 1);
+    CHECK(w_open(&w, NULL, false, false) && w.session->number > 2); /* not asked for: a new one */
     kr_engine_stop(w.engine);
-    CHECK(until(&w, &w.stopped) && kr_engine_session_count(w.engine) == 0 && kr_engine_zygote(w.engine, 0).parked == 0);
+    CHECK(until(&w, &w.stopped) && handed_out(&w) == 0 && kr_engine_zygote(w.engine, 0).parked == 0);
     CHECK(w_done(&w));
 }
 
@@ -595,7 +603,7 @@ static void pool_follows_its_zygote(void)
     CHECK(kr_engine_zygote(w.engine, 0).generation == 2 && w.zygote_events >= 5);
     CHECK(w_parked(&w, 2)); /* new ones: those of generation 1 were dropped */
     CHECK(w_run(&w, "print alive", 0) && w.end.verdict.cause == KR_CAUSE_OK); /* a handed-out session lives on */
-    CHECK(w_open(&w, NULL, false, true) && kr_session_number(w.session) > 3);
+    CHECK(w_open(&w, NULL, false, true) && w.session->number > 3);
     CHECK(w_done(&w));
 }
 
@@ -635,7 +643,7 @@ static void many_sessions(void)
         kr_session_close(w.session);
         CHECK(until(&w, &w.ended));
     }
-    CHECK(kr_engine_session_count(w.engine) == 0);
+    CHECK(handed_out(&w) == 0);
     CHECK(w_done(&w));
 }
 

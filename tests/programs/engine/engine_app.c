@@ -1,8 +1,8 @@
-/* `krait engine`: lines in, lines out.
+/* krait-engine: lines in, lines out.
  *
- * Called in the engine that kr_warden_launch() forked for cmd_engine.c. Invariants: one line is one JSON object, in
- * both directions; when whoever reads ours is slow, sessions and requests wait and memory does not grow; the end of
- * input ends every session and then the program. */
+ * Called in the engine that kr_warden_launch() forked for krait-engine.c. Invariants: one line is one JSON object, in
+ * both directions; when our reader is slow, sessions and requests wait and memory does not grow; the end of input ends
+ * every session and then the program. */
 #include "engine_app.h"
 #include "commands.h"
 #include "log.h"
@@ -36,11 +36,11 @@ void kr_answer_begin(struct kr_answer *a, struct kr_engine_app *app, const json_
 
 static void set_paused(struct kr_engine_app *app, bool paused)
 {
-    struct kr_session *s = NULL;
+    struct kr_engine_client *c;
 
     app->paused = paused;
-    while ((s = kr_engine_next(app->engine, s)))
-        kr_session_pause(s, paused);
+    TAILQ_FOREACH(c, &app->clients, link)
+    kr_session_pause(c->session, paused);
     if (app->in)
         kr_source_flow(app->in, !paused && !app->stopping);
 }
@@ -216,6 +216,7 @@ int kr_engine_app_main(int control, void *arg)
     int r;
 
     kr_cli_engine_begin();
+    TAILQ_INIT(&app->clients);
     kr_buf_init(&app->line, LINE_MAX_);
     if (uv_loop_init(&app->loop) < 0)
         return KR_EXIT_OURS;

@@ -1,4 +1,4 @@
-/* The requests of `krait engine`: one row each.
+/* The requests of krait-engine: one row each.
  *
  * Called by engine_app.c for each line. Invariants: every request is answered, at least by an `error` that names what
  * is wrong; a client is freed when its session has ended, a run's id when its end is told. */
@@ -13,8 +13,10 @@
 
 #define ENV_MAX 256u
 
-struct running {
-    struct kr_engine_app *app;
+struct kr_engine_run {
+    TAILQ_ENTRY(kr_engine_run) link;
+    struct kr_engine_client *client;
+    struct kr_run *run;
     json_t *id;
     bool asks; /* input() is the client's to answer */
 };
@@ -89,16 +91,16 @@ static int take_word(const json_t *request, const char *field, const char *const
     return wrong(err, field, right);
 }
 
-static struct kr_session *take_session(struct kr_engine_app *app, const json_t *request, struct kr_err *err)
+static struct kr_engine_client *take_client(struct kr_engine_app *app, const json_t *request, struct kr_err *err)
 {
     const json_t *value = json_object_get(request, "session");
-    struct kr_session *s = NULL;
+    struct kr_engine_client *c = TAILQ_FIRST(&app->clients);
 
-    if (json_is_integer(value) && json_integer_value(value) > 0 && json_integer_value(value) <= UINT32_MAX)
-        s = kr_engine_session(app->engine, (uint32_t)json_integer_value(value));
-    if (!s)
+    while (c && c->number != json_integer_value(value)) /* 0 for what is no integer, and no number is 0 */
+        c = TAILQ_NEXT(c, link);
+    if (!c)
         kr_err_set(err, KR_ERR_NOT_FOUND, 0, "there is no such session");
-    return s;
+    return c;
 }
 
 /* ---- open ---- */
@@ -121,9 +123,12 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
         return;
     }
     c->session = s;
+    c->number = ++c->app->last_number;
+    TAILQ_INIT(&c->runs);
+    TAILQ_INSERT_TAIL(&c->app->clients, c, link);
     kr_session_pause(s, c->app->paused);
     kr_answer_begin(&a, c->app, c->open_id, "opened");
-    kr_json_key_uint(&a.json, "session", kr_session_number(s));
+    kr_json_key_uint(&a.json, "session", c->number);
     kr_json_key_double(&a.json, "ms", (double)(kr_clock_ns() - c->asked_ns) / 1e6);
     kr_json_key_str(&a.json, "python", kr_session_python(s));
     kr_answer_send(&a);
@@ -136,6 +141,8 @@ static void on_session_ended(void *data, struct kr_session *s, enum kr_cause cau
     struct kr_engine_client *c = data;
     struct kr_answer a;
 
+    (void)s;
+    TAILQ_REMOVE(&c->app->clients, c, link);
     if (c->close_id) {
         kr_answer_begin(&a, c->app, c->close_id, "closed");
     } else {
@@ -143,7 +150,7 @@ static void on_session_ended(void *data, struct kr_session *s, enum kr_cause cau
         kr_json_key_str(&a.json, "cause", kr_cause_rows[cause].name);
         kr_json_key_str(&a.json, "message", message[0] ? message : NULL);
     }
-    kr_json_key_uint(&a.json, "session", kr_session_number(s));
+    kr_json_key_uint(&a.json, "session", c->number);
     kr_answer_send(&a);
     free_client(c);
 }
@@ -153,8 +160,9 @@ static void on_between(void *data, struct kr_session *s, enum kr_stream stream, 
     struct kr_engine_client *c = data;
     struct kr_answer a;
 
+    (void)s;
     kr_answer_begin(&a, c->app, NULL, "between_runs");
-    kr_json_key_uint(&a.json, "session", kr_session_number(s));
+    kr_json_key_uint(&a.json, "session", c->number);
     kr_json_key_str(&a.json, "stream", kr_stream_names[stream]);
     kr_json_key(&a.json, "text");
     kr_json_str_n(&a.json, text, len);
@@ -263,11 +271,11 @@ static int op_open(struct kr_engine_app *app, const json_t *id, const json_t *re
 
 static void on_output(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len)
 {
-    struct running *running = data;
+    struct kr_engine_run *running = data;
     struct kr_answer a;
 
     (void)r;
-    kr_answer_begin(&a, running->app, running->id, kr_stream_names[stream]);
+    kr_answer_begin(&a, running->client->app, running->id, kr_stream_names[stream]);
     kr_json_key(&a.json, "text");
     kr_json_str_n(&a.json, text, len);
     kr_answer_send(&a);
@@ -276,11 +284,11 @@ static void on_output(void *data, struct kr_run *r, enum kr_stream stream, const
 static void on_display(void *data, struct kr_run *r, const char *json, size_t len)
 {
     json_t *display = json_loadb(json, len, JSON_ALLOW_NUL, NULL);
-    struct running *running = data;
+    struct kr_engine_run *running = data;
     struct kr_answer a;
 
     (void)r;
-    kr_answer_begin(&a, running->app, running->id, "display");
+    kr_answer_begin(&a, running->client->app, running->id, "display");
     kr_json_key(&a.json, "data");
     kr_report_value(&a.json, json_object_get(display, "data"));
     kr_json_key(&a.json, "metadata");
@@ -291,14 +299,14 @@ static void on_display(void *data, struct kr_run *r, const char *json, size_t le
 
 static void on_input(void *data, struct kr_run *r, const char *prompt, bool password)
 {
-    struct running *running = data;
+    struct kr_engine_run *running = data;
     struct kr_answer a;
 
     if (!running->asks) {
         kr_run_reply(r, NULL, 0);
         return;
     }
-    kr_answer_begin(&a, running->app, running->id, "input");
+    kr_answer_begin(&a, running->client->app, running->id, "input");
     kr_json_key_str(&a.json, "prompt", prompt);
     kr_json_key_bool(&a.json, "password", password);
     kr_answer_send(&a);
@@ -306,15 +314,16 @@ static void on_input(void *data, struct kr_run *r, const char *prompt, bool pass
 
 static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
 {
-    static const struct kr_holder_info nobody = {0};
-    struct running *running = data;
-    const struct kr_holder_info *hello = kr_engine_info(running->app->engine);
+    static const struct kr_holder_info unknown = {0};
+    struct kr_engine_run *running = data;
+    const struct kr_holder_info *info = kr_engine_info(running->client->app->engine);
     struct kr_answer a;
 
-    kr_answer_begin(&a, running->app, running->id, "end");
-    kr_report_run(&a.json, end, kr_run_session(r), hello ? hello : &nobody);
+    kr_answer_begin(&a, running->client->app, running->id, "end");
+    kr_report_run(&a.json, end, kr_run_session(r), info ? info : &unknown);
     kr_json_key_bool(&a.json, "session_alive", end->session_alive);
     kr_answer_send(&a);
+    TAILQ_REMOVE(&running->client->runs, running, link);
     json_decref(running->id);
     free(running);
 }
@@ -324,13 +333,12 @@ static int op_run(struct kr_engine_app *app, const json_t *id, const json_t *req
     static const struct kr_run_calls calls = {on_output, on_display, on_input, on_end};
     const json_t *code = json_object_get(request, "code"), *text = json_object_get(request, "stdin");
     const json_t *timeout = json_object_get(request, "timeout");
-    struct kr_session *s = take_session(app, request, err);
+    struct kr_engine_client *c = take_client(app, request, err);
     struct kr_run_spec spec = {0};
-    struct running *running;
-    struct kr_run *run;
+    struct kr_engine_run *running;
     int r = 0;
 
-    if (!s)
+    if (!c)
         return -ENOENT;
     if (!json_is_string(code))
         return wrong(err, "code", "a text");
@@ -340,25 +348,28 @@ static int op_run(struct kr_engine_app *app, const json_t *id, const json_t *req
     spec.code_len = json_string_length(code);
     spec.stdin_text = json_string_value(text);
     spec.stdin_len = json_string_length(text);
-    spec.output_cap = kr_session_limits(s)->output;
-    spec.timeout_ms = ((struct kr_engine_client *)kr_session_data(s))->timeout_ms;
+    spec.output_cap = kr_session_limits(c->session)->output;
+    spec.timeout_ms = c->timeout_ms;
     if (timeout)
         r = take_limit(timeout, kr_limit_find("timeout"), &spec.timeout_ms, err);
     running = r < 0 ? NULL : calloc(1, sizeof *running);
     if (!running)
         return r < 0 ? r : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "run");
-    *running = (struct running){app, json_incref((json_t *)id), json_is_true(json_object_get(request, "input"))};
-    r = kr_run_new(s, &spec, &calls, running, &run, err);
+    *running = (struct kr_engine_run){
+        .client = c, .id = json_incref((json_t *)id), .asks = json_is_true(json_object_get(request, "input"))};
+    r = kr_run_new(c->session, &spec, &calls, running, &running->run, err);
     if (r < 0) {
         json_decref(running->id);
         free(running);
+        return r;
     }
-    return r;
+    TAILQ_INSERT_TAIL(&c->runs, running, link);
+    return 0;
 }
 
 /* ---- the rest ---- */
 
-static void done(struct kr_engine_app *app, const json_t *id)
+static void answer_done(struct kr_engine_app *app, const json_t *id)
 {
     struct kr_answer a;
 
@@ -368,44 +379,42 @@ static void done(struct kr_engine_app *app, const json_t *id)
 
 static int op_interrupt(struct kr_engine_app *app, const json_t *id, const json_t *request, struct kr_err *err)
 {
-    struct kr_session *s = take_session(app, request, err);
+    struct kr_engine_client *c = take_client(app, request, err);
 
-    if (!s)
+    if (!c)
         return -ENOENT;
-    if (kr_session_current(s))
-        kr_run_interrupt(kr_session_current(s), true);
-    done(app, id);
+    if (!TAILQ_EMPTY(&c->runs))
+        kr_run_interrupt(TAILQ_FIRST(&c->runs)->run, true);
+    answer_done(app, id);
     return 0;
 }
 
 static int op_reply(struct kr_engine_app *app, const json_t *id, const json_t *request, struct kr_err *err)
 {
     const json_t *text = json_object_get(request, "text");
-    struct kr_session *s = take_session(app, request, err);
-    struct kr_run *run = s ? kr_session_current(s) : NULL;
+    struct kr_engine_client *c = take_client(app, request, err);
+    struct kr_engine_run *current = c ? TAILQ_FIRST(&c->runs) : NULL;
 
-    if (!s)
+    if (!c)
         return -ENOENT;
     if (!json_is_string(text) && !json_is_true(json_object_get(request, "eof")))
         return wrong(err, "text", "a text, or \"eof\" true");
-    if (!run || kr_run_reply(run, json_string_value(text), json_string_length(text)) < 0)
+    if (!current || kr_run_reply(current->run, json_string_value(text), json_string_length(text)) < 0)
         return kr_err_set(err, KR_ERR_INVALID, 0, "nothing was asked");
-    done(app, id);
+    answer_done(app, id);
     return 0;
 }
 
 static int op_close(struct kr_engine_app *app, const json_t *id, const json_t *request, struct kr_err *err)
 {
-    struct kr_session *s = take_session(app, request, err);
-    struct kr_engine_client *c;
+    struct kr_engine_client *c = take_client(app, request, err);
 
-    if (!s)
+    if (!c)
         return -ENOENT;
-    c = kr_session_data(s);
     if (c->close_id)
         return kr_err_set(err, KR_ERR_INVALID, 0, "the session is being closed already");
     c->close_id = json_incref((json_t *)id);
-    kr_session_close(s);
+    kr_session_close(c->session);
     return 0;
 }
 
@@ -439,24 +448,28 @@ static void write_zygotes(struct kr_json *j, const struct kr_engine_app *app)
 
 static int op_info(struct kr_engine_app *app, const json_t *id, const json_t *request, struct kr_err *err)
 {
-    const struct kr_holder_info *hello = kr_engine_info(app->engine);
+    const struct kr_holder_info *info = kr_engine_info(app->engine);
+    struct kr_engine_client *c;
     struct kr_answer a;
+    unsigned sessions = 0;
 
     (void)request, (void)err;
     kr_answer_begin(&a, app, id, "info");
     kr_json_key(&a.json, "hello");
-    if (hello) {
+    if (info) {
         kr_json_object(&a.json);
         kr_json_key(&a.json, "layers");
-        kr_report_layers(&a.json, hello->layers, (int)hello->landlock_abi, hello);
-        kr_json_key_uint(&a.json, "ids", hello->id_count);
-        kr_json_key_str(&a.json, "detail", hello->detail);
+        kr_report_layers(&a.json, info->layers, (int)info->landlock_abi, info);
+        kr_json_key_uint(&a.json, "ids", info->id_count);
+        kr_json_key_str(&a.json, "detail", info->detail);
         kr_json_object_end(&a.json);
     } else {
         kr_json_null(&a.json);
     }
     write_zygotes(&a.json, app);
-    kr_json_key_uint(&a.json, "sessions", kr_engine_session_count(app->engine));
+    TAILQ_FOREACH(c, &app->clients, link)
+    sessions++;
+    kr_json_key_uint(&a.json, "sessions", sessions);
     kr_answer_send(&a);
     return 0;
 }

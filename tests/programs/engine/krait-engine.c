@@ -1,12 +1,14 @@
-/* `krait engine`: the engine driven by lines of JSON (docs/design/wire.md), for tests and measurements.
+/* krait-engine: the engine driven by lines of JSON (docs/design/engine.md), for the suites that test cells and sessions
+ * without a server.
  *
- * Called from main.c. This file turns options into the warden's configuration; engine_app.c and engine_ops.c are the
- * engine's side. */
+ * Theory: the same two processes as `krait run`. This file turns options into the warden's configuration and launches
+ * it; engine_app.c and engine_ops.c are the engine's side. */
 #include "commands.h"
 #include "engine_app.h"
 #include "fd.h"
 #include "launch.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,13 +40,13 @@ static const struct kr_opt_row rows[] = {
 };
 /* clang-format on */
 
-const struct kr_opt_table kr_engine_options_table = {
+static const struct kr_opt_table options_table = {
     .command = "engine",
     .usage = "[options]",
     .about = "Reads one JSON request a line on stdin and writes one event a line on stdout: open, run, interrupt, "
              "reply, close, info. "
              "For tests and measurements; not a stable interface.",
-    .notes = "Example: echo '{\"id\":1,\"op\":\"info\"}' | krait engine",
+    .notes = "Example: echo '{\"id\":1,\"op\":\"info\"}' | build/tests/krait-engine",
     .rows = rows,
     .count = sizeof rows / sizeof rows[0],
     .limits = KR_OPT_NO_LIMITS,
@@ -107,7 +109,7 @@ static int prepare(const struct engine_options *o, struct kr_warden_config *conf
     return 0;
 }
 
-int kr_cmd_engine(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct engine_options options = {.preload = "basic", .rotate = UNSET, .stock = UNSET, .max_cells = UNSET};
     struct kr_engine_app app = {0};
@@ -117,9 +119,9 @@ int kr_cmd_engine(int argc, char **argv)
     int operand, r;
 
     kr_cli_common_default(&options.common);
-    r = kr_opt_parse(&kr_engine_options_table, argc, argv, &options, &operand, &err);
+    r = kr_opt_parse(&options_table, argc, argv, &options, &operand, &err);
     if (r == KR_OPT_HELP) {
-        kr_opt_help(&kr_engine_options_table, stdout);
+        kr_opt_help(&options_table, stdout);
         return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
     }
     if (r >= 0 && operand < argc)
@@ -128,5 +130,8 @@ int kr_cmd_engine(int argc, char **argv)
         r = prepare(&options, &config, &app.config, &path, &err);
     if (r >= 0)
         r = kr_warden_launch(&config, kr_engine_app_main, &app, &err);
-    return r < 0 ? kr_cli_fail("engine", &err) : r;
+    if (r >= 0)
+        return r;
+    fprintf(stderr, "krait-engine: %s\n", err.msg);
+    return kr_err_row((enum kr_err_kind)err.kind)->exit_status;
 }
