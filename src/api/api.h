@@ -10,16 +10,12 @@ struct uv_loop_s;
 /* Plain values, made from the configuration by `krait serve`. Strings are borrowed. */
 struct kr_api_config {
     const char *version;
-    bool auth;               /* somebody must show a key */
-    bool allow_registration; /* anybody may make an account */
-    uint64_t login_ttl_ms, link_ttl_ms;
+    bool auth; /* somebody must show a key */
+    uint64_t link_ttl_ms;
     const char *public_url; /* NULL: links are made from the request's Host */
     bool debug;
     uint64_t max_body, max_upload;
-    const char *default_dialect; /* name */
-    const char *const *dialects; /* name of each listener's tag */
-    size_t dialect_count;
-    const struct kr_limits *dialect_limits; /* of each listener's tag: what a run has that asks for nothing */
+    const struct kr_profile *profiles; /* by enum kr_dialect, which is a listener's tag */
     /* For info, from the warden's tables, which are out of reach here. */
     const char *const *level_names; /* by enum kr_level; NULL: not told */
     const char *const *layer_names; /* by the number of the bit; a NULL among them: no such layer */
@@ -48,8 +44,23 @@ struct kr_api {
 extern const struct kr_http_route kr_api_routes[];
 extern const size_t kr_api_routes_count;
 
+/* What holds for clients of that dialect. */
+static inline const struct kr_profile *kr_api_dialect_profile(const struct kr_api *api, enum kr_dialect dialect)
+{
+    return &api->config.profiles[dialect];
+}
+
+/* What holds on the listener of the exchange. */
+static inline const struct kr_profile *kr_api_profile(const struct kr_api *api, const struct kr_http_ex *ex)
+{
+    return kr_api_dialect_profile(api, (enum kr_dialect)kr_http_tag(ex));
+}
+
 /* The caller of the exchange, or false: it is answered already. */
 static inline bool kr_api_caller(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_who *ret)
 {
-    return kr_auth_caller(api->auth, ex, ret);
+    if (!kr_auth_caller(api->auth, ex, ret))
+        return false;
+    ret->caller.profile = kr_api_profile(api, ex);
+    return true;
 }

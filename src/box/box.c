@@ -391,13 +391,15 @@ static bool keeps_log(void *data, const char *id)
 
 static void cull(struct kr_box *b)
 {
-    int64_t before = kr_store_now() - (int64_t)b->config.idle_timeout_ms * 1000;
     struct kr_box_session *session, *next;
+    int64_t now = kr_store_now();
 
-    for (session = TAILQ_FIRST(&b->sessions); b->config.idle_timeout_ms && session; session = next) {
+    for (session = TAILQ_FIRST(&b->sessions); session; session = next) {
+        int64_t idle_us = (int64_t)session->profile->idle_timeout_ms * 1000;
+
         next = TAILQ_NEXT(session, link);
         if (session->state == KR_BOX_SESSION_LIVE && !session->current && !session->waiting_count &&
-            !session->opener_count && session->used_us < before)
+            !session->opener_count && idle_us > 0 && session->used_us < now - idle_us)
             kr_box_session_end(session, "idle");
     }
 }
@@ -495,6 +497,19 @@ static int open_data(struct kr_box *b, struct kr_err *err)
     return r;
 }
 
+static void find_highest_ceilings(struct kr_box *b)
+{
+    b->ceilings = b->config.profiles[0].ceilings;
+    for (size_t d = 1; d < KR_DIALECT_MAX_; d++)
+        for (size_t i = 0; i < kr_limit_rows_count; i++) {
+            struct kr_limits other = b->config.profiles[d].ceilings;
+            uint64_t *at = kr_limit_at(&b->ceilings, &kr_limit_rows[i]), value = *kr_limit_at(&other, &kr_limit_rows[i]);
+
+            if (*at > 0 && (value == 0 || value > *at)) /* 0: no limit */
+                *at = value;
+        }
+}
+
 int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr_box_config *config,
                const struct kr_box_calls *calls, void *data, struct kr_box **ret_box, struct kr_err *err)
 {
@@ -509,6 +524,7 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
     b->calls = calls ? *calls : (struct kr_box_calls){0};
     b->data = data;
     b->shelf = b->logs_dir = b->host = -1;
+    find_highest_ceilings(b);
     TAILQ_INIT(&b->sessions);
     TAILQ_INIT(&b->waiting_list);
     TAILQ_INIT(&b->users);
@@ -663,6 +679,11 @@ struct kr_store *kr_box_store(const struct kr_box *b)
 const struct kr_box_config *kr_box_config(const struct kr_box *b)
 {
     return &b->config;
+}
+
+const struct kr_profile *kr_box_profile(const struct kr_box *b, const struct kr_caller *who)
+{
+    return who->profile ? who->profile : &b->config.profiles[b->config.dialect];
 }
 
 struct kr_runlogs *kr_box_runlogs(const struct kr_box *b)

@@ -9,6 +9,7 @@
 #include "engine.h"
 #include "err.h"
 #include "limit.h"
+#include "profile.h"
 #include "runlog.h"
 #include "store_run.h"
 #include "store_sandbox.h"
@@ -33,19 +34,20 @@ struct kr_box_config {
     /* A folder of the host's, the first of the engine's and the warden's workspaces: here it is the folder of the user's
      * sandbox `default`, which can then neither be reset nor deleted. NULL: none. */
     const char *workspace;
-    struct kr_limits limits, ceilings;
+    const struct kr_profile *profiles; /* by enum kr_dialect; borrowed */
+    enum kr_dialect dialect;           /* whose profile a caller has that came with none */
     struct kr_net_rule network;
     enum kr_preload preload; /* of sandboxes that choose none */
     const char *const *mounts;
     size_t mount_count; /* names of data sets, in the warden's order */
 
-    uint32_t max_sessions; /* live ones, of everybody; 0: as many as the engine has room for */
-    uint64_t idle_timeout_ms, cleanup_interval_ms;
+    uint32_t max_sessions; /* live ones, of all profiles together; 0: as many as the engine has room for */
+    uint64_t cleanup_interval_ms;
     uint32_t queue_max;     /* runs waiting on one session */
     uint64_t queue_wait_ms; /* how long a run waits for room for its session */
     uint64_t linger_ms;     /* a run nobody reads any more lives on so long */
 
-    uint32_t max_sessions_per_user, max_sandboxes_per_user, runs_per_minute; /* 0: no bound */
+    uint32_t max_sessions_per_user, runs_per_minute; /* 0: no bound */
     uint64_t max_disk_per_user;                                              /* 0: no bound */
     uint64_t retention_ms, max_data;                                         /* 0: no bound */
 };
@@ -80,6 +82,8 @@ void kr_box_figures(const struct kr_box *b, struct kr_box_figures *ret);
 struct kr_engine *kr_box_engine(const struct kr_box *b);
 struct kr_store *kr_box_store(const struct kr_box *b);
 const struct kr_box_config *kr_box_config(const struct kr_box *b);
+/* What holds for this caller. */
+const struct kr_profile *kr_box_profile(const struct kr_box *b, const struct kr_caller *who);
 struct kr_runlogs *kr_box_runlogs(const struct kr_box *b);
 /* Commits what was written in this turn of the loop now, and not at its end: before answering that something is made. */
 int kr_box_commit(struct kr_box *b, struct kr_err *err);
@@ -105,7 +109,7 @@ void kr_sandbox_done(struct kr_sandbox *s);
 #define cleanup_box_sandbox __attribute__((cleanup(kr_sandbox_done)))
 
 /* What holds in a sandbox that sets nothing: fills the settings' members of ret, which need no kr_sandbox_done(). */
-void kr_box_sandbox_defaults(const struct kr_box *b, struct kr_sandbox *ret);
+void kr_box_sandbox_defaults(const struct kr_box *b, const struct kr_caller *who, struct kr_sandbox *ret);
 /* By id or by name; NULL or "": the user's `default`, which is made if it is missing. 0 or -ENOENT. */
 int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox *ret,
                         struct kr_err *err);

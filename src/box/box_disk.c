@@ -103,7 +103,7 @@ static int list_folders(struct measure *m)
 
 static bool is_fresh(const struct kr_box *b, const struct kr_box_user *u)
 {
-    bool is_far = u->disk + b->config.limits.disk < b->config.max_disk_per_user / 2;
+    bool is_far = u->disk + b->config.profiles[b->config.dialect].limits.disk < b->config.max_disk_per_user / 2;
 
     return u->disk_ns && (kr_clock_ns() - u->disk_ns) / 1000000 < (is_far ? FAR_LOOK_MS : LOOK_MS);
 }

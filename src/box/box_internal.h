@@ -41,6 +41,7 @@ struct kr_box_session {
     TAILQ_ENTRY(kr_box_session) named_link;   /* of the bucket of its name, unless it is thrown away */
     struct kr_box *box;
     struct kr_box_user *user;
+    const struct kr_profile *profile; /* of the caller who opened it */
     char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
     bool thrown_away;                  /* with its one run */
@@ -124,6 +125,11 @@ struct kr_box_user {
     uint64_t tokens_ns;
 };
 
+/* Sessions of one profile; as the same members of a user. */
+struct kr_box_share {
+    unsigned sessions, leaving, coming;
+};
+
 struct kr_box {
     struct uv_loop_s *loop;
     struct kr_engine *engine;
@@ -139,6 +145,8 @@ struct kr_box {
     struct kr_box_run_list buckets[KR_BOX_BUCKETS];
     struct kr_box_run_list untold;
     size_t run_count, live, leaving, waiting; /* live: sessions open or opening; the others as of a user */
+    struct kr_box_share shares[KR_DIALECT_MAX_];
+    struct kr_limits ceilings; /* the highest of all profiles */
     size_t queued_bytes;
     size_t most;   /* sessions that the engine has room for, as a refusal has shown; 0: not known */
     unsigned jobs; /* of the thread pool */
@@ -195,8 +203,9 @@ int kr_box_session_check_name(const char *name, struct kr_err *err);
 int kr_box_session_check_sandbox(const struct kr_sandbox *s, struct kr_err *err);
 struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sandbox, const char *name);
 /* A new one, WAITING. 0 or -errno. */
-int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_sandbox *s, const char *name,
-                       bool thrown_away, bool in_folder, struct kr_box_session **ret, struct kr_err *err);
+int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_profile *profile,
+                       const struct kr_sandbox *s, const char *name, bool thrown_away, bool in_folder,
+                       struct kr_box_session **ret, struct kr_err *err);
 /* Goes on with whatever is next: opening, a run, closing. */
 void kr_box_session_proceed(struct kr_box_session *session);
 /* The only function that changes its state. */

@@ -1,7 +1,7 @@
 /* Slots of sessions: which session gets one, which gives its own up, which has waited for too long.
  *
- * Called by box.c once a turn, and by box_sessions.c. Invariants: at most max_sessions slots are taken, and a user has at most
- * max_sessions_per_user of them; an idle session loses its slot to one that waits, a busy session never, and no more sessions
+ * Called by box.c once a turn, and by box_sessions.c. Invariants: at most max_sessions slots are taken, a user has at most
+ * max_sessions_per_user of them and a profile at most its own max_sessions; an idle session loses its slot to one that waits, a busy session never, and no more sessions
  * are closed than wait; a session that waits is refused after queue_wait_ms, or EVICT_NS later if a slot is about to be free. */
 #include "box_internal.h"
 #include "clock.h"
@@ -15,13 +15,13 @@ static bool is_idle(const struct kr_box_session *session)
            !session->opener_count && !session->looking;
 }
 
-/* The least recently used idle session, of one user or of anybody. */
-static struct kr_box_session *idle_one(struct kr_box *b, const struct kr_box_user *u)
+/* The least recently used idle session, of one user and one profile if they are given. */
+static struct kr_box_session *idle_one(struct kr_box *b, const struct kr_box_user *u, const struct kr_profile *profile)
 {
     struct kr_box_session *session;
 
     TAILQ_FOREACH(session, &b->sessions, link)
-    if (is_idle(session) && (!u || session->user == u))
+    if (is_idle(session) && (!u || session->user == u) && (!profile || session->profile == profile))
         return session;
     return NULL;
 }
@@ -36,7 +36,12 @@ static bool is_user_full(const struct kr_box *b, const struct kr_box_user *u)
     return b->config.max_sessions_per_user && u->sessions >= b->config.max_sessions_per_user;
 }
 
-/* Among those who wait, whoever has the fewest sessions comes first. */
+static bool is_share_full(const struct kr_box *b, const struct kr_profile *p)
+{
+    return p->max_sessions && b->shares[p->dialect].sessions >= p->max_sessions;
+}
+
+/* Among those that wait, the session of the user with the fewest sessions comes first. */
 static void open_some(struct kr_box *b)
 {
     struct kr_box_session *session, *best;
@@ -44,7 +49,8 @@ static void open_some(struct kr_box *b)
     while (!is_full(b) && b->waiting > 0) {
         best = NULL;
         TAILQ_FOREACH(session, &b->waiting_list, waiting_link)
-        if (!is_user_full(b, session->user) && (!best || session->user->sessions < best->user->sessions))
+        if (!is_user_full(b, session->user) && !is_share_full(b, session->profile) &&
+            (!best || session->user->sessions < best->user->sessions))
             best = session;
         if (!best)
             return;
@@ -58,23 +64,30 @@ struct pass {
     bool no_idle;  /* no session is idle any more */
 };
 
-/* Claims a slot that will be free and is not claimed in this pass, or closes an idle session for its slot. */
+/* Claims a slot that will be free and is not claimed in this pass, or closes an idle session for its slot. Where the
+ * session's user or its profile has as many as it may, the slot must be one of theirs. */
 static bool claim_slot(struct kr_box *b, struct kr_box_session *session, struct pass *pass)
 {
-    struct kr_box_user *own = is_user_full(b, session->user) ? session->user : NULL;
+    struct kr_box_user *user = is_user_full(b, session->user) ? session->user : NULL;
+    struct kr_box_share *share = is_share_full(b, session->profile) ? &b->shares[session->profile->dialect] : NULL;
+    bool user_needs = user && user->coming == 0, share_needs = share && share->coming == 0;
     struct kr_box_session *idle;
 
-    if (own ? own->coming > 0 : pass->coming > 0) {
-        if (own)
-            own->coming--;
+    if (user || share ? !user_needs && !share_needs : pass->coming > 0) {
+        if (user)
+            user->coming--;
+        if (share)
+            share->coming--;
         if (pass->coming > 0)
             pass->coming--;
         return true;
     }
-    idle = pass->no_idle ? NULL : idle_one(b, own);
+    idle = pass->no_idle ? NULL : idle_one(b, user_needs ? user : NULL, share_needs ? session->profile : NULL);
+    if (!idle && user_needs && share_needs)
+        idle = idle_one(b, user, NULL); /* the profile's comes next, when this one has left */
     if (idle)
         kr_box_session_end(idle, "evicted");
-    else if (!own)
+    else if (!user && !share)
         pass->no_idle = true;
     return idle != NULL;
 }
@@ -90,6 +103,8 @@ static void look_at_waiting(struct kr_box *b)
 
     TAILQ_FOREACH(u, &b->users, link)
     u->coming = u->leaving;
+    for (size_t i = 0; i < KR_DIALECT_MAX_; i++)
+        b->shares[i].coming = b->shares[i].leaving;
     for (session = TAILQ_FIRST(&b->waiting_list); session; session = next) {
         uint64_t until = session->deadline_ns;
 

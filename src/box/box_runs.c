@@ -285,8 +285,10 @@ static int check_variables(const json_t *variables, struct kr_err *err)
     return 0;
 }
 
-static int check_spec(const struct kr_box *b, const struct kr_box_run_spec *spec, struct kr_err *err)
+static int check_spec(const struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+                      struct kr_err *err)
 {
+    uint64_t longest = kr_box_profile(b, who)->ceilings.timeout_ms;
     int r;
 
     if (b->stopping)
@@ -297,9 +299,8 @@ static int check_spec(const struct kr_box *b, const struct kr_box_run_spec *spec
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: has a NUL character");
     if ((r = kr_box_session_check_name(spec->session, err)) < 0)
         return r;
-    if (b->config.ceilings.timeout_ms && spec->timeout_ms > b->config.ceilings.timeout_ms)
-        return kr_err_set(err, KR_ERR_INVALID, ERANGE, "timeout: at most %llu s",
-                          (unsigned long long)b->config.ceilings.timeout_ms / 1000);
+    if (longest && spec->timeout_ms > longest)
+        return kr_err_set(err, KR_ERR_INVALID, ERANGE, "timeout: at most %llu s", (unsigned long long)longest / 1000);
     if ((r = check_variables(spec->variables, err)) < 0)
         return r;
     return kr_box_env_check(spec->env, err);
@@ -309,6 +310,7 @@ static int check_spec(const struct kr_box *b, const struct kr_box_run_spec *spec
 static int take_session(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
                         struct kr_box_run *r, struct kr_err *err)
 {
+    const struct kr_profile *profile = kr_box_profile(b, who);
     const char *name = spec->session ? spec->session : KR_BOX_MAIN;
     struct kr_sandbox *s = NULL;
     int e = kr_box_sandbox_use(b, who, spec->sandbox, &s, err);
@@ -324,10 +326,10 @@ static int take_session(struct kr_box *b, const struct kr_caller *who, const str
     if (r->touches)
         s->row.used = kr_store_now();
     if (spec->fresh)
-        return kr_box_session_new(b, r->user, s, r->id, true, spec->sandbox != NULL, &r->session, err);
+        return kr_box_session_new(b, r->user, profile, s, r->id, true, spec->sandbox != NULL, &r->session, err);
     r->session = kr_box_session_by_name(b, s->row.id, name);
     if (!r->session)
-        return kr_box_session_new(b, r->user, s, name, false, true, &r->session, err);
+        return kr_box_session_new(b, r->user, profile, s, name, false, true, &r->session, err);
     if (r->session->state == KR_BOX_SESSION_LIVE && !r->session->current &&
         r->session->spec.workspace == KR_WORKSPACE_SHELF && strcmp(r->session->spec.folder, s->row.folder) != 0)
         kr_box_session_end(r->session,
@@ -366,7 +368,7 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
 {
     struct kr_box_user *u;
     struct kr_box_run *r = NULL;
-    int e = check_spec(b, spec, err);
+    int e = check_spec(b, who, spec, err);
 
     if (e < 0)
         return e;

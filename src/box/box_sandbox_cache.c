@@ -16,6 +16,7 @@
 struct entry {
     char owner[KR_STORE_ID_ROOM], key[KR_STORE_NAME_ROOM];
     uint64_t until_ns, version;
+    const struct kr_profile *profile; /* limits are those of its listeners */
     struct kr_sandbox sandbox;
 };
 
@@ -54,13 +55,16 @@ void kr_sandbox_cache_free(struct kr_sandbox_cache *c)
 int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox **ret,
                        struct kr_err *err)
 {
+    const struct kr_profile *profile = kr_box_profile(b, who);
     const char *key = id_or_name && *id_or_name ? id_or_name : KR_STORE_DEFAULT;
-    struct entry *e = &b->cache->entries[add_hash(add_hash(2166136261u, who->user), key) & (ENTRIES - 1)];
+    struct entry *e =
+        &b->cache
+             ->entries[(add_hash(add_hash(2166136261u, who->user), key) + (uint32_t)profile->dialect) & (ENTRIES - 1)];
     uint64_t version = kr_store_sandboxes_version(b->config.store);
     int r;
 
     if (e->until_ns <= kr_clock_ns() || e->version != version || strcmp(e->owner, who->user) != 0 ||
-        strcmp(e->key, key) != 0) {
+        strcmp(e->key, key) != 0 || e->profile != profile) {
         struct kr_sandbox found = {0};
 
         r = kr_box_sandbox_find(b, who, key, &found, err);
@@ -68,6 +72,7 @@ int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char
             return r;
         forget_entry(e);
         e->sandbox = found;
+        e->profile = profile;
         e->until_ns = kr_clock_after_ms(KNOWN_MS);
         e->version = kr_store_sandboxes_version(b->config.store); /* the default one may just have been made */
         snprintf(e->owner, sizeof e->owner, "%s", who->user);

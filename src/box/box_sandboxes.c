@@ -16,45 +16,47 @@
 
 /* ---- settings ---- */
 
-static struct kr_setting_server server_of(const struct kr_box *b)
+static struct kr_setting_server server_of(const struct kr_box *b, const struct kr_caller *who)
 {
-    struct kr_setting_server server = {.config = &b->config};
+    struct kr_setting_server server = {.config = &b->config, .profile = kr_box_profile(b, who)};
 
     for (size_t i = 0; i < kr_engine_zygote_count(b->engine); i++)
         server.preloads |= 1u << kr_engine_zygote(b->engine, i).preload;
     return server;
 }
 
-static int check_settings(const struct kr_box *b, const json_t *settings, struct kr_err *err)
+static int check_settings(const struct kr_box *b, const struct kr_caller *who, const json_t *settings,
+                          struct kr_err *err)
 {
-    struct kr_setting_server server = server_of(b);
+    struct kr_setting_server server = server_of(b, who);
     struct kr_sandbox s = {0};
 
     return kr_sandbox_settings_apply(&server, settings, &s, err);
 }
 
-void kr_box_sandbox_defaults(const struct kr_box *b, struct kr_sandbox *ret)
+void kr_box_sandbox_defaults(const struct kr_box *b, const struct kr_caller *who, struct kr_sandbox *ret)
 {
-    struct kr_setting_server server = server_of(b);
+    struct kr_setting_server server = server_of(b, who);
     struct kr_err ignored;
 
     (void)kr_sandbox_settings_apply(&server, NULL, ret, &ignored); /* the server's own are within its bounds */
 }
 
 /* Settings that have become wrong (a ceiling lowered, a data set gone) must not lock their owner out. */
-static int read_settings(const struct kr_box *b, struct kr_sandbox *s, struct kr_err *err)
+static int read_settings(const struct kr_box *b, const struct kr_caller *who, struct kr_sandbox *s, struct kr_err *err)
 {
-    struct kr_setting_server server = server_of(b);
+    struct kr_setting_server server = server_of(b, who);
     json_error_t where;
     struct kr_err ignored;
 
+    server.highest = &b->ceilings;
     s->settings = json_loadb(s->row.settings, s->row.settings_len, JSON_REJECT_DUPLICATES, &where);
     if (!s->settings)
         return kr_err_set(err, KR_ERR_INTERNAL, 0, "settings of sandbox %s cannot be read", s->row.id);
     if (kr_sandbox_settings_apply(&server, s->settings, s, &ignored) < 0) {
         kr_log(KR_LOG_WARN, "settings of a sandbox are out of bounds, using the server's", "sandbox=%s why=\"%s\"",
                s->row.id, ignored.msg);
-        kr_box_sandbox_defaults(b, s);
+        kr_box_sandbox_defaults(b, who, s);
     }
     return 0;
 }
@@ -131,7 +133,7 @@ int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const cha
             r = kr_store_sandbox_find(b->config.store, who->user, id_or_name, &s.row, err);
     }
     if (r >= 0 && (r = make_folder(b, s.row.folder, err)) >= 0)
-        r = read_settings(b, &s, err);
+        r = read_settings(b, who, &s, err);
     if (r < 0) {
         kr_sandbox_done(&s);
         return r == -ENOENT ? kr_err_set(err, KR_ERR_NOT_FOUND, 0, "there is no sandbox of that id or name"),
@@ -146,9 +148,9 @@ int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const c
 {
     char made_up[KR_STORE_ID_ROOM], *text = NULL;
     struct kr_store_sandbox_new row = {
-        .owner = who->user, .name = name, .max = b->config.max_sandboxes_per_user, .now = kr_store_now()};
+        .owner = who->user, .name = name, .max = (unsigned)kr_box_profile(b, who)->max_sandboxes_per_user, .now = kr_store_now()};
     struct kr_sandbox s = {0};
-    int r = settings ? check_settings(b, settings, err) : 0;
+    int r = settings ? check_settings(b, who, settings, err) : 0;
 
     if (r < 0)
         return r;
@@ -161,7 +163,7 @@ int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const c
     r = settings && !text ? kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "settings")
                           : kr_store_sandbox_add(b->config.store, &row, &s.row, err);
     free(text);
-    if (r >= 0 && (r = make_folder(b, s.row.folder, err)) >= 0 && (r = read_settings(b, &s, err)) >= 0)
+    if (r >= 0 && (r = make_folder(b, s.row.folder, err)) >= 0 && (r = read_settings(b, who, &s, err)) >= 0)
         r = kr_box_commit(b, err);
     if (r < 0) {
         kr_sandbox_done(&s);
@@ -203,7 +205,7 @@ int kr_box_sandbox_configure(struct kr_box *b, const struct kr_caller *who, cons
     if (!settings || kr_sandbox_settings_change(settings, changes) < 0)
         r = kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "settings");
     if (r >= 0)
-        r = check_settings(b, settings, err);
+        r = check_settings(b, who, settings, err);
     if (r >= 0)
         text = json_dumps(settings, JSON_COMPACT);
     json_decref(settings);

@@ -143,8 +143,9 @@ static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s,
     return copy_env(json_object_get(s->settings, "env"), &session->spec);
 }
 
-int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_sandbox *s, const char *name,
-                       bool thrown_away, bool in_folder, struct kr_box_session **ret, struct kr_err *err)
+int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_profile *profile,
+                       const struct kr_sandbox *s, const char *name, bool thrown_away, bool in_folder,
+                       struct kr_box_session **ret, struct kr_err *err)
 {
     struct kr_box_session *session;
 
@@ -156,6 +157,7 @@ int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_
     session->state = KR_BOX_SESSION_CLOSING; /* until it is in the list */
     session->box = b;
     session->user = u;
+    session->profile = profile;
     u->refs++;
     session->thrown_away = thrown_away;
     session->created_us = session->used_us = kr_store_now();
@@ -221,10 +223,12 @@ static void leave_slot(struct kr_box_session *session)
 {
     session->box->live--;
     session->user->sessions--;
+    session->box->shares[session->profile->dialect].sessions--;
     if (session->leaving) {
         session->leaving = false;
         session->box->leaving--;
         session->user->leaving--;
+        session->box->shares[session->profile->dialect].leaving--;
     }
     kr_box_kick(session->box); /* somebody may wait for it */
 }
@@ -263,7 +267,8 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
 /* Its sandbox may have been changed, reset or deleted since. 0 or -errno. */
 static int spec_again(struct kr_box_session *session, struct kr_err *err)
 {
-    struct kr_caller owner = {.user = session->user->id, .address = "", .request = ""};
+    struct kr_caller owner = {
+        .user = session->user->id, .address = "", .request = "", .profile = session->profile};
     cleanup_box_sandbox struct kr_sandbox s = {0};
     int r = kr_box_sandbox_find(session->box, &owner, session->sandbox, &s, err);
 
@@ -348,6 +353,7 @@ void kr_box_session_start(struct kr_box_session *session)
     kr_box_session_set_state(session, KR_BOX_SESSION_OPENING);
     b->live++;
     session->user->sessions++;
+    b->shares[session->profile->dialect].sessions++;
     if (!session->looked) {
         session->looked = true;
         kr_changes_look(session, NULL);
@@ -408,6 +414,7 @@ void kr_box_session_leave(struct kr_box_session *session)
     session->leaving = true;
     session->box->leaving++;
     session->user->leaving++;
+    session->box->shares[session->profile->dialect].leaving++;
 }
 
 void kr_box_session_end(struct kr_box_session *session, const char *why)
@@ -559,7 +566,7 @@ int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const cha
     if (!u)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a user");
     if (!session)
-        r = kr_box_session_new(b, u, &s, name, false, true, &session, err);
+        r = kr_box_session_new(b, u, kr_box_profile(b, who), &s, name, false, true, &session, err);
     kr_box_user_drop(b, u);
     if (r < 0 || !session)
         return r;

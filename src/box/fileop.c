@@ -62,8 +62,11 @@ void kr_fileop_set_caller(struct kr_fileop *op, const struct kr_caller *who)
     snprintf(op->user, sizeof op->user, "%s", who->user);
     snprintf(op->address, sizeof op->address, "%s", who->address ? who->address : "");
     snprintf(op->request, sizeof op->request, "%s", who->request ? who->request : "");
-    op->who =
-        (struct kr_caller){.user = op->user, .rights = who->rights, .address = op->address, .request = op->request};
+    op->who = (struct kr_caller){.user = op->user,
+                                 .rights = who->rights,
+                                 .address = op->address,
+                                 .request = op->request,
+                                 .profile = who->profile};
 }
 
 /* So that one user's readers, however slow, leave room for others. */

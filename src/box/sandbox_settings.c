@@ -42,11 +42,17 @@ static int name_limit(struct kr_err *err, const struct kr_limit_row *row, int r)
     return r;
 }
 
+/* Is it more than the ceiling? 0 is no limit. */
+static bool is_past(uint64_t value, uint64_t ceiling)
+{
+    return ceiling > 0 && (value > ceiling || value == 0);
+}
+
 static int apply_limit(const struct kr_setting_server *server, const char *name, const json_t *value,
                        struct kr_limits *l, struct kr_err *err)
 {
     const struct kr_limit_row *row = kr_limit_find(name);
-    struct kr_limits ceilings = server->config->ceilings;
+    struct kr_limits ceilings = server->profile->ceilings, highest = server->highest ? *server->highest : ceilings;
     uint64_t ceiling, *at;
     char text[64];
     int r;
@@ -58,7 +64,9 @@ static int apply_limit(const struct kr_setting_server *server, const char *name,
     if (r < 0)
         return name_limit(err, row, r);
     ceiling = *kr_limit_at(&ceilings, row);
-    if (ceiling > 0 && (*at > ceiling || *at == 0))
+    if (is_past(*at, ceiling) && server->highest && !is_past(*at, *kr_limit_at(&highest, row)))
+        *at = ceiling; /* it was set by way of a listener with a higher one */
+    else if (is_past(*at, ceiling))
         return kr_err_set(err, KR_ERR_INVALID, 0, "limits.%s: this server allows %s at most", name,
                           kr_limit_show(row, ceiling, text, sizeof text)),
                -ERANGE;
@@ -72,7 +80,7 @@ static int apply_limits(const struct kr_setting_server *server, const json_t *va
     json_t *limit;
     int r = 0;
 
-    s->limits = server->config->limits;
+    s->limits = server->profile->limits;
     if (value && !json_is_object(value))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "limits: an object");
     json_object_foreach((json_t *)value, key, limit)

@@ -27,6 +27,10 @@ enum kr_setting_merge {
 /* What the server allows; what a sandbox leaves out is the server's, too. */
 struct kr_setting_server {
     const struct kr_box_config *config;
+    const struct kr_profile *profile; /* the caller's: limits and ceilings */
+    const struct kr_limits
+        *highest;      /* a limit past the profile's ceiling, but not past this, counts as the ceiling; NULL:
+                                       * it is refused */
     uint32_t preloads; /* bits of enum kr_preload: those that have a zygote */
 };
 

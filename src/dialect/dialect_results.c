@@ -149,12 +149,11 @@ json_t *kr_compat_error(const struct kr_mcp_outcome *o)
     return json_sprintf("the run ended with the cause %s", kr_cause_rows[o->cause].name);
 }
 
-uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect, unsigned documented)
+uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect)
 {
-    const struct kr_api_config *config = &kr_mcp_api(c)->config;
-    uint64_t ms = config->dialect_limits && (size_t)dialect < config->dialect_count
-                      ? config->dialect_limits[dialect].timeout_ms
-                      : 0;
+    const struct kr_api *api = kr_mcp_api(c);
+    uint64_t own = kr_api_dialect_profile(api, dialect)->limits.timeout_ms;
+    uint64_t most = kr_box_profile(api->box, kr_mcp_caller(c))->ceilings.timeout_ms;
 
-    return ms ? ms : documented * UINT64_C(1000);
+    return most && (own == 0 || own > most) ? most : own;
 }

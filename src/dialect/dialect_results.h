@@ -36,9 +36,8 @@ json_t *kr_compat_text(const struct kr_buf *text, size_t chars, size_t bytes, bo
 json_t *kr_compat_traceback(const struct kr_mcp_outcome *o);
 /* "ValueError: no", or why it ended otherwise. New. */
 json_t *kr_compat_error(const struct kr_mcp_outcome *o);
-/* What a run of that document has that asks for nothing: the configuration's, else `documented` seconds. Milliseconds.
- */
-uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect, unsigned documented);
+/* Milliseconds that a run of that document has which asks for none: at most what the caller's listener allows. */
+uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect);
 
 /* Answers with one text, whose structure is {"result": text} (003); `note` (may be NULL) is a block behind it. */
 void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note);

@@ -225,7 +225,7 @@ void kr_account_register(struct kr_http_ex *ex, void *app)
 {
     struct kr_api *api = app;
 
-    if (api->config.allow_registration)
+    if (kr_api_profile(api, ex)->allow_registration)
         kr_api_read_body(api->loop, ex, app, &registration_table, on_register);
     else
         kr_api_fail_with(ex, KR_ERR_FORBIDDEN, "Registration is not open here: an administrator makes accounts");

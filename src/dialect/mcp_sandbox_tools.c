@@ -256,7 +256,7 @@ void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const 
                  .fresh = true,
                  .code = code->text,
                  .code_len = code->len,
-                 .timeout_ms = kr_compat_timeout(c, KR_DIALECT_MCP_SANDBOX, 3600)},
+                 .timeout_ms = kr_compat_timeout(c, KR_DIALECT_MCP_SANDBOX)},
         .render = render_run,
         .ask_client = true,
     };
@@ -301,7 +301,7 @@ static void run_command(struct kr_mcp_call *c, const void *args)
         .spec = {.sandbox = id,
                  .fresh = true,
                  .stdin_text = "",
-                 .timeout_ms = kr_compat_timeout(c, KR_DIALECT_MCP_SANDBOX, 3600)},
+                 .timeout_ms = kr_compat_timeout(c, KR_DIALECT_MCP_SANDBOX)},
         .render = render_command,
     };
     cleanup_buf struct kr_buf code = {0};

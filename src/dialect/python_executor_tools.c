@@ -120,7 +120,7 @@ static void run(struct kr_mcp_call *c, const void *args)
 {
     const struct executor_args *a = args;
     struct asked *asked = calloc(1, sizeof *asked);
-    int64_t own = (int64_t)(kr_compat_timeout(c, KR_DIALECT_PYTHON_EXECUTOR, 60) / 1000);
+    int64_t own = (int64_t)(kr_compat_timeout(c, KR_DIALECT_PYTHON_EXECUTOR) / 1000);
     struct kr_mcp_run_wish wish = {
         .spec = {.sandbox = KR_STORE_DEFAULT, .fresh = true, .code = a->code.text, .code_len = a->code.len},
         .render = render,

@@ -216,7 +216,7 @@ static void run_code(struct kr_mcp_call *c, const void *args)
                  .code = a->code.text,
                  .code_len = a->code.len,
                  .timeout_ms = a->timeout_given == KR_API_VALUE ? (uint64_t)a->timeout * 1000
-                                                                : kr_compat_timeout(c, KR_DIALECT_PYTHON_SANDBOX, 30)},
+                                                                : kr_compat_timeout(c, KR_DIALECT_PYTHON_SANDBOX)},
         .render = render,
         .data = (void *)data,
         .ask_client = true,
@@ -254,14 +254,14 @@ static json_t *features_of(const struct kr_api *api)
 static void run_capabilities(struct kr_mcp_call *c, const void *args)
 {
     const struct kr_api *api = kr_mcp_api(c);
-    const struct kr_limits *l = &kr_box_config(api->box)->limits;
+    const struct kr_limits *l = &kr_box_profile(api->box, kr_mcp_caller(c))->limits;
 
     (void)args;
     kr_compat_answer(c,
                      json_pack("{s:s, s:b, s:b, s:b, s:{s:f, s:i, s:I, s:I}, s:[s], s:o}", "sandbox_type",
                                "krait: processes in namespaces of their own", "restricted_python_available", 0,
                                "container_runtime_available", 0, "container_mode_enabled", 0, "limits",
-                               "default_timeout", (double)kr_compat_timeout(c, KR_DIALECT_PYTHON_SANDBOX, 30) / 1000,
+                               "default_timeout", (double)kr_compat_timeout(c, KR_DIALECT_PYTHON_SANDBOX) / 1000,
                                "max_timeout", 300, "max_output_size", (json_int_t)l->output, "memory_limit_bytes",
                                (json_int_t)l->memory, "safe_modules", "*", "security_features", features_of(api)),
                      KR_COMPAT_COMPACT);

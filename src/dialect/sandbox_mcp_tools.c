@@ -99,7 +99,7 @@ static void run(struct kr_mcp_call *c, const void *args)
                  .code = a->code.text,
                  .code_len = a->code.len,
                  .timeout_ms =
-                     a->timeout > 0 ? (uint64_t)a->timeout * 1000 : kr_compat_timeout(c, KR_DIALECT_SANDBOX_MCP, 30)},
+                     a->timeout > 0 ? (uint64_t)a->timeout * 1000 : kr_compat_timeout(c, KR_DIALECT_SANDBOX_MCP)},
         .render = render,
         .ask_client = true,
     };

@@ -55,7 +55,7 @@ static void run(struct kr_mcp_call *c, const void *args)
                  .code = a->code.text,
                  .code_len = a->code.len,
                  .timeout_ms = a->timeout_given == KR_API_VALUE ? (uint64_t)a->timeout * 1000
-                                                                : kr_compat_timeout(c, KR_DIALECT_SANDBOX_SERVICE, 30)},
+                                                                : kr_compat_timeout(c, KR_DIALECT_SANDBOX_SERVICE)},
         .render = render,
         .ask_client = true,
     };

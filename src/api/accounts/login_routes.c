@@ -143,13 +143,13 @@ static void refuse(struct kr_login *l, const char *reason)
                          document ? "Incorrect username or password" : "wrong name or password");
 }
 
-static int make_token(struct kr_api *api, const struct kr_store_user *user, const char *better_hash,
+static int make_token(struct kr_api *api, uint64_t ttl_ms, const struct kr_store_user *user, const char *better_hash,
                       char token[KR_STORE_KEY_ROOM], int64_t *ret_expires, struct kr_err *err)
 {
     int64_t now = kr_store_now();
     int r = 0;
 
-    *ret_expires = now + (int64_t)api->config.login_ttl_ms * 1000;
+    *ret_expires = now + (int64_t)ttl_ms * 1000;
     if (better_hash) /* first: it ends the user's other logins */
         r = kr_store_user_set_password(api->store, user->id, better_hash, err);
     if (r >= 0)
@@ -180,7 +180,7 @@ static void login_then(struct kr_wait *w, int r, const char *hash)
         refuse(l, "disabled");
         return;
     }
-    if (make_token(w->api, &user, hash, token, &expires, &err) < 0) {
+    if (make_token(w->api, kr_api_profile(w->api, w->ex)->login_ttl_ms, &user, hash, token, &expires, &err) < 0) {
         kr_accounts_fail(w->ex, &err);
         return;
     }

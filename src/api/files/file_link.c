@@ -125,7 +125,8 @@ static int act_for_owner(struct kr_fileop *w, const char *token, const char *pat
     kr_fileop_set_caller(w, &(struct kr_caller){.user = ret->owner,
                                                 .rights = KR_RIGHT_READ,
                                                 .address = kr_http_peer(kr_file_ex(w), address),
-                                                .request = kr_http_request_id(kr_file_ex(w))});
+                                                .request = kr_http_request_id(kr_file_ex(w)),
+                                                .profile = kr_api_profile(kr_file_api(w), kr_file_ex(w))});
     return r;
 }
 

@@ -152,21 +152,21 @@ static void key_seconds(struct kr_json *j, const char *key, uint64_t ms)
         kr_json_key_null(j, key);
 }
 
-static void write_bounds(struct kr_json *j, const struct kr_api *api)
+static void write_bounds(struct kr_json *j, const struct kr_api *api, const struct kr_profile *p)
 {
     const struct kr_box_config *b = kr_box_config(api->box);
 
     kr_json_key(j, "bounds");
     kr_json_object(j);
-    key_bound(j, "sessions", b->max_sessions);
+    key_bound(j, "sessions", p->max_sessions ? p->max_sessions : b->max_sessions);
     key_bound(j, "sessions_per_user", b->max_sessions_per_user);
-    key_bound(j, "sandboxes_per_user", b->max_sandboxes_per_user);
+    key_bound(j, "sandboxes_per_user", p->max_sandboxes_per_user);
     key_bound(j, "runs_per_minute", b->runs_per_minute);
     kr_json_key_uint(j, "queued_runs", b->queue_max);
     key_bound(j, "disk_per_user", b->max_disk_per_user);
     kr_json_key_uint(j, "body_bytes", api->config.max_body);
     kr_json_key_uint(j, "upload_bytes", api->config.max_upload);
-    key_seconds(j, "idle_timeout", b->idle_timeout_ms);
+    key_seconds(j, "idle_timeout", p->idle_timeout_ms);
     key_seconds(j, "retention", b->retention_ms);
     kr_json_object_end(j);
 }
@@ -197,10 +197,9 @@ static void key_names(struct kr_json *j, const char *key, const char *const *nam
     kr_json_array_end(j);
 }
 
-static void write_choices(struct kr_json *j, const struct kr_api *api, unsigned tag)
+static void write_choices(struct kr_json *j, const struct kr_api *api, const struct kr_profile *p)
 {
     const struct kr_box_config *b = kr_box_config(api->box);
-    const struct kr_api_config *c = &api->config;
     char network[KR_NET_RULE_ROOM];
 
     write_preloads(j, kr_box_engine(api->box));
@@ -208,18 +207,18 @@ static void write_choices(struct kr_json *j, const struct kr_api *api, unsigned 
     key_names(j, "networks", kr_net_kind_names, KR_NET_BUILT_MAX_);
     kr_json_key_str(j, "default_network", kr_net_rule_text(&b->network, network, sizeof network));
     key_names(j, "mounts", b->mounts, b->mount_count);
-    kr_json_key_str(j, "dialect", tag < c->dialect_count ? c->dialects[tag] : c->default_dialect);
-    key_names(j, "dialects", c->dialects, c->dialect_count);
+    kr_json_key_str(j, "dialect", kr_dialect_names[p->dialect]);
+    key_names(j, "dialects", kr_dialect_names, KR_DIALECT_MAX_);
 }
 
-static void write_features(struct kr_json *j, const struct kr_api *api)
+static void write_features(struct kr_json *j, const struct kr_api *api, const struct kr_profile *p)
 {
     kr_json_key(j, "features");
     kr_json_object(j);
     kr_json_key_bool(j, "streaming", true);
     kr_json_key_bool(j, "files", true);
     kr_json_key_bool(j, "auth", api->config.auth);
-    kr_json_key_bool(j, "registration", api->config.allow_registration);
+    kr_json_key_bool(j, "registration", p->allow_registration);
     kr_json_key_bool(j, "packages", false);
     kr_json_key_bool(j, "egress", false);
     kr_json_key_bool(j, "mcp", true);
@@ -240,13 +239,11 @@ static void write_endpoints(struct kr_json *j, const struct kr_api *api, unsigne
     kr_json_object_end(j);
 }
 
-static void write_defaults(struct kr_json *j, const struct kr_api *api, unsigned tag)
+static void write_defaults(struct kr_json *j, const struct kr_api *api, const struct kr_caller *who)
 {
     struct kr_sandbox s = {0};
 
-    kr_box_sandbox_defaults(api->box, &s);
-    if (api->config.dialect_limits && tag < api->config.dialect_count)
-        s.limits = api->config.dialect_limits[tag];
+    kr_box_sandbox_defaults(api->box, who, &s);
     kr_json_key(j, "defaults");
     kr_json_object(j);
     kr_sandbox_settings_tell(j, &s);
@@ -260,8 +257,7 @@ static void write_defaults(struct kr_json *j, const struct kr_api *api, unsigned
 void kr_api_info(struct kr_http_ex *ex, void *app)
 {
     struct kr_api *api = app;
-    const struct kr_box_config *b = kr_box_config(api->box);
-    unsigned tag = kr_http_tag(ex);
+    const struct kr_profile *p = kr_api_profile(api, ex);
     uint64_t uptime_ms = (kr_clock_ns() - api->started_ns) / 1000000;
     cleanup_buf struct kr_buf buf;
     struct kr_api_who who;
@@ -277,13 +273,13 @@ void kr_api_info(struct kr_http_ex *ex, void *app)
     kr_json_key_str(&j, "status", kr_box_stopping(api->box) ? "stopping" : "running");
     kr_json_key_double(&j, "uptime", (double)uptime_ms / 1000);
     write_isolation(&j, api);
-    write_defaults(&j, api, tag);
+    write_defaults(&j, api, &who.caller);
     kr_json_key(&j, "ceilings");
-    kr_report_limits(&j, &b->ceilings);
-    write_bounds(&j, api);
-    write_choices(&j, api, tag);
-    write_features(&j, api);
-    write_endpoints(&j, api, tag);
+    kr_report_limits(&j, &p->ceilings);
+    write_bounds(&j, api, p);
+    write_choices(&j, api, p);
+    write_features(&j, api, p);
+    write_endpoints(&j, api, kr_http_tag(ex));
     kr_json_object_end(&j);
     kr_api_reply(ex, 200, &buf);
 }

@@ -42,8 +42,6 @@ void kr_api_start(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api
 {
     static const struct kr_http_calls calls = {.on_gone = on_gone};
     struct starting *s = calloc(1, sizeof *s);
-    struct kr_box_run_spec own = *spec;
-    unsigned tag = kr_http_tag(ex);
     struct kr_err err;
 
     if (!s) {
@@ -51,10 +49,7 @@ void kr_api_start(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api
         return;
     }
     *s = (struct starting){.api = api, .ex = ex, .then = then, .how = how};
-    /* A listener that speaks a document's dialect has the document's default. */
-    if (!own.timeout_ms && api->config.dialect_limits && tag > 0 && tag < api->config.dialect_count)
-        own.timeout_ms = api->config.dialect_limits[tag].timeout_ms;
-    if (kr_box_run_start(api->box, &who->caller, &own, on_admitted, s, &s->run, &err) < 0) {
+    if (kr_box_run_start(api->box, &who->caller, spec, on_admitted, s, &s->run, &err) < 0) {
         free(s);
         kr_api_fail_named(ex, &err);
         return;

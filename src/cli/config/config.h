@@ -32,12 +32,6 @@ struct kr_config_listener {
     bool is_loopback;
 };
 
-/* The limits of a run that asks for none, and the most that one may ask for (0 where 0 is no limit). No default is past its
- * ceiling. */
-struct kr_config_limits {
-    struct kr_limits values, ceilings;
-};
-
 /* The settings of a subsystem are in the subsystem's own struct, where the table of settings writes them; `krait serve`
  * copies the struct and adds what is known only at start (the store, callbacks). Strings are NULL where nothing was given and
  * there is no default. Times are milliseconds, sizes bytes; 0 means what the setting's help says. Paths are absolute; that
@@ -48,8 +42,9 @@ struct kr_config {
     struct kr_auth_config auth;
     struct kr_api_config api;
     struct kr_mcp_config mcp;
-    struct kr_box_config box; /* limits and ceilings: of the dialect below; for another listener's see dialect_limits */
+    struct kr_box_config box;
     struct kr_engine_config engine;
+    struct kr_profile profile; /* what a dialect may bring; of the dialect below, see profiles for the others */
     struct kr_cli_common cells;
 
     /* Of the program itself. [server] */
@@ -82,9 +77,9 @@ struct kr_config {
     /* Made of the above. */
     struct kr_config_listener listeners[KR_CONFIG_LISTENERS_MAX];
     size_t listener_count;
-    struct kr_config_limits dialect_limits[KR_DIALECT_MAX_];
-    bool auth_on;          /* every request must show a key: auth.api_key or require_auth */
-    struct kr_words notes; /* lines for the log at start, level warn: what was ignored and why */
+    struct kr_profile profiles[KR_DIALECT_MAX_]; /* what holds on the listeners of each dialect */
+    bool auth_on;                                /* every request must show a key: auth.api_key or require_auth */
+    struct kr_words notes;                       /* lines for the log at start, level warn: what was ignored and why */
 
     struct kr_config_origins *origins; /* opaque: where each value came from */
 };

@@ -153,16 +153,6 @@ static struct pair pair_of(const struct kr_config *c, const struct kr_limit_row 
     return p;
 }
 
-/* What holds in a dialect: what was given, else what its document says, else our default. */
-static uint64_t in_dialect(const struct kr_config_row *row, bool given, uint64_t value, enum kr_dialect dialect)
-{
-    const char *text = kr_dialect_default(dialect, row->flag);
-
-    if (!given)
-        (void)kr_config_number(row, text ? text : row->fallback, &value); /* both parse: unit tests */
-    return value;
-}
-
 /* Is a past b, where 0 may be no limit? */
 static bool is_past(const struct kr_limit_row *limit, uint64_t a, uint64_t b)
 {
@@ -184,39 +174,82 @@ static int refuse_past(const struct kr_config *c, const struct pair *p, uint64_t
     return -EINVAL;
 }
 
-static int fit(const struct kr_config *c, const struct kr_limit_row *limit, enum kr_dialect dialect,
-               struct kr_config_limits *l, struct kr_err *err)
+static int fit_limit(const struct kr_config *c, const struct kr_limit_row *limit, struct kr_profile *profile,
+                     struct kr_err *err)
 {
     struct pair p = pair_of(c, limit);
-    uint64_t *value = kr_limit_at(&l->values, limit), *ceiling = kr_limit_at(&l->ceilings, limit);
+    uint64_t *value = kr_limit_at(&profile->limits, limit), *ceiling = kr_limit_at(&profile->ceilings, limit);
 
-    *value = in_dialect(p.value_row, p.value_given, *value, dialect);
-    *ceiling = in_dialect(p.ceiling_row, p.ceiling_given, *ceiling, dialect);
-    if (kr_dialects[dialect].max_timeout_is_timeout && strcmp(limit->name, "timeout") == 0 && p.ceiling_given &&
-        !p.value_given)
+    if (kr_dialects[profile->dialect].max_timeout_is_timeout && strcmp(limit->name, "timeout") == 0 &&
+        p.ceiling_given && !p.value_given)
         *value = *ceiling;
     if (!is_past(limit, *value, *ceiling))
         return 0;
     if (p.value_given && p.ceiling_given)
         return refuse_past(c, &p, *value, *ceiling, err);
     if (p.value_given)
-        *ceiling = *value; /* whoever gives everybody more allows it */
+        *ceiling = *value; /* more for every run is more that a run may ask for */
     else
         *value = *ceiling;
     return 0;
 }
 
-static int fit_limits(struct kr_config *c, struct kr_err *err)
+/* ---- profiles ---- */
+
+/* The row's value in this profile, or NULL: the setting is the server's as a whole. */
+static void *in_profile(struct kr_profile *profile, const struct kr_config_row *row)
+{
+    size_t first = offsetof(struct kr_config, profile);
+
+    return row->offset >= first && row->offset < first + sizeof *profile ? (char *)profile + (row->offset - first)
+                                                                         : NULL;
+}
+
+bool kr_config_is_of_profile(const struct kr_config_row *row)
+{
+    struct kr_profile any;
+
+    return in_profile(&any, row) != NULL;
+}
+
+/* What holds in a dialect: what was given, else what its document says, else krait's default. */
+static void fill_profile(const struct kr_config *c, struct kr_profile *profile)
+{
+    size_t count;
+    const struct kr_config_row *rows = kr_config_rows(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        const char *text = kr_dialect_default(profile->dialect, rows[i].flag);
+        void *at = in_profile(profile, &rows[i]);
+
+        if (!at || kr_config_given(c, rows[i].flag))
+            continue;
+        text = text ? text : rows[i].fallback; /* both parse: unit tests */
+        if (rows[i].type == KR_SET_BOOL)
+            *(bool *)at = kr_config_bool(text) > 0;
+        else
+            (void)kr_config_number(&rows[i], text, at);
+    }
+    if (kr_config_given(c, "max-sessions"))
+        profile->max_sessions = 0; /* it is the bound of all profiles together */
+}
+
+static int make_profiles(struct kr_config *c, struct kr_err *err)
 {
     int r = 0;
 
-    for (int d = 0; d < KR_DIALECT_MAX_; d++) {
-        c->dialect_limits[d] = (struct kr_config_limits){.values = c->box.limits, .ceilings = c->box.ceilings};
+    c->box.max_sessions = kr_config_given(c, "max-sessions") ? (uint32_t)c->profile.max_sessions : 0;
+    for (int d = 0; d < KR_DIALECT_MAX_ && r >= 0; d++) {
+        struct kr_profile *profile = &c->profiles[d];
+
+        *profile = c->profile;
+        profile->dialect = (enum kr_dialect)d;
+        fill_profile(c, profile);
         for (size_t i = 0; i < kr_limit_rows_count && r >= 0; i++)
-            r = fit(c, &kr_limit_rows[i], (enum kr_dialect)d, &c->dialect_limits[d], err);
+            r = fit_limit(c, &kr_limit_rows[i], profile, err);
     }
-    c->box.limits = c->dialect_limits[c->dialect].values;
-    c->box.ceilings = c->dialect_limits[c->dialect].ceilings;
+    c->profile.limits = c->profiles[c->dialect].limits;
+    c->profile.ceilings = c->profiles[c->dialect].ceilings;
     return r;
 }
 
@@ -406,7 +439,7 @@ int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_er
     if (r >= 0)
         r = read_key(c, err);
     if (r >= 0)
-        r = fit_limits(c, err);
+        r = make_profiles(c, err);
     c->auth_on = c->auth.api_key || c->require_auth;
     if (r >= 0)
         r = make_listeners(c, err);

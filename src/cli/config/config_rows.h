@@ -131,6 +131,8 @@ const char *kr_config_text_of(const struct kr_config *c, const struct kr_config_
 /* Notes a line for the log. */
 __attribute__((format(printf, 2, 3))) void kr_config_note(struct kr_config *c, const char *fmt, ...);
 
+/* May it differ between listeners (struct kr_profile)? Other settings are the server's as a whole. */
+bool kr_config_is_of_profile(const struct kr_config_row *row);
 /* Fills what nobody gave, and checks values against each other. 0 or -errno. */
 int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_err *err);
 

@@ -118,12 +118,17 @@ static void dump_row(const struct kr_config_row *row, FILE *out)
 
 static void dump_dialects(FILE *out)
 {
-    fprintf(out, "### Dialects\n\nA dialect brings what its document says; what is not here is as above.\n\n"
-                 "| dialect | defaults |\n|---|---|\n");
+    fprintf(out,
+            "### Dialects\n\nA dialect brings the defaults of its document to every listener that speaks it, and to "
+            "MCP clients that ask for it (`krait mcp --dialect`, `?dialect=`); listeners of other dialects keep "
+            "theirs. What is not here is as above, and a setting that is given anywhere holds for all. Two are the "
+            "server's as a whole, from the dialect of `--dialect` alone: `pool-size` and `cleanup-interval`. "
+            "`host` and `port` are those of a listener that names none.\n\n"
+            "| dialect | document | defaults |\n|---|---|---|\n");
     for (int d = 0; d < KR_DIALECT_MAX_; d++) {
         const char *between = "";
 
-        fprintf(out, "| `%s` | ", kr_dialect_names[d]);
+        fprintf(out, "| `%s` | %s | ", kr_dialect_names[d], kr_dialects[d].document ? kr_dialects[d].document : "");
         for (const struct kr_dialect_default *one = kr_dialects[d].defaults; one->flag; one++) {
             fprintf(out, "%s%s %s", between, one->flag, one->value);
             between = ", ";
@@ -413,15 +418,29 @@ static void show_row(const struct kr_config *c, const struct kr_config_row *row,
     fprintf(out, "  # %s\n", origin);
 }
 
+/* What a listener of another dialect has that the settings below do not say. */
+static void show_dialect(const struct kr_config *c, enum kr_dialect dialect, FILE *out)
+{
+    for (const struct kr_dialect_default *d = kr_dialects[dialect].defaults; d->flag; d++) {
+        const struct kr_config_row *row = kr_config_row(d->flag);
+
+        if (kr_config_is_of_profile(row) && !kr_config_given(c, d->flag))
+            fprintf(out, "#   there %s.%s = %s\n", row->section, row->key, d->value);
+    }
+}
+
 void kr_config_show(const struct kr_config *c, FILE *out)
 {
     size_t count;
     const struct kr_config_row *rows = kr_config_rows(&count);
 
-    for (size_t i = 0; i < c->listener_count; i++)
+    for (size_t i = 0; i < c->listener_count; i++) {
         fprintf(out, "# listens on %s%s%s:%u, dialect %s\n", strchr(c->listeners[i].address, ':') ? "[" : "",
                 c->listeners[i].address, strchr(c->listeners[i].address, ':') ? "]" : "", c->listeners[i].port,
                 kr_dialect_names[c->listeners[i].dialect]);
+        if ((int)c->listeners[i].dialect != c->dialect)
+            show_dialect(c, c->listeners[i].dialect, out);
+    }
     for (size_t i = 0; i < c->notes.count; i++)
         fprintf(out, "# note: %s\n", c->notes.items[i]);
     for (size_t s = 0; s < kr_config_sections_count; s++) {

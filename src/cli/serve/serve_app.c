@@ -262,6 +262,8 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
     box.store = s->store;
     box.data = c->data;
     box.workspace = s->workspace;
+    box.profiles = c->profiles;
+    box.dialect = (enum kr_dialect)c->dialect;
     box.preload = s->warden.zygotes[s->warden.zygote_count - 1].preload;
     box.mounts = mounts;
     box.mount_count = c->mounts.count;
@@ -283,11 +285,7 @@ static const char *const *layer_names(void)
 
 static void fill_api(struct kr_serve *s)
 {
-    static struct kr_limits dialect_limits[KR_DIALECT_MAX_];
     const struct kr_config *c = s->config;
-
-    for (size_t i = 0; i < KR_DIALECT_MAX_; i++)
-        dialect_limits[i] = c->dialect_limits[i].values;
 
     s->api.loop = &s->loop;
     s->api.box = s->box;
@@ -298,10 +296,7 @@ static void fill_api(struct kr_serve *s)
     s->api.config = c->api;
     s->api.config.version = KR_VERSION;
     s->api.config.auth = c->auth_on;
-    s->api.config.default_dialect = kr_dialect_names[c->dialect];
-    s->api.config.dialects = kr_dialect_names;
-    s->api.config.dialect_count = KR_DIALECT_MAX_;
-    s->api.config.dialect_limits = dialect_limits;
+    s->api.config.profiles = c->profiles;
     s->api.config.level_names = kr_level_names;
     s->api.config.layer_names = layer_names();
     s->api.config.layer_count = 32;

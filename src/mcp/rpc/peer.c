@@ -21,8 +21,11 @@ void kr_mcp_who_copy(struct kr_mcp_who *who, const struct kr_caller *from)
     snprintf(who->user, sizeof who->user, "%s", from->user ? from->user : "");
     snprintf(who->address, sizeof who->address, "%s", from->address ? from->address : "");
     snprintf(who->request, sizeof who->request, "%s", from->request ? from->request : "");
-    who->caller =
-        (struct kr_caller){.user = who->user, .rights = from->rights, .address = who->address, .request = who->request};
+    who->caller = (struct kr_caller){.user = who->user,
+                                     .rights = from->rights,
+                                     .address = who->address,
+                                     .request = who->request,
+                                     .profile = from->profile};
 }
 
 int kr_mcp_peer_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config, struct kr_mcp_peer **ret_peer)
@@ -48,7 +51,7 @@ int kr_mcp_peer_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config, s
     p->fleeting = config->fleeting;
     p->rev = -1;
     p->level = KR_MCP_WARNING;
-    kr_mcp_who_copy(&p->who, &config->who);
+    kr_mcp_peer_set_who(p, &config->who);
     TAILQ_INIT(&p->calls);
     TAILQ_INIT(&p->questions);
     TAILQ_INSERT_TAIL(&m->peers, p, entry);
@@ -93,7 +96,11 @@ int kr_mcp_peer_rev(const struct kr_mcp_peer *p)
 
 int kr_mcp_peer_set_who(struct kr_mcp_peer *p, const struct kr_caller *who)
 {
+    const struct kr_mcp_manner *manner = p->manner;
+
     kr_mcp_who_copy(&p->who, who);
+    if (manner->mcp->api && manner->mcp->api->config.profiles) /* of its dialect, whatever listener it comes by */
+        p->who.caller.profile = kr_api_dialect_profile(manner->mcp->api, manner->dialect);
     return 0;
 }
 

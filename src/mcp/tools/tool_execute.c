@@ -48,7 +48,7 @@ static const struct kr_api_table execute_table = KR_API_TABLE("ToolExecutePython
 
 uint64_t kr_mcp_clamp_timeout(const struct kr_mcp_call *c, double seconds, struct kr_mcp_render_how *how)
 {
-    uint64_t most = kr_box_config(kr_mcp_api(c)->box)->ceilings.timeout_ms;
+    uint64_t most = kr_box_profile(kr_mcp_api(c)->box, kr_mcp_caller(c))->ceilings.timeout_ms;
     double ms = ceil(seconds * 1000);
 
     if (most && ms > (double)most) {

@@ -135,9 +135,9 @@ static json_t *info_value(const struct looking *l)
     value = json_pack("{s:s, s:s, s:n, s:s}", "sandbox_id", s->row.id, "name", s->row.name, "python", "workspace",
                       "/workspace");
     rest = json_pack("{s:o, s:{s:I, s:I, s:b}, s:o, s:o, s:n}", "ceilings",
-                     limits_value(&kr_box_config(api->box)->ceilings), "disk", "bytes", (json_int_t)l->usage.bytes,
-                     "entries", (json_int_t)l->usage.entries, "incomplete", l->usage.incomplete, "isolation",
-                     isolation_value(api), "sessions", sessions, "packages");
+                     limits_value(&kr_box_profile(api->box, &l->op.who)->ceilings), "disk", "bytes",
+                     (json_int_t)l->usage.bytes, "entries", (json_int_t)l->usage.entries, "incomplete",
+                     l->usage.incomplete, "isolation", isolation_value(api), "sessions", sessions, "packages");
     if (json_object_update(value, settings) < 0 || json_object_update(value, rest) < 0) {
         json_decref(value);
         value = NULL;

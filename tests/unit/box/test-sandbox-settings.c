@@ -10,11 +10,14 @@
 #include "sandbox_fields.h"
 #include "tool_rows.h"
 #include "tool_schema.h"
+#include <errno.h>
 #include <stddef.h>
 
 static const char *const mounts[] = {"census", "maps"};
 static struct kr_box_config config = {.preload = KR_PRELOAD_DATA, .mounts = mounts, .mount_count = 2};
-static const struct kr_setting_server server = {.config = &config, .preloads = 1u << KR_PRELOAD_DATA};
+static struct kr_profile profile;
+static const struct kr_setting_server server = {
+    .config = &config, .profile = &profile, .preloads = 1u << KR_PRELOAD_DATA};
 
 #define FOR_ROWS(row)                                                                                                  \
     for (const struct kr_sandbox_setting *row = kr_sandbox_settings;                                                   \
@@ -301,15 +304,34 @@ static void runs_change_what_the_rows_say(void)
     }
 }
 
+/* A sandbox that was set by way of a listener with higher ceilings keeps working on one with lower ones. */
+static void limits_of_another_listener_are_cut(void)
+{
+    struct kr_limits highest = profile.ceilings;
+    struct kr_setting_server reading = server;
+    struct kr_sandbox s = {0};
+    json_t *settings = json_pack("{s:{s:i}}", "limits", "timeout", 600);
+    struct kr_err err;
+
+    highest.timeout_ms = 900000;
+    CHECK(kr_sandbox_settings_apply(&reading, settings, &s, &err) == -ERANGE); /* a client's own value is refused */
+    reading.highest = &highest;
+    CHECK(kr_sandbox_settings_apply(&reading, settings, &s, &err) == 0 && s.limits.timeout_ms == 300000);
+    highest.timeout_ms = 500000;
+    CHECK(kr_sandbox_settings_apply(&reading, settings, &s, &err) == -ERANGE); /* past what any listener allows */
+    json_decref(settings);
+}
+
 int main(void)
 {
-    kr_limits_default(&config.limits);
-    kr_limits_default(&config.ceilings);
-    config.ceilings.timeout_ms = 300000;
+    kr_limits_default(&profile.limits);
+    kr_limits_default(&profile.ceilings);
+    profile.ceilings.timeout_ms = 300000;
     RUN(rows_are_complete);
     RUN(examples_make_a_round_trip);
     RUN(changes_join_or_replace);
     RUN(bad_values_are_refused_by_name);
+    RUN(limits_of_another_listener_are_cut);
     RUN(rest_has_every_row);
     RUN(the_tool_has_every_row);
     RUN(what_holds_is_told);

@@ -207,8 +207,8 @@ static void defaults(void)
 {
     CHECK(load("", "") == 0);
     CHECK(strcmp(config->host, "127.0.0.1") == 0 && config->port == 8642 && config->dialect == KR_DIALECT_KRAIT);
-    CHECK(config->box.limits.timeout_ms == 45000 && config->box.ceilings.timeout_ms == 3600000);
-    CHECK(config->box.limits.memory == 1u << 30 && config->box.idle_timeout_ms == 4 * 3600000u);
+    CHECK(config->profile.limits.timeout_ms == 45000 && config->profile.ceilings.timeout_ms == 3600000);
+    CHECK(config->profile.limits.memory == 1u << 30 && config->profile.idle_timeout_ms == 4 * 3600000u);
     CHECK(config->box.max_sessions == 0 && config->box.queue_max == 16 && config->box.linger_ms == 60000);
     CHECK(config->api.link_ttl_ms == 24 * 3600000u && config->box.retention_ms == 7 * 24 * 3600000u &&
           config->cells.level == -1);
@@ -250,7 +250,7 @@ static void flags(void)
     CHECK(load("--allow-anonymous=false", "KRAIT_ALLOW_ANONYMOUS=1") == 0 && !config->allow_anonymous);
     CHECK(load("--max-kernels 7", "") == 0 && config->box.max_sessions == 7);
     CHECK(comes_from("max-sessions", "--max-kernels (command line)"));
-    CHECK(load("--max-memory 2G --memory 1.5G", "") == 0 && config->box.limits.memory == 3u << 29);
+    CHECK(load("--max-memory 2G --memory 1.5G", "") == 0 && config->profile.limits.memory == 3u << 29);
 }
 
 static void numbers_and_ranges(void)
@@ -261,10 +261,10 @@ static void numbers_and_ranges(void)
     CHECK(load("--port -1", "") == -EINVAL);
     CHECK(load("--max-body 1K", "") == -EINVAL && says("\"1K\" is not a size, 64 KiB to 1 GiB; for example 64M"));
     CHECK(load("--max-head 32K", "") == -EINVAL);
-    CHECK(load("--idle-timeout 0", "") == 0 && config->box.idle_timeout_ms == 0);
+    CHECK(load("--idle-timeout 0", "") == 0 && config->profile.idle_timeout_ms == 0);
     CHECK(load("--idle-timeout 500ms", "") == -EINVAL && says("0 (never) or 1 s to 365 days"));
     CHECK(load("--retention 2d", "") == 0 && config->box.retention_ms == 2 * 86400000u);
-    CHECK(load("--cpu 0.5", "") == 0 && config->box.limits.cpu_milli == 500);
+    CHECK(load("--cpu 0.5", "") == 0 && config->profile.limits.cpu_milli == 500);
     CHECK(load("", "KRAIT_PORT=tcp://10.0.0.1:8642") == -EINVAL && says("Kubernetes"));
 }
 
@@ -272,18 +272,18 @@ static void documents_names(void)
 {
     CHECK(load("", "MAX_KERNELS=2 KERNEL_TIMEOUT=2 KERNEL_CLEANUP_INTERVAL=1 MAX_EXECUTION_TIME=1 MAX_MEMORY_MB=128 "
                    "SESSION_POOL_SIZE=5 LOG_LEVEL=WARNING LOG_DIR=/logs") == 0);
-    CHECK(config->box.max_sessions == 2 && config->box.idle_timeout_ms == 2000 &&
+    CHECK(config->box.max_sessions == 2 && config->profile.idle_timeout_ms == 2000 &&
           config->box.cleanup_interval_ms == 1000);
-    CHECK(config->box.ceilings.timeout_ms == 1000 && config->box.limits.timeout_ms == 1000);
-    CHECK(config->box.limits.memory == 128u << 20 && config->engine.pool_size == 5 && config->cells.log_level == 1);
+    CHECK(config->profile.ceilings.timeout_ms == 1000 && config->profile.limits.timeout_ms == 1000);
+    CHECK(config->profile.limits.memory == 128u << 20 && config->engine.pool_size == 5 && config->cells.log_level == 1);
     CHECK(strcmp(config->log_dir, "/logs") == 0);
     CHECK(load("", "SANDBOX_TIMEOUT=20 SANDBOX_MAX_OUTPUT_SIZE=2048 SANDBOX_DEFAULT_MEMORY_LIMIT=256m "
                    "SANDBOX_API_TOKEN=t SANDBOX_MAX_TIMEOUT=200 LOG_LEVEL=DEBUG") == 0);
-    CHECK(config->box.limits.timeout_ms == 20000 && config->box.limits.output == 2048);
-    CHECK(config->box.limits.memory == 256u << 20 && config->box.ceilings.timeout_ms == 200000);
+    CHECK(config->profile.limits.timeout_ms == 20000 && config->profile.limits.output == 2048);
+    CHECK(config->profile.limits.memory == 256u << 20 && config->profile.ceilings.timeout_ms == 200000);
     CHECK(strcmp(config->auth.api_key, "t") == 0 && config->auth_on && config->cells.log_level == 3);
     CHECK(load("", "BLOCKED_PACKAGES=foo,bar") == 0 && config->blocked_packages.count == 2);
-    CHECK(load("", "MAX_MEMORY_MB=1G") == 0 && config->box.limits.memory == 1u << 30);
+    CHECK(load("", "MAX_MEMORY_MB=1G") == 0 && config->profile.limits.memory == 1u << 30);
     CHECK(load("", "MAX_MEMORY_MB=x") == -EINVAL && says("MAX_MEMORY_MB (environment): \"x\" is not a size"));
 }
 
@@ -398,32 +398,32 @@ static void data_folder(void)
 
 static void limits_and_ceilings(void)
 {
-    CHECK(load("--memory 8G", "") == 0 && config->box.ceilings.memory == UINT64_C(8) << 30);
-    CHECK(load("--max-memory 512M", "") == 0 && config->box.limits.memory == 512u << 20);
+    CHECK(load("--memory 8G", "") == 0 && config->profile.ceilings.memory == UINT64_C(8) << 30);
+    CHECK(load("--max-memory 512M", "") == 0 && config->profile.limits.memory == 512u << 20);
     CHECK(load("--max-memory 512M --memory 1G", "") == -EINVAL);
     CHECK(says("--memory (command line): 1 GiB is past its ceiling, 512 MiB by --max-memory (command line)"));
-    CHECK(load("--timeout 0", "") == 0 && config->box.ceilings.timeout_ms == 0);
+    CHECK(load("--timeout 0", "") == 0 && config->profile.ceilings.timeout_ms == 0);
     CHECK(load("--timeout 0 --max-timeout 10s", "") == -EINVAL && says("no limit is past its ceiling, 10 s"));
-    CHECK(load("--max-timeout 0", "") == 0 && config->box.limits.timeout_ms == 45000);
+    CHECK(load("--max-timeout 0", "") == 0 && config->profile.limits.timeout_ms == 45000);
     for (int d = 0; d < KR_DIALECT_MAX_; d++)
-        CHECK(kr_limits_check(&config->dialect_limits[d].values, &err) == 0);
+        CHECK(kr_limits_check(&config->profiles[d].limits, &err) == 0);
 }
 
 static void limits_of_dialects(void)
 {
     CHECK(load("--listen 1,2=sandbox-service", "") == 0);
-    CHECK(config->box.limits.timeout_ms == 45000);
-    CHECK(config->dialect_limits[KR_DIALECT_SANDBOX_SERVICE].values.timeout_ms == 30000);
-    CHECK(config->dialect_limits[KR_DIALECT_SANDBOX_SERVICE].ceilings.timeout_ms == 120000);
-    CHECK(config->dialect_limits[KR_DIALECT_PYTHON_EXECUTOR].values.memory == 2u << 30);
+    CHECK(config->profile.limits.timeout_ms == 45000);
+    CHECK(config->profiles[KR_DIALECT_SANDBOX_SERVICE].limits.timeout_ms == 30000);
+    CHECK(config->profiles[KR_DIALECT_SANDBOX_SERVICE].ceilings.timeout_ms == 120000);
+    CHECK(config->profiles[KR_DIALECT_PYTHON_EXECUTOR].limits.memory == 2u << 30);
     CHECK(load("--memory 64M --max-timeout 5s", "") == 0);
-    CHECK(config->dialect_limits[KR_DIALECT_PYTHON_EXECUTOR].values.memory == 64u << 20);
-    CHECK(config->dialect_limits[KR_DIALECT_PYTHON_EXECUTOR].values.timeout_ms == 5000);
+    CHECK(config->profiles[KR_DIALECT_PYTHON_EXECUTOR].limits.memory == 64u << 20);
+    CHECK(config->profiles[KR_DIALECT_PYTHON_EXECUTOR].limits.timeout_ms == 5000);
     CHECK(load("--dialect sandbox-mcp", "MAX_EXECUTION_TIME=120") == 0);
-    CHECK(config->box.limits.timeout_ms == 120000 && config->box.ceilings.timeout_ms == 120000);
-    CHECK(load("--dialect sandbox-service", "MAX_EXECUTION_TIME=90") == 0 && config->box.limits.timeout_ms == 30000);
-    CHECK(load("--dialect mcp-sandbox", "") == 0 && config->box.limits.timeout_ms == 3600000);
-    CHECK(config->box.max_sandboxes_per_user == 3 &&
+    CHECK(config->profile.limits.timeout_ms == 120000 && config->profile.ceilings.timeout_ms == 120000);
+    CHECK(load("--dialect sandbox-service", "MAX_EXECUTION_TIME=90") == 0 && config->profile.limits.timeout_ms == 30000);
+    CHECK(load("--dialect mcp-sandbox", "") == 0 && config->profile.limits.timeout_ms == 3600000);
+    CHECK(config->profile.max_sandboxes_per_user == 3 &&
           comes_from("max-sandboxes-per-user", "default of dialect mcp-sandbox"));
 }
 
@@ -599,7 +599,7 @@ static void files_of_the_documents(void)
         0600);
     CHECK(load_with("", "", true) == 0 && config->port == 8642);
     CHECK(load_with("--dialect mcp-sandbox", "", true) == 0 && config->port == 8000 && config->require_auth);
-    CHECK(config->box.max_sandboxes_per_user == 5 && listens(0, "0.0.0.0", 8000, KR_DIALECT_MCP_SANDBOX));
+    CHECK(config->profile.max_sandboxes_per_user == 5 && listens(0, "0.0.0.0", 8000, KR_DIALECT_MCP_SANDBOX));
     CHECK(notes("ignoring docker.*") && notes("ignoring mirror.pypi_index_url"));
     leave();
 }
