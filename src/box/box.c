@@ -467,6 +467,16 @@ static int share_data(struct kr_box *b, struct kr_err *err)
     return 0;
 }
 
+static int settle_defaults(struct kr_box *b, struct kr_err *err)
+{
+    const char *name = b->config.profiles[b->config.dialect].sandbox;
+    int renamed = kr_store_defaults_settle(b->config.store, name, err);
+
+    if (renamed > 0)
+        kr_log(KR_LOG_INFO, "sandboxes called default renamed", "name=%s count=%d", name, renamed);
+    return renamed;
+}
+
 static int open_data(struct kr_box *b, struct kr_err *err)
 {
     struct kr_runlogs_config logs = {0};
@@ -489,7 +499,7 @@ static int open_data(struct kr_box *b, struct kr_err *err)
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "run logs");
     r = kr_store_notes_open(b->config.store, err);
-    if (r < 0)
+    if (r < 0 || (r = settle_defaults(b, err)) < 0)
         return r;
     do
         r = kr_store_runs_lost(b->config.store, kr_store_now(), err);
@@ -503,7 +513,8 @@ static void find_highest_ceilings(struct kr_box *b)
     for (size_t d = 1; d < KR_DIALECT_MAX_; d++)
         for (size_t i = 0; i < kr_limit_rows_count; i++) {
             struct kr_limits other = b->config.profiles[d].ceilings;
-            uint64_t *at = kr_limit_at(&b->ceilings, &kr_limit_rows[i]), value = *kr_limit_at(&other, &kr_limit_rows[i]);
+            uint64_t *at = kr_limit_at(&b->ceilings, &kr_limit_rows[i]),
+                     value = *kr_limit_at(&other, &kr_limit_rows[i]);
 
             if (*at > 0 && (value == 0 || value > *at)) /* 0: no limit */
                 *at = value;

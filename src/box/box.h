@@ -48,8 +48,8 @@ struct kr_box_config {
     uint64_t linger_ms;     /* a run nobody reads any more lives on so long */
 
     uint32_t max_sessions_per_user, runs_per_minute; /* 0: no bound */
-    uint64_t max_disk_per_user;                                              /* 0: no bound */
-    uint64_t retention_ms, max_data;                                         /* 0: no bound */
+    uint64_t max_disk_per_user;                      /* 0: no bound */
+    uint64_t retention_ms, max_data;                 /* 0: no bound */
 };
 
 /* What happens, for metrics and logs; any may be NULL. */
@@ -110,7 +110,8 @@ void kr_sandbox_done(struct kr_sandbox *s);
 
 /* What holds in a sandbox that sets nothing: fills the settings' members of ret, which need no kr_sandbox_done(). */
 void kr_box_sandbox_defaults(const struct kr_box *b, const struct kr_caller *who, struct kr_sandbox *ret);
-/* By id or by name; NULL or "": the user's `default`, which is made if it is missing. 0 or -ENOENT. */
+/* By id or by name; NULL, "" or `default`: the user's default sandbox in the caller's dialect (kr_profile.sandbox), which is
+ * made if it is missing. 0 or -ENOENT. */
 int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox *ret,
                         struct kr_err *err);
 /* name NULL: one is made up. settings may be NULL; they are checked by their rows (sandbox_settings.h). 0, -EEXIST,
@@ -125,6 +126,8 @@ int kr_box_sandbox_configure(struct kr_box *b, const struct kr_caller *who, cons
 /* Ends its sessions; its files are gone. */
 int kr_box_sandbox_reset(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);
 int kr_box_sandbox_delete(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);
+/* Is its folder the host's (kr_box_config.workspace)? */
+bool kr_box_is_host(const struct kr_box *b, const struct kr_sandbox *s);
 /* A descriptor (O_PATH) of its folder of files, made if it is missing; the caller's to close. Or -errno. */
 int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err);
 /* Files were changed from outside a run: the next run does not report them as its own. */
@@ -151,7 +154,8 @@ struct kr_box_session_info {
 /* Calls back for each of the caller's sessions (of one sandbox, or of all with NULL). */
 void kr_box_sessions(struct kr_box *b, const struct kr_caller *who, const char *sandbox,
                      void (*on_session)(void *data, const struct kr_box_session_info *info), void *data);
-/* By name; sandbox NULL: in any of the caller's sandboxes, the most recently used first. 0 or -ENOENT. The pointers in
+/* By name; sandbox NULL: in any of the caller's sandboxes, one of the caller's own dialect first, the most recently used
+ * before others. 0 or -ENOENT. The pointers in
  * ret live until the return to the loop. */
 int kr_box_session_find(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                         struct kr_box_session_info *ret, struct kr_err *err);

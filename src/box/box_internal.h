@@ -185,10 +185,6 @@ void kr_box_check_stopped(struct kr_box *b);
 void kr_box_job_begin(struct kr_box *b);
 bool kr_box_job_end(struct kr_box *b);
 
-/* ---- box_sandboxes.c ---- */
-/* Is its folder the host's (config.workspace)? */
-bool kr_box_is_host(const struct kr_box *b, const struct kr_sandbox *s);
-
 /* ---- box_sandbox_cache.c ---- */
 int kr_sandbox_cache_new(struct kr_sandbox_cache **ret);
 void kr_sandbox_cache_free(struct kr_sandbox_cache *c);

@@ -84,7 +84,7 @@ static int make_folder(struct kr_box *b, const char *folder, struct kr_err *err)
 
 bool kr_box_is_host(const struct kr_box *b, const struct kr_sandbox *s)
 {
-    return b->host >= 0 && strcmp(s->row.name, KR_STORE_DEFAULT) == 0;
+    return b->host >= 0 && strcmp(s->row.name, b->config.profiles[b->config.dialect].sandbox) == 0;
 }
 
 int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err)
@@ -120,11 +120,12 @@ void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s)
 int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox *ret,
                         struct kr_err *err)
 {
+    const char *own = kr_box_profile(b, who)->sandbox;
     struct kr_sandbox s = {0};
     int r;
 
-    if (!id_or_name || !*id_or_name || strcmp(id_or_name, KR_STORE_DEFAULT) == 0) {
-        struct kr_store_sandbox_new made = {.owner = who->user, .name = KR_STORE_DEFAULT, .now = kr_store_now()};
+    if (!id_or_name || !*id_or_name || strcmp(id_or_name, KR_STORE_DEFAULT) == 0 || strcmp(id_or_name, own) == 0) {
+        struct kr_store_sandbox_new made = {.owner = who->user, .name = own, .now = kr_store_now()};
 
         r = kr_store_sandbox_ensure(b->config.store, &made, &s.row, err);
     } else {
@@ -147,8 +148,10 @@ int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const c
                           struct kr_sandbox *ret, struct kr_err *err)
 {
     char made_up[KR_STORE_ID_ROOM], *text = NULL;
-    struct kr_store_sandbox_new row = {
-        .owner = who->user, .name = name, .max = (unsigned)kr_box_profile(b, who)->max_sandboxes_per_user, .now = kr_store_now()};
+    struct kr_store_sandbox_new row = {.owner = who->user,
+                                       .name = name,
+                                       .max = (unsigned)kr_box_profile(b, who)->max_sandboxes_per_user,
+                                       .now = kr_store_now()};
     struct kr_sandbox s = {0};
     int r = settings ? check_settings(b, who, settings, err) : 0;
 
@@ -157,6 +160,11 @@ int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const c
     if (!name || !*name) {
         kr_store_new_id(made_up);
         row.name = made_up;
+    } else if (strcmp(name, KR_STORE_DEFAULT) == 0) {
+        row.name = kr_box_profile(b, who)->sandbox;
+    } else if (kr_store_is_default(name)) {
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL,
+                          "name: %.64s: names that begin with " KR_STORE_DEFAULT_OF " are krait's own", name);
     }
     if (settings)
         row.settings = text = json_dumps(settings, JSON_COMPACT);

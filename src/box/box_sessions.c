@@ -267,8 +267,7 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
 /* Its sandbox may have been changed, reset or deleted since. 0 or -errno. */
 static int spec_again(struct kr_box_session *session, struct kr_err *err)
 {
-    struct kr_caller owner = {
-        .user = session->user->id, .address = "", .request = "", .profile = session->profile};
+    struct kr_caller owner = {.user = session->user->id, .address = "", .request = "", .profile = session->profile};
     cleanup_box_sandbox struct kr_sandbox s = {0};
     int r = kr_box_sandbox_find(session->box, &owner, session->sandbox, &s, err);
 
@@ -495,11 +494,16 @@ void kr_box_sessions(struct kr_box *b, const struct kr_caller *who, const char *
 static struct kr_box_session *find_of(struct kr_box *b, const struct kr_caller *who, const char *sandbox,
                                       const char *name, struct kr_err *err)
 {
-    struct kr_box_session *session;
+    struct kr_box_session *session, *other = NULL;
 
     TAILQ_FOREACH_REVERSE(session, &b->sessions, kr_box_session_list, link)
-    if (is_of(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->closed)
-        return session;
+    if (is_of(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->closed) {
+        if (session->profile == kr_box_profile(b, who))
+            return session;
+        other = other ? other : session;
+    }
+    if (other)
+        return other;
     kr_err_set(err, KR_ERR_NOT_FOUND, 0, "there is no session of that name");
     return NULL;
 }

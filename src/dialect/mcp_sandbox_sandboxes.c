@@ -72,7 +72,7 @@ static void write_sandbox(struct kr_json *j, const struct kr_store_sandbox *s)
 
 static void on_sandbox(void *data, const struct kr_store_sandbox *s)
 {
-    if (strcmp(s->name, KR_STORE_DEFAULT) != 0)
+    if (!kr_store_is_default(s->name))
         write_sandbox(data, s);
 }
 

@@ -136,7 +136,7 @@ static void run_create(struct kr_mcp_call *c, const void *args)
 /* Nothing can be installed yet, so nothing is. */
 static void on_row(void *data, const struct kr_store_sandbox *s)
 {
-    if (strcmp(s->name, KR_STORE_DEFAULT) != 0)
+    if (!kr_store_is_default(s->name))
         json_array_append_new(data, json_pack("{s:s, s:s, s:s, s:[]}", "sandbox_id", s->id, "name", s->name, "status",
                                               kr_store_sandbox_state_names[s->state], "installed_packages"));
 }
@@ -164,7 +164,7 @@ static void run_delete(struct kr_mcp_call *c, const void *args)
     struct kr_err err;
     int r = kr_box_sandbox_find(box, kr_mcp_caller(c), a->sandbox, &s, &err);
 
-    if (r >= 0 && strcmp(s.row.name, KR_STORE_DEFAULT) == 0)
+    if (r >= 0 && kr_store_is_default(s.row.name))
         r = kr_err_set(&err, KR_ERR_CONFLICT, 0, "the sandbox called " KR_STORE_DEFAULT " stays");
     if (r >= 0)
         r = kr_box_sandbox_delete(box, kr_mcp_caller(c), s.row.id, &err);

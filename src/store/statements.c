@@ -85,7 +85,10 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_TOKEN_PRUNE] = {"delete old login tokens",
         "DELETE FROM tokens WHERE hash IN (SELECT hash FROM tokens WHERE expires <= ? LIMIT ?)"},
 
-    [KR_ST_SANDBOX_COUNT] = {"count sandboxes", "SELECT count(*) FROM sandboxes WHERE owner = ? AND name <> 'default'"},
+    [KR_ST_SANDBOX_COUNT] = {"count sandboxes",
+        "SELECT count(*) FROM sandboxes WHERE owner = ? AND name <> 'default' AND name NOT GLOB 'default@*'"},
+    [KR_ST_SANDBOX_SETTLE] = {"rename the default sandboxes",
+        "UPDATE OR IGNORE sandboxes SET name = ? WHERE owner IN (SELECT id FROM users) AND name = 'default'"},
     [KR_ST_SANDBOX_COUNT_ALL] = {"count sandboxes", "SELECT count(*) FROM sandboxes"},
     [KR_ST_SANDBOX_ADD] = {"add a sandbox",
         "INSERT INTO sandboxes (id, owner, name, folder, created, used, settings) VALUES (?, ?, ?, ?, ?5, ?5, ?6)"},

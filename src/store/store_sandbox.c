@@ -15,6 +15,13 @@ const char *const kr_store_sandbox_state_names[KR_STORE_SANDBOX_STATE_MAX_] = {
     [KR_STORE_SANDBOX_FROZEN] = "frozen",
 };
 
+#define SETTLED "default_sandboxes" /* key of the setting that says so */
+
+bool kr_store_is_default(const char *name)
+{
+    return strcmp(name, KR_STORE_DEFAULT) == 0 || strncmp(name, KR_STORE_DEFAULT_OF, strlen(KR_STORE_DEFAULT_OF)) == 0;
+}
+
 static int no_such_sandbox(struct kr_err *err)
 {
     return kr_store_err(err, KR_ERR_NOT_FOUND, ENOENT, "no such sandbox");
@@ -131,7 +138,7 @@ int kr_store_sandbox_add(struct kr_store *s, const struct kr_store_sandbox_new *
         (r = check_settings(s, sandbox->settings ? sandbox->settings : "{}", err)) < 0 ||
         (r = kr_txn_begin(&t, s, err)) < 0)
         return r;
-    if (sandbox->max && strcmp(sandbox->name, KR_STORE_DEFAULT) != 0) {
+    if (sandbox->max && !kr_store_is_default(sandbox->name)) {
         r = kr_store_sandboxes_count(s, sandbox->owner, err);
         if (r < 0)
             return r;
@@ -173,11 +180,30 @@ int kr_store_sandbox_rename(struct kr_store *s, const char *owner, const char *i
         return r;
     if (!strcmp(old.name, name))
         return 0;
-    if (!strcmp(old.name, KR_STORE_DEFAULT) || !strcmp(name, KR_STORE_DEFAULT))
-        return kr_store_err(err, KR_ERR_DENIED, EPERM, "the sandbox called " KR_STORE_DEFAULT " keeps its name");
+    if (kr_store_is_default(old.name) || kr_store_is_default(name))
+        return kr_store_err(err, KR_ERR_DENIED, EPERM, "the sandbox called %s keeps its name",
+                            kr_store_is_default(name) ? name : old.name);
     if ((r = kr_st_exec(s, KR_ST_SANDBOX_RENAME, err, "ttt", id, owner, name)) < 0)
         return explain(r, name, err);
     return kr_txn_commit(&t, false, err);
+}
+
+int kr_store_defaults_settle(struct kr_store *s, const char *name, struct kr_err *err)
+{
+    cleanup_txn struct kr_txn t = {0};
+    char dialect[KR_STORE_NAME_ROOM];
+    int r = kr_store_setting_get(s, SETTLED, dialect, sizeof dialect, err), renamed = 0;
+
+    if (r != -ENOENT)
+        return r < 0 ? r : 0;
+    if ((r = kr_txn_begin(&t, s, err)) < 0)
+        return r;
+    r = kr_st_exec(s, KR_ST_SETTING_MAKE, err, "tb", SETTLED, name, strlen(name)); /* 0: another process was first */
+    if (r > 0 && strcmp(name, KR_STORE_DEFAULT) != 0)
+        r = renamed = kr_st_exec(s, KR_ST_SANDBOX_SETTLE, err, "t", name);
+    if (r >= 0)
+        r = kr_txn_commit(&t, true, err);
+    return r < 0 ? r : renamed;
 }
 
 int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char *id, const char *settings,

@@ -7,7 +7,11 @@
 #include "store_user.h"
 
 #define KR_STORE_SETTINGS_MAX (64u << 10) /* bytes of a sandbox's settings */
-#define KR_STORE_DEFAULT "default"        /* the sandbox every user has; does not count against `max` */
+/* The sandboxes that every user has without asking: that of krait's own dialect, and "default@NAME" of another one. They are
+ * made when they are first used, keep their names and do not count against `max`; a client cannot make others so named. */
+#define KR_STORE_DEFAULT "default"
+#define KR_STORE_DEFAULT_OF "default@"
+bool kr_store_is_default(const char *name);
 
 enum kr_store_sandbox_state {
     KR_STORE_SANDBOX_ACTIVE,
@@ -36,7 +40,7 @@ struct kr_store_sandbox_new {
     const char *owner;
     const char *name;     /* unique among the owner's */
     const char *settings; /* NULL: {} */
-    unsigned max;         /* sandboxes the owner may have, KR_STORE_DEFAULT apart; 0: no bound */
+    unsigned max;         /* sandboxes the owner may have, defaults apart; 0: no bound */
     int64_t now;
 };
 
@@ -54,9 +58,12 @@ int kr_store_sandbox_find(struct kr_store *s, const char *owner, const char *nam
 /* The one of that name, made if it is missing: 0, 1 when it was made, or as kr_store_sandbox_add(). */
 int kr_store_sandbox_ensure(struct kr_store *s, const struct kr_store_sandbox_new *sandbox,
                             struct kr_store_sandbox *ret_sandbox, struct kr_err *err);
-/* 0, -ENOENT, -EINVAL, -EEXIST; -EPERM for the one called KR_STORE_DEFAULT. */
+/* 0, -ENOENT, -EINVAL, -EEXIST; -EPERM for defaults. */
 int kr_store_sandbox_rename(struct kr_store *s, const char *owner, const char *id, const char *name,
                             struct kr_err *err);
+/* Once in the life of a store, at the first start that knows of defaults of dialects: until then there was one `default` for
+ * all of them, and it becomes the one of the server's own dialect, called `name`. Sandboxes renamed, or -errno. */
+int kr_store_defaults_settle(struct kr_store *s, const char *name, struct kr_err *err);
 /* 0, -ENOENT, -EINVAL (no JSON object, or too large). */
 int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char *id, const char *settings,
                                struct kr_err *err);
@@ -69,7 +76,7 @@ int kr_store_sandbox_reset(struct kr_store *s, const char *owner, const char *id
                            int64_t now, struct kr_err *err);
 /* Gone, its folder doomed; its runs stay in the list of runs. 0 or -ENOENT. fsync. */
 int kr_store_sandbox_delete(struct kr_store *s, const char *owner, const char *id, int64_t now, struct kr_err *err);
-/* How many the owner has, KR_STORE_DEFAULT apart; or -errno. */
+/* How many the owner has, defaults apart; or -errno. */
 int kr_store_sandboxes_count(struct kr_store *s, const char *owner, struct kr_err *err);
 /* The owner's. Rows, or -errno. */
 int kr_store_sandboxes_list(struct kr_store *s, const char *owner, struct kr_store_page *page,

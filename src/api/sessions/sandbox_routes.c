@@ -195,8 +195,8 @@ static int check_new_name(struct kr_api *api, const struct kr_api_who *who, cons
 {
     cleanup_sandbox struct kr_store_sandbox other = {0};
 
-    if (strcmp(s->row.name, KR_STORE_DEFAULT) == 0) {
-        kr_err_set(err, KR_ERR_CONFLICT, 0, "name: the sandbox called " KR_STORE_DEFAULT " keeps its name");
+    if (kr_store_is_default(s->row.name)) {
+        kr_err_set(err, KR_ERR_CONFLICT, 0, "name: the sandbox called %s keeps its name", s->row.name);
         return -EPERM;
     }
     if (kr_store_sandbox_find(api->store, who->caller.user, name, &other, err) < 0)
@@ -320,10 +320,9 @@ void kr_api_sandboxes_delete(struct kr_http_ex *ex, void *app)
 
     if (!find_sandbox(api, ex, &who, &s))
         return;
-    if (strcmp(s.row.name, KR_STORE_DEFAULT) == 0)
-        kr_api_fail_with(ex, KR_ERR_CONFLICT,
-                         "the sandbox called " KR_STORE_DEFAULT " stays; POST /api/v1/sandboxes/" KR_STORE_DEFAULT
-                         "/reset empties it");
+    if (kr_store_is_default(s.row.name))
+        kr_api_fail_with(ex, KR_ERR_CONFLICT, "the sandbox called %s stays; POST /api/v1/sandboxes/%s/reset empties it",
+                         s.row.name, s.row.name);
     else if (kr_box_sandbox_delete(api->box, &who.caller, s.row.id, &err) < 0)
         fail_sandbox(ex, &err);
     else

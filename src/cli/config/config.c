@@ -390,8 +390,9 @@ static void make_limit(const struct kr_limit_row *limit, bool is_ceiling, size_t
         .key = made.texts[text].key,
         .flag = made.texts[text].flag,
         .type = types_by_unit[limit->unit],
-        .offset = (is_ceiling ? offsetof(struct kr_config, profile.ceilings) : offsetof(struct kr_config, profile.limits)) +
-                  limit->offset,
+        .offset =
+            (is_ceiling ? offsetof(struct kr_config, profile.ceilings) : offsetof(struct kr_config, profile.limits)) +
+            limit->offset,
         .size = sizeof(uint64_t),
         .value = values_by_unit[limit->unit],
         .min = limit->min,

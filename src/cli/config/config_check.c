@@ -244,6 +244,9 @@ static int make_profiles(struct kr_config *c, struct kr_err *err)
 
         *profile = c->profile;
         profile->dialect = (enum kr_dialect)d;
+        snprintf(profile->sandbox, sizeof profile->sandbox, "%s%s",
+                 d == KR_DIALECT_KRAIT ? KR_STORE_DEFAULT : KR_STORE_DEFAULT_OF,
+                 d == KR_DIALECT_KRAIT ? "" : kr_dialect_names[d]);
         fill_profile(c, profile);
         for (size_t i = 0; i < kr_limit_rows_count && r >= 0; i++)
             r = fit_limit(c, &kr_limit_rows[i], profile, err);

@@ -40,7 +40,7 @@ const char *kr_mcp_fileop_inside(const struct kr_fileop *op, const char *path)
     const char *folder = kr_mcp_is_local(c) ? kr_mcp_config(kr_mcp_of(c))->workspace : NULL;
     size_t len = folder ? strlen(folder) : 0;
 
-    if (len == 0 || strcmp(op->sandbox.row.name, KR_STORE_DEFAULT) != 0 || strncmp(path, folder, len) != 0 ||
+    if (len == 0 || !kr_box_is_host(kr_mcp_api(c)->box, &op->sandbox) || strncmp(path, folder, len) != 0 ||
         (path[len] != '/' && path[len] != '\0'))
         return path;
     return path + len + strspn(path + len, "/");

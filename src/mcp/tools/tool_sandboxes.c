@@ -242,8 +242,8 @@ static void run_delete(struct kr_mcp_call *c, const void *args)
         kr_mcp_tool_fail(c, &err);
         return;
     }
-    if (strcmp(s.row.name, KR_STORE_DEFAULT) == 0) {
-        kr_mcp_tool_refuse(c, "The sandbox called " KR_STORE_DEFAULT " stays; reset_sandbox empties it.");
+    if (kr_store_is_default(s.row.name)) {
+        kr_mcp_tool_refuse(c, "The sandbox called %s stays; reset_sandbox empties it.", s.row.name);
         return;
     }
     if (kr_box_sandbox_delete(box, kr_mcp_caller(c), s.row.id, &err) < 0) {

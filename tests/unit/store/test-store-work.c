@@ -77,6 +77,26 @@ static void test_sandbox_limits(void)
     CHECK(kr_store_sandbox_add(store, &new, NULL, &err) == -EINVAL && strstr(err.msg, "settings"));
 }
 
+/* The first start that knows of dialects gives the one `default` there was to the server's own; later ones change nothing. */
+static void test_defaults_of_dialects(void)
+{
+    struct kr_store_sandbox_new new = {.owner = alice, .name = "default", .max = 1, .now = NOW};
+    cleanup_sandbox struct kr_store_sandbox old = {0}, got = {0}, later = {0};
+
+    CHECK(kr_store_is_default("default") && kr_store_is_default("default@x"));
+    CHECK(!kr_store_is_default("default2") && !kr_store_is_default("my default@x") && !kr_store_is_default(""));
+    CHECK(kr_store_sandbox_ensure(store, &new, &old, &err) == 1);
+    CHECK(kr_store_defaults_settle(store, "default@x", &err) >= 1); /* other tests' users have theirs */
+    CHECK(kr_store_sandbox_find(store, alice, "default@x", &got, &err) == 0 && !strcmp(got.id, old.id));
+    CHECK(kr_store_sandbox_rename(store, alice, got.id, "mine", &err) == -EPERM);
+    CHECK(kr_store_sandbox_ensure(store, &new, &later, &err) == 1 && strcmp(later.id, old.id) != 0);
+    CHECK(kr_store_defaults_settle(store, "default@y", &err) == 0);
+    CHECK(kr_store_sandboxes_count(store, alice, &err) == 0);
+    CHECK(kr_store_sandbox_delete(store, alice, old.id, NOW, &err) == 0);
+    CHECK(kr_store_sandbox_delete(store, alice, later.id, NOW, &err) == 0);
+    CHECK(kr_store_doomed_done(store, old.folder, &err) == 0 && kr_store_doomed_done(store, later.folder, &err) == 0);
+}
+
 /* Every call that takes an owner, with another owner's id: nothing is told, nothing changes. */
 static void test_owners_are_apart(void)
 {
@@ -513,6 +533,7 @@ int main(void)
         return 1;
     RUN(test_sandboxes);
     RUN(test_sandbox_limits);
+    RUN(test_defaults_of_dialects);
     RUN(test_owners_are_apart);
     RUN(test_runs);
     RUN(test_run_files_that_do_not_fit);

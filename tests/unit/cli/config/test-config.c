@@ -421,10 +421,40 @@ static void limits_of_dialects(void)
     CHECK(config->profiles[KR_DIALECT_PYTHON_EXECUTOR].limits.timeout_ms == 5000);
     CHECK(load("--dialect sandbox-mcp", "MAX_EXECUTION_TIME=120") == 0);
     CHECK(config->profile.limits.timeout_ms == 120000 && config->profile.ceilings.timeout_ms == 120000);
-    CHECK(load("--dialect sandbox-service", "MAX_EXECUTION_TIME=90") == 0 && config->profile.limits.timeout_ms == 30000);
+    CHECK(load("--dialect sandbox-service", "MAX_EXECUTION_TIME=90") == 0 &&
+          config->profile.limits.timeout_ms == 30000);
     CHECK(load("--dialect mcp-sandbox", "") == 0 && config->profile.limits.timeout_ms == 3600000);
     CHECK(config->profile.max_sandboxes_per_user == 3 &&
           comes_from("max-sandboxes-per-user", "default of dialect mcp-sandbox"));
+}
+
+/* What a dialect brings comes with its listener, unless it is the server's as a whole. */
+static void profiles_of_dialects(void)
+{
+    static const char *const whole[] = {"host", "port", "pool-size", "cleanup-interval"};
+    const struct kr_profile *p;
+
+    for (int d = 0; d < KR_DIALECT_MAX_; d++)
+        for (const struct kr_dialect_default *one = kr_dialects[d].defaults; one->flag; one++) {
+            size_t i = 0;
+
+            while (i < sizeof whole / sizeof *whole && strcmp(whole[i], one->flag) != 0)
+                i++;
+            CHECK(kr_config_is_of_profile(kr_config_row(one->flag)) == (i == sizeof whole / sizeof *whole));
+        }
+    CHECK(load("--listen 1,2=sandbox-mcp,3=mcp-sandbox", "") == 0);
+    p = &config->profiles[KR_DIALECT_SANDBOX_MCP];
+    CHECK(p->dialect == KR_DIALECT_SANDBOX_MCP && strcmp(p->sandbox, "default@sandbox-mcp") == 0);
+    CHECK(p->max_sessions == 10 && p->idle_timeout_ms == 300000 && p->ceilings.timeout_ms == 30000);
+    CHECK(!p->allow_registration && p->max_sandboxes_per_user == 100);
+    p = &config->profiles[KR_DIALECT_MCP_SANDBOX];
+    CHECK(p->max_sandboxes_per_user == 3 && p->allow_registration && p->login_ttl_ms == 300 * 60000u);
+    p = &config->profiles[KR_DIALECT_KRAIT];
+    CHECK(strcmp(p->sandbox, "default") == 0 && p->max_sessions == 0 && p->idle_timeout_ms == 4 * 3600000u);
+    CHECK(config->box.max_sessions == 0);
+    CHECK(load("--listen 1,2=sandbox-mcp --max-sessions 7 --idle-timeout 9s", "") == 0);
+    p = &config->profiles[KR_DIALECT_SANDBOX_MCP];
+    CHECK(p->max_sessions == 0 && config->box.max_sessions == 7 && p->idle_timeout_ms == 9000);
 }
 
 static bool listens(size_t i, const char *address, unsigned port, enum kr_dialect dialect)
@@ -707,6 +737,7 @@ int main(void)
     RUN(data_folder);
     RUN(limits_and_ceilings);
     RUN(limits_of_dialects);
+    RUN(profiles_of_dialects);
     RUN(listeners);
     RUN(wrong_listeners);
     RUN(open_addresses_need_a_key);
