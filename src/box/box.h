@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct kr_box;
 struct kr_box_run;     /* a run that has not ended yet, or whose end is still being told */
@@ -228,3 +229,19 @@ bool kr_box_run_asks(struct kr_box *b, const struct kr_caller *who, const char *
 /* Answers input(); text NULL: end of input. 0, -ENOENT, -EINVAL: nothing was asked. */
 int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *id, const char *text, size_t len,
                      struct kr_err *err);
+
+/* ---- the disk of a user (box_disk.c) ---- */
+
+struct kr_disk_walk;
+
+/* Embedded by a caller that waits for a measurement. */
+struct kr_disk_ask {
+    TAILQ_ENTRY(kr_disk_ask) link;
+    struct kr_disk_walk *walk; /* NULL: it does not wait */
+    void (*on_measured)(struct kr_disk_ask *ask, uint64_t bytes);
+};
+/* Measures the files of all the user's sandboxes, on the thread pool. on_measured comes once, with the sum of a walk that began
+ * after this call; before this returns if the user has no files. 0, or -errno with err and no call. */
+int kr_box_disk_measure(struct kr_box *b, const char *user, struct kr_disk_ask *ask, struct kr_err *err);
+/* No call any more. Also of an ask that does not wait. */
+void kr_box_disk_forget(struct kr_disk_ask *ask);

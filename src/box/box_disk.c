@@ -1,105 +1,231 @@
-/* How much disk a user has, so that programs do not pass the user's bound.
+/* The walker of a user's disk: how much the files of all the user's sandboxes take.
  *
- * Called by box_sessions.c when a session opens, by box_run_events.c when a run has ended. The folders of all the user's
- * sandboxes are walked on the thread pool. Invariants: one walk at a time for a user, and not more often than every LOOK_MS; what
- * a session may add to its folder is at most what the user had left when it opened, as far as that was known: it is
- * accounted, not enforced, and sessions that were opened at the same time share nothing. */
+ * Called by box_sessions.c when a session opens and by box_run_events.c when a run has ended, so that programs do not pass the
+ * user's bound; by file_quota.c of the API, so that uploads do not. The sandboxes' folders are walked one after the other on the
+ * thread pool. Invariants: one walk at a time for a user; a caller that waits gets the sum of a walk that began after it asked;
+ * the box itself asks no more often than every LOOK_MS. What a session may add to its folder is at most what the user had left
+ * when it opened, as far as that was known: it is accounted, not enforced, and sessions that were opened at the same time share
+ * nothing. */
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"
 #include "files.h"
 #include "walk.h"
 #include "work.h"
-#include <fcntl.h>
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LOOK_MS 2000u
 #define FAR_LOOK_MS 30000u /* of a user whose bound is far away */
-#define WALK_MS 2000u
+#define WALK_MS 2000u      /* of one sandbox */
 #define WALK_ENTRIES 200000u
 #define SANDBOXES_MAX 10000u
 
-struct measure {
-    struct kr_work work;
+TAILQ_HEAD(asks, kr_disk_ask);
+
+/* Lives while it walks, or while a caller waits. */
+struct kr_disk_walk {
+    struct kr_work work; /* one sandbox */
     struct kr_box *box;
     struct kr_box_user *user; /* a reference */
-    int shelf;                /* its own descriptor */
+    struct asks served, next; /* callers of this walk, and those that came after it began */
     char (*folders)[KR_STORE_ID_ROOM];
-    size_t count, room;
+    size_t count, room, at;
+    int ws;
     uint64_t sum;
+    struct kr_files_usage usage;
 };
 
-static void measure_free(struct measure *m)
+static void free_walk(struct kr_disk_walk *w)
 {
-    kr_fd_close(m->shelf);
-    free(m->folders);
-    free(m);
+    kr_fd_close(w->ws);
+    free(w->folders);
+    free(w);
 }
 
-/* On the thread pool. What cannot be read counts as nothing: it is there to be deleted, too. */
-static void run_measure(void *data)
+/* On the thread pool. What cannot be read counts as nothing: its owner must still be able to delete it. */
+static void run_walk(void *data)
 {
-    struct measure *m = data;
+    struct kr_disk_walk *w = data;
     struct kr_walk_max max = {.entries = WALK_ENTRIES, .deadline_ns = kr_clock_after_ms(WALK_MS)};
-    struct kr_files_usage usage;
     struct kr_err ignored;
 
-    for (size_t i = 0; i < m->count; i++) {
-        char path[KR_STORE_ID_ROOM + 8];
-
-        snprintf(path, sizeof path, "%s/files", m->folders[i]);
-        cleanup_fd int fd = openat(m->shelf, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd >= 0 && kr_files_usage(fd, "", &max, &usage, &ignored) >= 0)
-            m->sum += usage.bytes;
-    }
+    if (kr_files_usage(w->ws, "", &max, &w->usage, &ignored) < 0)
+        w->usage = (struct kr_files_usage){0};
 }
 
-static void on_measured(void *data)
-{
-    struct measure *m = data;
-
-    if (kr_box_job_end(m->box)) { /* else the user went with it */
-        m->user->disk = m->sum;
-        m->user->disk_ns = kr_clock_ns();
-        m->user->measuring = false;
-        kr_box_user_drop(m->box, m->user);
-    }
-    measure_free(m);
-}
+/* ---- which folders ---- */
 
 static void on_sandbox(void *data, const struct kr_store_sandbox *sandbox)
 {
-    struct measure *m = data;
+    struct kr_disk_walk *w = data;
 
-    if (m->count == m->room) {
-        size_t room = m->room ? 2 * m->room : 16;
-        void *more = room > SANDBOXES_MAX ? NULL : reallocarray(m->folders, room, sizeof *m->folders);
+    if (w->count == w->room) {
+        size_t room = w->room ? 2 * w->room : 16;
+        void *more = room > SANDBOXES_MAX ? NULL : reallocarray(w->folders, room, sizeof *w->folders);
 
         if (!more)
             return; /* counted too low rather than refused */
-        m->folders = more;
-        m->room = room;
+        w->folders = more;
+        w->room = room;
     }
-    memcpy(m->folders[m->count++], sandbox->folder, KR_STORE_ID_ROOM);
+    memcpy(w->folders[w->count++], sandbox->folder, KR_STORE_ID_ROOM);
 }
 
-static int list_folders(struct measure *m)
+static int list_folders(struct kr_disk_walk *w, struct kr_err *err)
 {
     char after[KR_STORE_CURSOR_ROOM] = "";
-    struct kr_err ignored;
     int r;
 
+    w->count = w->at = 0;
+    w->sum = 0;
     do {
         struct kr_store_page page = {.after = after, .limit = KR_STORE_PAGE_MAX};
 
-        r = kr_store_sandboxes_list(m->box->config.store, m->user->id, &page, on_sandbox, m, &ignored);
+        r = kr_store_sandboxes_list(w->box->config.store, w->user->id, &page, on_sandbox, w, err);
         memcpy(after, page.next, sizeof after);
-    } while (r >= 0 && after[0] && m->count < SANDBOXES_MAX);
+    } while (r >= 0 && after[0] && w->count < SANDBOXES_MAX);
     return r;
 }
+
+/* ---- a walk ---- */
+
+static void on_walked(void *data);
+
+/* The next sandbox; false: there is none. */
+static bool walk_next(struct kr_disk_walk *w)
+{
+    static const struct kr_work_calls calls = {.run = run_walk, .done = on_walked};
+    struct kr_err ignored;
+
+    while (!w->box->stopping && w->at < w->count) {
+        struct kr_sandbox s = {0};
+
+        memcpy(s.row.folder, w->folders[w->at++], sizeof s.row.folder);
+        w->ws = kr_box_sandbox_folder(w->box, &s, &ignored);
+        if (w->ws < 0)
+            continue; /* deleted meanwhile */
+        kr_work_start(w->box->loop, &w->work, &calls, w);
+        kr_box_job_begin(w->box);
+        return true;
+    }
+    return false;
+}
+
+/* Calls those that asked before the walk began; each may ask again, or forget another. */
+static void serve_asks(struct kr_disk_walk *w)
+{
+    struct kr_disk_ask *ask;
+
+    while ((ask = TAILQ_FIRST(&w->served))) {
+        TAILQ_REMOVE(&w->served, ask, link);
+        ask->walk = NULL;
+        ask->on_measured(ask, w->sum);
+    }
+}
+
+/* Walks for those that wait; the walk goes when there are none. */
+static void finish_walk(struct kr_disk_walk *w)
+{
+    struct kr_disk_ask *ask;
+    struct kr_err ignored;
+
+    for (;;) {
+        w->user->disk = w->sum;
+        w->user->disk_ns = kr_clock_ns();
+        serve_asks(w);
+        if (TAILQ_EMPTY(&w->next))
+            break;
+        while ((ask = TAILQ_FIRST(&w->next))) {
+            TAILQ_REMOVE(&w->next, ask, link);
+            TAILQ_INSERT_TAIL(&w->served, ask, link);
+        }
+        if (list_folders(w, &ignored) >= 0 && walk_next(w))
+            return;
+    }
+    w->user->walk = NULL;
+    kr_box_user_drop(w->box, w->user);
+    free_walk(w);
+}
+
+static void on_walked(void *data)
+{
+    struct kr_disk_walk *w = data;
+
+    w->ws = kr_fd_close(w->ws);
+    w->sum += w->usage.bytes;
+    if (!kr_box_job_end(w->box)) /* the user went with the box, and the callers before it */
+        free_walk(w);
+    else if (!walk_next(w))
+        finish_walk(w);
+}
+
+/* Begins one, with the ask (or NULL) as its first caller. 0 or -errno with err. */
+static int start_walk(struct kr_box *b, struct kr_box_user *u, struct kr_disk_ask *ask, struct kr_err *err)
+{
+    struct kr_disk_walk *w = calloc(1, sizeof *w);
+    int r;
+
+    if (!w)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "disk account");
+    w->box = b;
+    w->user = u;
+    w->ws = -1;
+    TAILQ_INIT(&w->served);
+    TAILQ_INIT(&w->next);
+    r = list_folders(w, err);
+    if (r < 0) {
+        free_walk(w);
+        return r;
+    }
+    u->refs++;
+    u->walk = w;
+    if (ask) {
+        ask->walk = w;
+        TAILQ_INSERT_TAIL(&w->served, ask, link);
+    }
+    if (!walk_next(w))
+        finish_walk(w);
+    return 0;
+}
+
+int kr_box_disk_measure(struct kr_box *b, const char *user, struct kr_disk_ask *ask, struct kr_err *err)
+{
+    struct kr_box_user *u = kr_box_user_get(b, user);
+    int r = 0;
+
+    ask->walk = NULL;
+    if (!u)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "disk account");
+    if (u->walk) {
+        ask->walk = u->walk;
+        TAILQ_INSERT_TAIL(&u->walk->next, ask, link);
+    } else {
+        r = start_walk(b, u, ask, err);
+    }
+    kr_box_user_drop(b, u);
+    return r;
+}
+
+void kr_box_disk_forget(struct kr_disk_ask *ask)
+{
+    const struct kr_disk_ask *other;
+    struct kr_disk_walk *w = ask->walk;
+
+    if (!w)
+        return;
+    ask->walk = NULL;
+    TAILQ_FOREACH(other, &w->next, link)
+    if (other == ask) {
+        TAILQ_REMOVE(&w->next, ask, link);
+        return;
+    }
+    TAILQ_REMOVE(&w->served, ask, link);
+}
+
+/* ---- what programs may add ---- */
 
 static bool is_fresh(const struct kr_box *b, const struct kr_box_user *u)
 {
@@ -110,23 +236,10 @@ static bool is_fresh(const struct kr_box *b, const struct kr_box_user *u)
 
 void kr_disk_look(struct kr_box *b, struct kr_box_user *u)
 {
-    static const struct kr_work_calls calls = {.run = run_measure, .done = on_measured};
-    struct measure *m;
+    struct kr_err ignored;
 
-    if (!b->config.max_disk_per_user || u->measuring || b->stopping || is_fresh(b, u))
-        return;
-    m = calloc(1, sizeof *m);
-    if (!m)
-        return;
-    *m = (struct measure){.box = b, .user = u, .shelf = fcntl(b->shelf, F_DUPFD_CLOEXEC, 0)};
-    if (m->shelf < 0 || list_folders(m) < 0) {
-        measure_free(m);
-        return;
-    }
-    kr_work_start(b->loop, &m->work, &calls, m);
-    kr_box_job_begin(b);
-    u->measuring = true;
-    u->refs++;
+    if (b->config.max_disk_per_user && !u->walk && !b->stopping && !is_fresh(b, u))
+        (void)start_walk(b, u, NULL, &ignored);
 }
 
 uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u, uint64_t limit)

@@ -120,7 +120,7 @@ struct kr_box_user {
     unsigned waiting;         /* sessions that wait for a slot */
     size_t queued_bytes;
     uint64_t disk, disk_ns; /* bytes of all sandboxes when last measured; 0: never */
-    bool measuring;
+    struct kr_disk_walk *walk; /* while its folders are walked */
     double tokens; /* runs that may start now */
     uint64_t tokens_ns;
 };

@@ -56,7 +56,7 @@ static void feed_next(struct kr_file_feed *f)
 
 static int keep(struct kr_file_feed *f, const char *bytes, size_t len)
 {
-    int r = kr_quota_charge(&f->seat, len, &f->refusal);
+    int r = kr_quota_charge(&f->share, len, &f->refusal);
 
     if (r < 0)
         return r;
@@ -88,12 +88,12 @@ void kr_feed_on_body_end(void *data, struct kr_http_ex *ex)
     feed_next(f);
 }
 
-static void on_account_ready(struct kr_quota_seat *seat)
+static void on_account_ready(struct kr_quota_share *share)
 {
-    struct kr_file_feed *f = (struct kr_file_feed *)((char *)seat - offsetof(struct kr_file_feed, seat));
+    struct kr_file_feed *f = (struct kr_file_feed *)((char *)share - offsetof(struct kr_file_feed, share));
     int64_t length = kr_http_content_length(kr_file_ex(&f->w));
 
-    if (kr_quota_room(seat, length > 0 ? (uint64_t)length : 0, &f->w.err) < 0)
+    if (kr_quota_room(share, length > 0 ? (uint64_t)length : 0, &f->w.err) < 0)
         kr_file_fail(&f->w);
     else
         f->start(&f->w);
@@ -101,7 +101,7 @@ static void on_account_ready(struct kr_quota_seat *seat)
 
 void kr_feed_open(struct kr_file_feed *f)
 {
-    if (kr_quota_join(kr_file_home(&f->w), &f->w.who, &f->seat, on_account_ready, &f->w.err) < 0)
+    if (kr_quota_join(kr_file_home(&f->w), &f->w.who, &f->share, on_account_ready, &f->w.err) < 0)
         kr_file_fail(&f->w);
 }
 
@@ -113,7 +113,7 @@ void kr_feed_accept(struct kr_file_feed *f)
 
 void kr_feed_done(struct kr_file_feed *f)
 {
-    kr_quota_leave(&f->seat);
+    kr_quota_leave(&f->share);
     free(f->in);
     free(f->out);
 }

@@ -157,7 +157,7 @@ static int on_part_end(void *ctx, struct kr_err *err)
         old = info.size;
     if (kr_files_upload_commit(steal_upload(p), &why) < 0)
         return add_outcome(p, p->target, &why, err);
-    p->feed.seat.kept += (int64_t)size - (int64_t)old;
+    p->feed.share.kept += (int64_t)size - (int64_t)old;
     p->stored++;
     p->bytes += size;
     r = add_outcome(p, p->target, NULL, err);

@@ -91,7 +91,7 @@ static void step_commit(struct kr_fileop *w)
     if (w->r < 0)
         return;
     p->stored = true;
-    p->feed.seat.kept = (int64_t)p->size - (int64_t)p->old_size;
+    p->feed.share.kept = (int64_t)p->size - (int64_t)p->old_size;
     replaced = p->existed;
     look(p); /* for the validator: somebody may have written again in between, and then it is that one's */
     p->existed = replaced;

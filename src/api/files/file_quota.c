@@ -1,145 +1,71 @@
 /* How much disk a user has, so that an upload does not pass the user's limit. Called by file_feed.c and file_routes.c.
  *
- * An account is measured by walking the folders of all the user's sandboxes, one after the other on the thread pool, and is
- * believed for FRESH_MS, or FAR_FRESH_MS when it is far from the limit; uploads of that time are added to it as their bytes
- * come, so that several at once share what is left. What programs write meanwhile is seen at the next measuring.
- * Invariant: an account lives while somebody sits in it or it is being measured; seats that wait are told once. */
+ * An account is measured by the box's walker (box_disk.c) and believed for FRESH_MS, or FAR_FRESH_MS when it is far from the
+ * limit; uploads of that time are added to it as their bytes come, so that several at once share what is left. What programs
+ * write meanwhile is seen at the next measuring. Invariant: an account lives while an upload has a share in it or it is being
+ * measured; a share that waits is called once. */
 #include "file_request.h"
 #include "clock.h"
-#include "fd.h"
-#include "walk.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FRESH_MS 30000u
 #define FAR_FRESH_MS 600000u /* while less than half of the limit is used */
-#define WALK_MS 2000u
-#define WALK_ENTRIES 200000u
-#define ACCOUNTS_MAX 256u    /* kept though nobody sits in them */
-#define SANDBOXES_MAX 10000u /* of one user that are looked at */
+#define ACCOUNTS_MAX 256u    /* kept without an upload */
 
 struct kr_quota {
     TAILQ_ENTRY(kr_quota) link; /* most recently used first */
     struct kr_api_files *files;
     char user[KR_STORE_ID_ROOM];
     uint64_t used, measured_ns; /* measured_ns 0: not yet, or stale */
-    unsigned seats;
+    unsigned shares;
     bool busy;
-    TAILQ_HEAD(, kr_quota_seat) waiting;
-    struct kr_work work; /* the measuring: */
-    char (*folders)[KR_STORE_ID_ROOM];
-    size_t count, room, next;
-    int ws;
-    uint64_t sum;
-    struct kr_files_usage usage;
+    TAILQ_HEAD(, kr_quota_share) waiting;
+    struct kr_disk_ask ask; /* while it is measured */
 };
 
 /* ---- measuring ---- */
 
-static void drop(struct kr_quota *q)
+static void free_account(struct kr_quota *q)
 {
     TAILQ_REMOVE(&q->files->quotas, q, link);
     q->files->quota_count--;
     kr_fileops_unref(&q->files->ops);
-    free(q->folders);
     free(q);
 }
 
-static void finish(struct kr_quota *q)
+static void on_measured(struct kr_disk_ask *ask, uint64_t bytes)
 {
-    struct kr_quota_seat *seat;
+    struct kr_quota *q = (struct kr_quota *)((char *)ask - offsetof(struct kr_quota, ask));
+    struct kr_quota_share *share;
 
     q->busy = false;
-    q->used = q->sum;
+    q->used = bytes;
     q->measured_ns = kr_clock_ns();
-    q->seats++; /* whoever is told may leave at once */
-    while ((seat = TAILQ_FIRST(&q->waiting))) {
-        TAILQ_REMOVE(&q->waiting, seat, link);
-        seat->waiting = false;
-        seat->on_ready(seat);
+    q->shares++; /* a caller may leave in its on_ready */
+    while ((share = TAILQ_FIRST(&q->waiting))) {
+        TAILQ_REMOVE(&q->waiting, share, link);
+        share->waiting = false;
+        share->on_ready(share);
     }
-    q->seats--;
-    if (!q->files->api && q->seats == 0)
-        drop(q);
+    q->shares--;
+    if (!q->files->api && q->shares == 0)
+        free_account(q);
 }
 
-/* On the thread pool. What cannot be read counts as nothing: it is there to be deleted, too. */
-static void run_measure(void *data)
+static int measure_account(struct kr_quota *q, struct kr_err *err)
 {
-    struct kr_quota *q = data;
-    struct kr_walk_max max = {.entries = WALK_ENTRIES, .deadline_ns = kr_clock_after_ms(WALK_MS)};
-    struct kr_err ignored;
-
-    if (kr_files_usage(q->ws, "", &max, &q->usage, &ignored) < 0)
-        q->usage = (struct kr_files_usage){0};
-}
-
-static void on_measured(void *data);
-
-static void measure_next(struct kr_quota *q)
-{
-    static const struct kr_work_calls calls = {.run = run_measure, .done = on_measured};
-    struct kr_err ignored;
-
-    for (; q->files->api && q->next < q->count; q->next++) {
-        struct kr_sandbox s = {0};
-
-        memcpy(s.row.folder, q->folders[q->next], sizeof s.row.folder);
-        q->ws = kr_box_sandbox_folder(q->files->api->box, &s, &ignored);
-        if (q->ws < 0)
-            continue; /* gone meanwhile */
-        q->next++;
-        kr_work_start(q->files->ops.loop, &q->work, &calls, q);
-        return;
-    }
-    finish(q);
-}
-
-static void on_measured(void *data)
-{
-    struct kr_quota *q = data;
-
-    q->ws = kr_fd_close(q->ws);
-    q->sum += q->usage.bytes;
-    measure_next(q);
-}
-
-static void on_sandbox(void *data, const struct kr_store_sandbox *sandbox)
-{
-    struct kr_quota *q = data;
-
-    if (q->count == q->room) {
-        size_t room = q->room ? 2 * q->room : 16;
-        char(*moved)[KR_STORE_ID_ROOM] = realloc(q->folders, room * sizeof *moved);
-
-        if (!moved)
-            return; /* counted too low rather than refused */
-        q->folders = moved;
-        q->room = room;
-    }
-    memcpy(q->folders[q->count++], sandbox->folder, KR_STORE_ID_ROOM);
-}
-
-static int measure(struct kr_quota *q, struct kr_err *err)
-{
-    char after[KR_STORE_CURSOR_ROOM] = "";
     int r;
 
-    q->count = q->next = 0;
-    q->sum = 0;
-    do {
-        struct kr_store_page page = {.after = after, .limit = KR_STORE_PAGE_MAX};
-
-        r = kr_store_sandboxes_list(q->files->api->store, q->user, &page, on_sandbox, q, err);
-        if (r < 0)
-            return r;
-        memcpy(after, page.next, sizeof after);
-    } while (after[0] && q->count < SANDBOXES_MAX);
     q->busy = true;
-    measure_next(q);
-    return 0;
+    q->ask.on_measured = on_measured;
+    r = kr_box_disk_measure(q->files->api->box, q->user, &q->ask, err);
+    if (r < 0)
+        q->busy = false;
+    return r;
 }
 
 /* ---- accounts ---- */
@@ -156,7 +82,7 @@ static bool is_fresh(const struct kr_quota *q)
     return !q->busy && q->measured_ns && age_ms < (is_far(q) ? FAR_FRESH_MS : FRESH_MS);
 }
 
-static struct kr_quota *find(struct kr_api_files *f, const char *user)
+static struct kr_quota *find_account(struct kr_api_files *f, const char *user)
 {
     struct kr_quota *q;
 
@@ -175,15 +101,15 @@ static void make_room(struct kr_api_files *f)
     if (f->quota_count < ACCOUNTS_MAX)
         return;
     TAILQ_FOREACH(q, &f->quotas, link)
-    if (q->seats == 0 && !q->busy)
+    if (q->shares == 0 && !q->busy)
         oldest = q;
     if (oldest)
-        drop(oldest);
+        free_account(oldest);
 }
 
-static struct kr_quota *get(struct kr_api_files *f, const char *user)
+static struct kr_quota *get_account(struct kr_api_files *f, const char *user)
 {
-    struct kr_quota *q = find(f, user);
+    struct kr_quota *q = find_account(f, user);
 
     if (q) {
         TAILQ_REMOVE(&f->quotas, q, link);
@@ -203,43 +129,43 @@ static struct kr_quota *get(struct kr_api_files *f, const char *user)
     return q;
 }
 
-int kr_quota_join(struct kr_api_files *f, const struct kr_caller *who, struct kr_quota_seat *seat,
-                  void (*on_ready)(struct kr_quota_seat *seat), struct kr_err *err)
+int kr_quota_join(struct kr_api_files *f, const struct kr_caller *who, struct kr_quota_share *share,
+                  void (*on_ready)(struct kr_quota_share *share), struct kr_err *err)
 {
     struct kr_quota *q;
     int r = 0;
 
-    *seat = (struct kr_quota_seat){.on_ready = on_ready};
+    *share = (struct kr_quota_share){.on_ready = on_ready};
     if (kr_box_config(f->api->box)->max_disk_per_user == 0) {
-        on_ready(seat);
+        on_ready(share);
         return 0;
     }
-    q = get(f, who->user);
+    q = get_account(f, who->user);
     if (!q)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "disk account");
-    seat->quota = q;
-    q->seats++;
+    share->quota = q;
+    q->shares++;
     if (is_fresh(q)) {
-        on_ready(seat);
+        on_ready(share);
         return 0;
     }
-    seat->waiting = true;
-    TAILQ_INSERT_TAIL(&q->waiting, seat, link);
+    share->waiting = true;
+    TAILQ_INSERT_TAIL(&q->waiting, share, link);
     if (!q->busy)
-        r = measure(q, err);
+        r = measure_account(q, err);
     if (r < 0)
-        kr_quota_leave(seat);
+        kr_quota_leave(share);
     return r;
 }
 
-int kr_quota_room(const struct kr_quota_seat *seat, uint64_t bytes, struct kr_err *err)
+int kr_quota_room(const struct kr_quota_share *share, uint64_t bytes, struct kr_err *err)
 {
     uint64_t limit, used;
 
-    if (!seat->quota || !seat->quota->files->api)
+    if (!share->quota || !share->quota->files->api)
         return 0;
-    limit = kr_box_config(seat->quota->files->api->box)->max_disk_per_user;
-    used = seat->quota->used;
+    limit = kr_box_config(share->quota->files->api->box)->max_disk_per_user;
+    used = share->quota->used;
     if (used <= limit && bytes <= limit - used)
         return 0;
     kr_err_set(err, KR_ERR_LIMIT, 0,
@@ -249,37 +175,37 @@ int kr_quota_room(const struct kr_quota_seat *seat, uint64_t bytes, struct kr_er
     return -EDQUOT;
 }
 
-int kr_quota_charge(struct kr_quota_seat *seat, uint64_t bytes, struct kr_err *err)
+int kr_quota_charge(struct kr_quota_share *share, uint64_t bytes, struct kr_err *err)
 {
-    int r = kr_quota_room(seat, bytes, err);
+    int r = kr_quota_room(share, bytes, err);
 
-    if (r < 0 || !seat->quota)
+    if (r < 0 || !share->quota)
         return r;
-    seat->quota->used += bytes;
-    seat->charged += bytes;
+    share->quota->used += bytes;
+    share->charged += bytes;
     return 0;
 }
 
-void kr_quota_leave(struct kr_quota_seat *seat)
+void kr_quota_leave(struct kr_quota_share *share)
 {
-    struct kr_quota *q = seat->quota;
+    struct kr_quota *q = share->quota;
     int64_t now;
 
     if (!q)
         return;
-    if (seat->waiting)
-        TAILQ_REMOVE(&q->waiting, seat, link);
-    now = (int64_t)(q->used - (seat->charged < q->used ? seat->charged : q->used)) + seat->kept;
+    if (share->waiting)
+        TAILQ_REMOVE(&q->waiting, share, link);
+    now = (int64_t)(q->used - (share->charged < q->used ? share->charged : q->used)) + share->kept;
     q->used = now > 0 ? (uint64_t)now : 0;
-    *seat = (struct kr_quota_seat){0};
-    q->seats--;
-    if (!q->files->api && q->seats == 0 && !q->busy)
-        drop(q);
+    *share = (struct kr_quota_share){0};
+    q->shares--;
+    if (!q->files->api && q->shares == 0 && !q->busy)
+        free_account(q);
 }
 
 void kr_quota_stale(struct kr_api_files *f, const char *user)
 {
-    struct kr_quota *q = find(f, user);
+    struct kr_quota *q = find_account(f, user);
 
     if (q && f->api && !is_far(q))
         q->measured_ns = 0;
@@ -291,7 +217,9 @@ void kr_quotas_close(struct kr_api_files *f)
 
     for (q = TAILQ_FIRST(&f->quotas); q; q = next) {
         next = TAILQ_NEXT(q, link);
-        if (q->seats == 0 && !q->busy)
-            drop(q);
+        kr_box_disk_forget(&q->ask);
+        q->busy = false;
+        if (q->shares == 0)
+            free_account(q);
     }
 }

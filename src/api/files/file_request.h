@@ -69,24 +69,24 @@ int kr_file_read_path(const char *plain, const char *b64, char out[static KR_FIL
 
 /* ---- the disk account of a user (file_quota.c) ---- */
 
-/* A place in it, embedded in an upload. */
-struct kr_quota_seat {
-    TAILQ_ENTRY(kr_quota_seat) link;
+/* An upload's part of it, embedded in the upload. */
+struct kr_quota_share {
+    TAILQ_ENTRY(kr_quota_share) link;
     struct kr_quota *quota; /* NULL: not joined, or there is no bound */
     bool waiting;
-    void (*on_ready)(struct kr_quota_seat *seat);
+    void (*on_ready)(struct kr_quota_share *share);
     uint64_t charged;
     int64_t kept; /* what is on disk for good: told before leaving */
 };
 /* on_ready comes when it is known how much the user has: now or later. 0, or -errno with err and no call. */
-int kr_quota_join(struct kr_api_files *f, const struct kr_caller *who, struct kr_quota_seat *seat,
-                  void (*on_ready)(struct kr_quota_seat *seat), struct kr_err *err);
+int kr_quota_join(struct kr_api_files *f, const struct kr_caller *who, struct kr_quota_share *share,
+                  void (*on_ready)(struct kr_quota_share *share), struct kr_err *err);
 /* Is there room for so many bytes more? 0, or -EDQUOT with err. */
-int kr_quota_room(const struct kr_quota_seat *seat, uint64_t bytes, struct kr_err *err);
+int kr_quota_room(const struct kr_quota_share *share, uint64_t bytes, struct kr_err *err);
 /* The same, and takes it. */
-int kr_quota_charge(struct kr_quota_seat *seat, uint64_t bytes, struct kr_err *err);
-/* Gives back what is charged and not kept. Of a seat that never joined, too. */
-void kr_quota_leave(struct kr_quota_seat *seat);
+int kr_quota_charge(struct kr_quota_share *share, uint64_t bytes, struct kr_err *err);
+/* Gives back what is charged and not kept. Of a share that never joined, too. */
+void kr_quota_leave(struct kr_quota_share *share);
 /* Something was deleted: the next upload counts again, if that matters. */
 void kr_quota_stale(struct kr_api_files *f, const char *user);
 void kr_quotas_close(struct kr_api_files *f);
@@ -96,7 +96,7 @@ void kr_quotas_close(struct kr_api_files *f);
 /* The bytes of a body on their way to the disk: those that come, and those that a thread works on. */
 struct kr_file_feed {
     struct kr_fileop w;
-    struct kr_quota_seat seat;
+    struct kr_quota_share share;
     char *in, *out; /* KR_FEED_ROOM each, made when needed */
     size_t in_len, out_len;
     bool ended, refused;

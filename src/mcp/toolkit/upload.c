@@ -27,7 +27,7 @@
 struct uploading {
     struct kr_fileop op;
     struct kr_mcp_upload u; /* borrowed texts: only while the call is there */
-    struct kr_quota_seat seat;
+    struct kr_quota_share share;
     char dest[KR_FILES_PATH_MAX], name[256];
     bool into_folder;
     /* The source: bytes, … */
@@ -191,7 +191,7 @@ static void tell_stored(struct kr_fileop *op)
 
     if (!u->stored)
         return;
-    u->seat.kept = (int64_t)u->size - (int64_t)u->old_size;
+    u->share.kept = (int64_t)u->size - (int64_t)u->old_size;
     kr_fileop_changed(op, "file.write", "ok", op->path, (int64_t)u->size);
 }
 
@@ -202,12 +202,12 @@ static void on_stored(struct kr_fileop *op)
     finish_upload(uploading_of(op), op->r < 0 ? &op->err : NULL);
 }
 
-static void on_account_ready(struct kr_quota_seat *seat)
+static void on_account_ready(struct kr_quota_share *share)
 {
-    struct uploading *u = (struct uploading *)((char *)seat - offsetof(struct uploading, seat));
+    struct uploading *u = (struct uploading *)((char *)share - offsetof(struct uploading, share));
     struct kr_fileop *op = &u->op;
 
-    if (kr_quota_charge(seat, u->size, &op->err) < 0 || kr_fileop_still_there(op) < 0)
+    if (kr_quota_charge(share, u->size, &op->err) < 0 || kr_fileop_still_there(op) < 0)
         finish_upload(u, &op->err);
     else
         kr_fileop_run(op, step_store, on_stored);
@@ -217,7 +217,7 @@ static void on_opened(struct kr_fileop *op)
 {
     struct uploading *u = uploading_of(op);
 
-    if (op->r < 0 || kr_quota_join(kr_file_home(op), &op->who, &u->seat, on_account_ready, &op->err) < 0)
+    if (op->r < 0 || kr_quota_join(kr_file_home(op), &op->who, &u->share, on_account_ready, &op->err) < 0)
         finish_upload(u, &op->err);
 }
 
@@ -225,7 +225,7 @@ static void free_upload(struct kr_fileop *op)
 {
     struct uploading *u = uploading_of(op);
 
-    kr_quota_leave(&u->seat);
+    kr_quota_leave(&u->share);
     kr_fd_close(u->fd);
     free(u->bytes);
     free(u->local);
