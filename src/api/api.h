@@ -4,6 +4,7 @@
 #include "box.h"
 #include "http.h"
 
+struct kr_jobs;
 struct kr_metrics;
 struct uv_loop_s;
 
@@ -28,6 +29,7 @@ struct kr_api {
     struct kr_store *store;
     struct kr_auth *auth;
     struct kr_metrics *metrics;
+    struct kr_jobs *jobs;
     struct kr_http_server *server;
     struct kr_api_config config;
     uint64_t started_ns;                   /* kr_clock_ns() of the start */

@@ -16,6 +16,8 @@
 #define RUN_COLUMNS                                                                                                    \
     "id, owner, sandbox, session, code, started, ended, cause, exit_code, hits, message, wall_us, cpu_us, "            \
     "peak_memory, output_bytes, kept_bytes, truncated"
+#define JOB_COLUMNS                                                                                                    \
+    "id, owner, kind, subject, params, address, request, attempt, started, ended, cause, message, done, total, text"
 #define AUDIT_COLUMNS "id, at, who, what, object, outcome, address, request, detail"
 /* What a row takes on disk besides its texts, its entries in the indexes included: measured, rounded up. */
 #define RUN_BYTES "500"
@@ -146,6 +148,27 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_RUN_OLDEST] = {"read old runs",
         "SELECT id, ended, size FROM runs WHERE ended IS NOT NULL ORDER BY ended LIMIT ?"},
     [KR_ST_RUN_DELETE] = {"delete a run", "DELETE FROM runs WHERE id = ?"},
+
+    [KR_ST_JOB_START] = {"add a job",
+        "INSERT INTO jobs (id, owner, kind, subject, params, address, request, attempt, holder, started) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+    [KR_ST_JOB_PROGRESS] = {"change a job",
+        "UPDATE jobs SET done = ?2, total = ?3, text = ?4 WHERE id = ?1 AND ended IS NULL"},
+    [KR_ST_JOB_END] = {"end a job",
+        "UPDATE jobs SET ended = ?2, cause = ?3, message = ?4, text = ?5, done = ?6, total = ?7, log = ?8 "
+        "WHERE id = ?1 AND ended IS NULL"},
+    [KR_ST_JOB_GET] = {"read a job",
+        "SELECT " JOB_COLUMNS " FROM jobs WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)"},
+    [KR_ST_JOB_LOG] = {"read a job's log", "SELECT log FROM jobs WHERE id = ?"},
+    [KR_ST_JOB_LIST] = {"list jobs", "SELECT " JOB_COLUMNS " FROM jobs WHERE owner = ? AND (started, id) < (?, ?) "
+        "ORDER BY started DESC, id DESC"},
+    [KR_ST_JOB_OPEN] = {"list jobs", "SELECT " JOB_COLUMNS ", holder FROM jobs INDEXED BY jobs_open WHERE ended IS NULL"},
+    [KR_ST_JOB_ADOPT] = {"take over a job",
+        "UPDATE jobs SET holder = ?2, attempt = ?3 WHERE id = ?1 AND ended IS NULL"},
+    [KR_ST_JOB_OLDEST] = {"read old jobs",
+        "SELECT " JOB_COLUMNS " FROM jobs WHERE ended IS NOT NULL AND ended < ?1 ORDER BY ended LIMIT ?2"},
+    [KR_ST_JOB_DELETE] = {"delete a job", "DELETE FROM jobs WHERE id = ?"},
+    [KR_ST_JOB_USER_DELETE] = {"delete a user's jobs", "DELETE FROM jobs WHERE owner = ? AND ended IS NOT NULL"},
 
     [KR_ST_AUDIT_ADD] = {"add to the audit log",
         "INSERT INTO audit (at, who, what, object, outcome, address, request, detail, size) "

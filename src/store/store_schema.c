@@ -120,12 +120,39 @@ static const char audit[] =
 /* A small log of a run is kept with its row; a larger one has a file of its own. */
 static const char run_logs[] = "ALTER TABLE runs ADD COLUMN log BLOB;";
 
+/* Jobs outlive their owner only while they are open, so the owner is no reference. */
+static const char jobs[] =
+    "CREATE TABLE jobs ("
+    "  n INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  owner TEXT NOT NULL,"
+    "  kind TEXT NOT NULL,"
+    "  subject TEXT NOT NULL,"
+    "  params TEXT NOT NULL,"
+    "  address TEXT NOT NULL,"
+    "  request TEXT NOT NULL,"
+    "  attempt INTEGER NOT NULL,"
+    "  holder INTEGER NOT NULL,"
+    "  started INTEGER NOT NULL,"
+    "  ended INTEGER,"
+    "  cause TEXT,"
+    "  message TEXT,"
+    "  done INTEGER NOT NULL DEFAULT 0,"
+    "  total INTEGER NOT NULL DEFAULT 0,"
+    "  text TEXT NOT NULL DEFAULT '',"
+    "  log BLOB"
+    ") STRICT;"
+    "CREATE INDEX jobs_owner ON jobs (owner, started, id);"
+    "CREATE INDEX jobs_ended ON jobs (ended) WHERE ended IS NOT NULL;"
+    "CREATE INDEX jobs_open ON jobs (holder) WHERE ended IS NULL;";
+
 const struct kr_migration kr_migrations[] = {
     {1, users_and_keys},
     {2, sandboxes},
     {3, runs},
     {4, audit},
     {5, run_logs},
+    {6, jobs},
 };
 /* clang-format on */
 const size_t kr_migrations_count = sizeof kr_migrations / sizeof kr_migrations[0];

@@ -3,6 +3,7 @@
  * Called by user_routes.c, key_routes.c, audit_routes.c, login_routes.c, mcp_sandbox_accounts.c. Invariant: an exchange that waits has one struct kr_wait, which
  * ends with the answer or with the peer, whichever comes first. */
 #include "accounts.h"
+#include "job.h"
 #include "json.h"
 #include "log.h"
 #include "reply.h"
@@ -21,7 +22,6 @@
 
 static void free_accounts(struct kr_accounts *a)
 {
-    kr_users_stop_deletions(a);
     kr_passwords_close(a->passwords);
     kr_throttle_free(a->addresses);
     kr_throttle_free(a->names);
@@ -35,11 +35,14 @@ int kr_accounts_new(struct kr_api *api, struct kr_err *err)
 
     if (!a)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "accounts");
-    LIST_INIT(&a->deletions);
     if (kr_passwords_new(api->loop, &a->passwords) < 0 || kr_throttle_new(10, 6 * SECOND, &a->addresses) < 0 ||
         kr_throttle_new(50, 10 * SECOND, &a->names) < 0 || kr_throttle_new(10, 60 * SECOND, &a->registrations) < 0) {
         free_accounts(a);
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "accounts");
+    }
+    if (kr_jobs_add_kind(api->jobs, &kr_users_delete_kind, api) < 0) {
+        free_accounts(a);
+        return kr_err_set(err, KR_ERR_INTERNAL, EEXIST, "kinds of jobs");
     }
     api->account = a;
     return 0;

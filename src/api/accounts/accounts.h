@@ -8,9 +8,8 @@
 #include "err.h"
 #include "passwords.h"
 #include <jansson.h>
-#include <sys/queue.h>
 
-struct kr_deletion;
+struct kr_job_kind;
 struct kr_json;
 struct kr_throttle;
 
@@ -19,18 +18,17 @@ struct kr_throttle;
 /* kr_api.account */
 struct kr_accounts {
     struct kr_passwords *passwords;
-    struct kr_throttle *addresses;      /* wrong passwords of one network: 10, then one in 6 s */
-    struct kr_throttle *names;          /* wrong passwords for one user: 50, then one in 10 s */
-    struct kr_throttle *registrations;  /* of one network: 10, then one a minute */
-    LIST_HEAD(, kr_deletion) deletions; /* users that are being deleted */
+    struct kr_throttle *addresses;     /* wrong passwords of one network: 10, then one in 6 s */
+    struct kr_throttle *names;         /* wrong passwords for one user: 50, then one in 10 s */
+    struct kr_throttle *registrations; /* of one network: 10, then one a minute */
 };
 
-/* Fills api->account. 0 or -ENOMEM. */
+/* Fills api->account and adds the job kinds of this folder. 0 or -errno. */
 int kr_accounts_new(struct kr_api *api, struct kr_err *err);
 /* After the server has stopped, before the loop has: threads may be at work. */
 void kr_accounts_close(struct kr_api *api);
-/* Leaves users that are being deleted as they are: disabled. Part of closing. */
-void kr_users_stop_deletions(struct kr_accounts *a);
+/* The job that DELETE of a user starts. */
+extern const struct kr_job_kind kr_users_delete_kind;
 
 /* ---- an answer that waits for a password's work ---- */
 

@@ -4,6 +4,7 @@
  * of the file system than it needs; the first SIGTERM or SIGINT ends it gracefully, a second one at once; when the warden
  * is gone it is gone. */
 #include "pages.h"
+#include "job.h"
 #include "routes.h"
 #include "serve.h"
 #include "file_routes.h"
@@ -283,6 +284,14 @@ static const char *const *layer_names(void)
     return names;
 }
 
+static int open_jobs(struct kr_serve *s, struct kr_err *err)
+{
+    const struct kr_jobs_config config = {
+        .store = s->store, .logs = kr_box_runlogs(s->box), .retention_ms = kr_box_config(s->box)->retention_ms};
+
+    return kr_jobs_new(&s->loop, &config, &s->api.jobs, err);
+}
+
 static void fill_api(struct kr_serve *s)
 {
     const struct kr_config *c = s->config;
@@ -536,7 +545,7 @@ static int open_api(struct kr_serve *s, struct kr_err *err)
     int r;
 
     fill_api(s);
-    if ((r = open_auth(s, err)) < 0 || (r = kr_accounts_new(&s->api, err)) < 0)
+    if ((r = open_jobs(s, err)) < 0 || (r = open_auth(s, err)) < 0 || (r = kr_accounts_new(&s->api, err)) < 0)
         return r;
     return kr_api_files_new(&s->api, err);
 }
@@ -561,7 +570,10 @@ static int open_all(struct kr_serve *s, int control, struct kr_err *err)
         on_watchdog(s);
     if ((r = open_mcp(s, err)) < 0 || (r = open_http(s, err)) < 0)
         return r;
-    return kr_serve_mcp_open(s, err);
+    if ((r = kr_serve_mcp_open(s, err)) < 0)
+        return r;
+    r = kr_jobs_resume(s->api.jobs, err);
+    return r < 0 ? r : 0;
 }
 
 static void close_all(struct kr_serve *s)
@@ -572,6 +584,7 @@ static void close_all(struct kr_serve *s)
     kr_serve_mcp_close(s);
     kr_mcp_free(s->mcp);
     s->mcp = NULL; /* runs that end with the box have nobody to tell */
+    kr_jobs_close(s->api.jobs);
     if (s->api.files)
         kr_api_files_free(&s->api);
     if (s->api.account)
