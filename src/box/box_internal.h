@@ -119,9 +119,9 @@ struct kr_box_user {
     unsigned leaving, coming; /* slots that will be free; of those, the ones not claimed in this pass */
     unsigned waiting;         /* sessions that wait for a slot */
     size_t queued_bytes;
-    uint64_t disk, disk_ns; /* bytes of all sandboxes when last measured; 0: never */
+    uint64_t disk, disk_ns;    /* bytes of all sandboxes when last measured; 0: never */
     struct kr_disk_walk *walk; /* while its folders are walked */
-    double tokens; /* runs that may start now */
+    double tokens;             /* runs that may start now */
     uint64_t tokens_ns;
 };
 
