@@ -84,7 +84,6 @@ void kr_engine_open_again(struct kr_engine *e, struct kr_open *open)
 {
     e->opens_in_flight--;
     open->pooled = false;
-    open->waiting = true;
     TAILQ_INSERT_HEAD(&e->opens, open, link);
     kr_timer_arm(e->waiter, open->tries++ ? AGAIN_MS : 0); /* at once, then with pauses until its deadline */
 }
@@ -153,7 +152,6 @@ static void serve_opens(struct kr_engine *e)
         if (r == 0)
             continue;
         TAILQ_REMOVE(&e->opens, open, link);
-        open->waiting = false;
         if (r > 0) {
             e->opens_in_flight++;
             r = start_open(e, open, &err);
@@ -221,7 +219,6 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
     open->calls = *calls;
     open->data = data;
     open->deadline_ns = kr_clock_after_ms(KR_ENGINE_ZYGOTE_MS);
-    open->waiting = true;
     TAILQ_INSERT_TAIL(&e->opens, open, link);
     if (e->config.lazy && !e->woken[spec->zygote]) {
         e->woken[spec->zygote] = true;

@@ -33,7 +33,6 @@ struct kr_open {
     TAILQ_ENTRY(kr_open) link;
     struct kr_session_spec spec; /* env is owned */
     bool pooled;
-    bool waiting; /* in the engine's list */
     struct kr_session_calls calls;
     void *data;
     unsigned tries;       /* sessions that were lost before they were ready */
@@ -85,13 +84,22 @@ struct kr_session {
     struct kr_output between; /* output that no run made */
     uint64_t between_cpu_ns, stale_frames;
     bool killed, broken, cpu_exceeded, disk_exceeded, closing;
-    bool reaped;       /* the warden has told its end */
     struct kr_err why; /* when broken, or why it could not be opened */
+};
+
+enum kr_run_state {
+    KR_RUN_QUEUED,
+    KR_RUN_RUNNING,
+    KR_RUN_ASKING,   /* input() waits for its line and the wall time stands still: the timer is that of the question */
+    KR_RUN_STOPPING, /* it is to end: SIGINT is sent and the grace runs, or its session is killed */
+    KR_RUN_ENDED,    /* S_END has come */
+    KR_RUN_STATE_MAX_,
 };
 
 struct kr_run {
     TAILQ_ENTRY(kr_run) link;
     struct kr_session *session;
+    enum kr_run_state state;
     uint32_t id;
     struct kr_buf json; /* the S_RUN that waits to be sent */
     struct kr_run_calls calls;
@@ -100,13 +108,11 @@ struct kr_run {
     uint64_t timeout_ms;
     struct kr_output output;
     struct kr_claim_end claim;
-    bool ended;        /* S_END has come */
-    bool asked;        /* input() waits for its line */
+    bool asked;        /* input() waits for its line, whether the wall time stands still or not */
     unsigned asks;     /* questions since the last answer */
-    bool stands;       /* its wall time stands still: the timer is that of the question */
-    uint64_t stood_ns; /* in all, before this question */
-    uint64_t asked_ns; /* since when, while it stands */
-    bool timed_out, interrupted, insist, signal_again, cancelled;
+    uint64_t stood_ns; /* how long the wall time stood still in all, before this question */
+    uint64_t asked_ns; /* since when it does, when ASKING */
+    bool timed_out, interrupted, signal_again, cancelled;
     bool signalled; /* S_INTERRUPT was sent */
     uint32_t displays, displays_cut;
     uint64_t display_bytes, display_cap;

@@ -9,6 +9,7 @@
 #include "fd.h"
 #include "json.h"
 #include "log.h"
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -19,6 +20,23 @@
 #define ASKS_MAX 16u /* questions for a line that nobody has answered yet */
 #define YOUNG_NS 250000000u
 #define AGAIN_MS 100u
+
+#define BIT(state) (1u << KR_RUN_##state)
+/* Where each state may go. */
+static const unsigned next_states[] = {
+    [KR_RUN_QUEUED] = BIT(RUNNING),
+    [KR_RUN_RUNNING] = BIT(ASKING) | BIT(STOPPING) | BIT(ENDED),
+    [KR_RUN_ASKING] = BIT(RUNNING) | BIT(ENDED),
+    [KR_RUN_STOPPING] = BIT(ENDED),
+    [KR_RUN_ENDED] = 0,
+};
+static_assert(sizeof next_states / sizeof next_states[0] == KR_RUN_STATE_MAX_, "every state has its row");
+
+static void set_state(struct kr_run *r, enum kr_run_state next)
+{
+    assert(next_states[r->state] & (1u << next));
+    r->state = next;
+}
 
 /* ---- into the queue ---- */
 
@@ -167,6 +185,7 @@ void kr_run_start(struct kr_run *r)
     int e;
 
     s->run = r;
+    set_state(r, KR_RUN_RUNNING);
     r->id = ++s->last_run;
     r->started_ns = now;
     r->before = s->usage;
@@ -202,14 +221,14 @@ static void signal_run(struct kr_run *r)
         kr_session_set_state(s, KR_SESSION_INTERRUPTING);
 }
 
-/* SIGINT and the grace; without a grace, the kill. A young run is sent another: a thread of the user's may have taken the first
- * where nobody looks. */
-static void insist(struct kr_run *r)
+/* SIGINT and the grace; without a grace, the kill. A young run is sent another: a thread of user code may have taken the
+ * first while the main thread was between two waits. */
+static void stop_run(struct kr_run *r)
 {
     struct kr_session *s = r->session;
     uint64_t grace_ms = s->spec.limits.grace_ms;
 
-    r->insist = true;
+    set_state(r, KR_RUN_STOPPING);
     if (grace_ms == 0) {
         kr_session_kill(s);
         return;
@@ -221,66 +240,71 @@ static void insist(struct kr_run *r)
 
 /* ---- the wall time while input() waits ---- */
 
-static void stand_still(struct kr_run *r)
+static void stop_clock(struct kr_run *r)
 {
-    if (r->stands || r->insist || r->script || !r->timeout_ms || r->timed_out ||
-        r->stood_ns >= KR_RUN_ASKS_MS * UINT64_C(1000000))
+    if (r->state != KR_RUN_RUNNING || r->script || !r->timeout_ms || r->stood_ns >= KR_RUN_ASKS_MS * UINT64_C(1000000))
         return;
-    r->stands = true;
+    set_state(r, KR_RUN_ASKING);
     r->asked_ns = kr_clock_ns();
     kr_timer_arm(r->session->timer, KR_RUN_ASK_MS);
 }
 
-static void go_on(struct kr_run *r)
+static void resume_clock(struct kr_run *r)
 {
     uint64_t now = kr_clock_ns(), used;
 
-    if (!r->stands)
+    if (r->state != KR_RUN_ASKING)
         return;
-    r->stands = false;
+    set_state(r, KR_RUN_RUNNING);
     r->stood_ns += now - r->asked_ns;
-    if (r->insist || r->ended)
-        return;
     used = (now - r->started_ns - r->stood_ns) / 1000000u;
     kr_timer_arm(r->session->timer, used < r->timeout_ms ? r->timeout_ms - used : 0);
 }
 
 void kr_run_on_timer(struct kr_run *r)
 {
-    if (r->stands && !r->insist && !r->ended) { /* nobody answers */
+    switch (r->state) {
+    case KR_RUN_RUNNING:
+        r->timed_out = true;
+        stop_run(r);
+        break;
+    case KR_RUN_ASKING: /* no answer came: it has the end of input */
         if (kr_run_reply(r, NULL, 0) < 0)
-            go_on(r);
-        return;
-    }
-    if (r->insist && r->signal_again && !r->ended) {
-        r->signal_again = false;
-        signal_run(r);
-        kr_timer_arm(r->session->timer, r->session->spec.limits.grace_ms - AGAIN_MS);
-        return;
-    }
-    if (r->ended || r->insist) { /* a script that does not exit after its end, or the grace is over */
+            resume_clock(r);
+        break;
+    case KR_RUN_STOPPING:
+        if (r->signal_again) {
+            r->signal_again = false;
+            signal_run(r);
+            kr_timer_arm(r->session->timer, r->session->spec.limits.grace_ms - AGAIN_MS);
+        } else { /* the grace is over */
+            kr_session_kill(r->session);
+        }
+        break;
+    case KR_RUN_ENDED: /* a script that does not exit after its end */
         kr_session_kill(r->session);
-        return;
+        break;
+    case KR_RUN_QUEUED:
+    case KR_RUN_STATE_MAX_:
+        break;
     }
-    r->timed_out = true;
-    insist(r);
 }
 
-void kr_run_interrupt(struct kr_run *r, bool insisting)
+void kr_run_interrupt(struct kr_run *r, bool insist)
 {
     struct kr_session *s = r->session;
 
-    if (s->run != r) {
+    if (r->state == KR_RUN_QUEUED) {
         TAILQ_REMOVE(&s->queue, r, link);
         kr_run_drop(r, KR_CAUSE_INTERRUPTED, "interrupted before it began");
         return;
     }
-    if (r->ended || s->state >= KR_SESSION_KILLED)
+    if (r->state == KR_RUN_ENDED || s->state >= KR_SESSION_KILLED)
         return;
     r->interrupted = true;
-    go_on(r); /* the question is gone with the KeyboardInterrupt */
-    if (insisting && !r->insist)
-        insist(r);
+    resume_clock(r); /* the KeyboardInterrupt ends the question */
+    if (insist && r->state != KR_RUN_STOPPING)
+        stop_run(r);
     else
         signal_run(r); /* the wall time, if there is one, goes on */
 }
@@ -289,12 +313,12 @@ void kr_run_cancel(struct kr_run *r)
 {
     struct kr_session *s = r->session;
 
-    if (s->run != r) {
+    if (r->state == KR_RUN_QUEUED) {
         TAILQ_REMOVE(&s->queue, r, link);
         kr_run_drop(r, KR_CAUSE_CANCELLED, "cancelled before it began");
         return;
     }
-    if (!r->ended)
+    if (r->state != KR_RUN_ENDED)
         r->cancelled = true;
     kr_session_kill(s);
 }
@@ -321,7 +345,7 @@ int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct 
     if (++r->asks > ASKS_MAX)
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session asked for %u lines and awaited none", ASKS_MAX);
     r->asked = true;
-    stand_still(r);
+    stop_clock(r);
     if (r->calls.on_input)
         r->calls.on_input(r->data, r, prompt, password);
     else
@@ -336,7 +360,7 @@ int kr_run_reply(struct kr_run *r, const char *text, size_t len)
     int e;
 
     kr_buf_init(&buf, KR_FRAME_CHANNEL_MAX);
-    if (!r->asked || r->ended || r->session->run != r)
+    if (!kr_run_asks(r))
         return -EINVAL;
     kr_json_init(&j, &buf);
     kr_json_object(&j);
@@ -352,7 +376,7 @@ int kr_run_reply(struct kr_run *r, const char *text, size_t len)
         e = kr_session_send(r->session, KR_S_REPLY, r->id, &buf);
     if (e >= 0) {
         r->asked = false;
-        go_on(r);
+        resume_clock(r);
         if (kr_outq_pending(r->session->channel_out) == 0) /* else it asks on and leaves the answers unread */
             r->asks = 0;
     }
@@ -387,9 +411,9 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
     struct kr_usage usage;
 
     r->claim = *claim;
-    r->ended = true;
+    set_state(r, KR_RUN_ENDED);
     r->ended_ns = kr_clock_ns();
-    if (s->reaped)
+    if (s->state >= KR_SESSION_ENDING)
         return;
     if (r->script) {
         kr_timer_arm(s->timer, KR_SESSION_EXIT_MS);
@@ -408,7 +432,7 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
 
 bool kr_run_asks(const struct kr_run *r)
 {
-    return r->asked && !r->ended && r->session->run == r;
+    return r->asked && r->state != KR_RUN_ENDED && r->session->run == r;
 }
 
 struct kr_session *kr_run_session(const struct kr_run *r)

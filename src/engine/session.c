@@ -16,15 +16,22 @@
 #include <string.h>
 
 const char *const kr_session_state_names[] = {
-    [KR_SESSION_OPENING] = "opening",           [KR_SESSION_READY] = "ready",   [KR_SESSION_PARKED] = "parked",
-    [KR_SESSION_STARTING] = "starting",         [KR_SESSION_IDLE] = "idle",     [KR_SESSION_RUNNING] = "running",
-    [KR_SESSION_INTERRUPTING] = "interrupting", [KR_SESSION_KILLED] = "killed", [KR_SESSION_ENDED] = "ended",
+    [KR_SESSION_OPENING] = "opening",
+    [KR_SESSION_READY] = "ready",
+    [KR_SESSION_PARKED] = "parked",
+    [KR_SESSION_STARTING] = "starting",
+    [KR_SESSION_IDLE] = "idle",
+    [KR_SESSION_RUNNING] = "running",
+    [KR_SESSION_INTERRUPTING] = "interrupting",
+    [KR_SESSION_KILLED] = "killed",
+    [KR_SESSION_ENDING] = "ended",
+    [KR_SESSION_ENDED] = "ended",
 };
 static_assert(sizeof kr_session_state_names / sizeof kr_session_state_names[0] == KR_SESSION_STATE_MAX_,
               "every state has its name");
 
 #define BIT(state) (1u << KR_SESSION_##state)
-#define GONE (BIT(KILLED) | BIT(ENDED))
+#define GONE (BIT(KILLED) | BIT(ENDING))
 #define LOST_TRIES 3u
 /* Where each state may go. */
 static const unsigned next_states[] = {
@@ -35,7 +42,8 @@ static const unsigned next_states[] = {
     [KR_SESSION_IDLE] = BIT(RUNNING) | GONE,
     [KR_SESSION_RUNNING] = BIT(IDLE) | BIT(INTERRUPTING) | GONE,
     [KR_SESSION_INTERRUPTING] = BIT(IDLE) | GONE,
-    [KR_SESSION_KILLED] = BIT(ENDED),
+    [KR_SESSION_KILLED] = BIT(ENDING),
+    [KR_SESSION_ENDING] = BIT(ENDED),
     [KR_SESSION_ENDED] = 0,
 };
 static_assert(sizeof next_states / sizeof next_states[0] == KR_SESSION_STATE_MAX_, "every state has its row");
@@ -105,6 +113,7 @@ static void on_session_timer(void *data)
         break;
     case KR_SESSION_PARKED:
     case KR_SESSION_IDLE:
+    case KR_SESSION_ENDING:
     case KR_SESSION_ENDED:
     case KR_SESSION_STATE_MAX_:
         break;
@@ -322,14 +331,15 @@ void kr_session_started(struct kr_session *s)
     kr_engine_open_done(s->engine, s, open, NULL);
 }
 
-void kr_session_open_failed(struct kr_session *s, const struct kr_err *err)
+/* `state` is the one in which it failed. */
+static void fail_open(struct kr_session *s, enum kr_session_state state, const struct kr_err *err)
 {
     struct kr_open *open = steal_ptr(&s->open);
     struct kr_pool *pool = steal_ptr(&s->pool);
     /* A parked one that was lost on the way, or a zygote that died meanwhile (then the warden may have taken the cell
      * down before it is asked to start in it): the next try finds another, or waits for it. One that was taken down while
      * it was made, and nobody knows how it ended, is made again, but not for ever. */
-    bool again = !s->engine->stopping && ((s->state == KR_SESSION_STARTING && (s->warm_id || err->code == ESRCH)) ||
+    bool again = !s->engine->stopping && ((state == KR_SESSION_STARTING && (s->warm_id || err->code == ESRCH)) ||
                                           (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN) ||
                                           (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES));
 
@@ -343,6 +353,11 @@ void kr_session_open_failed(struct kr_session *s, const struct kr_err *err)
         kr_engine_open_done(s->engine, NULL, open, err);
 }
 
+void kr_session_open_failed(struct kr_session *s, const struct kr_err *err)
+{
+    fail_open(s, s->state, err);
+}
+
 /* ---- death ---- */
 
 void kr_session_kill(struct kr_session *s)
@@ -354,8 +369,6 @@ void kr_session_kill(struct kr_session *s)
         kr_pool_lost(steal_ptr(&s->pool), s);
     s->killed = true;
     kr_session_set_state(s, KR_SESSION_KILLED);
-    if (s->reaped)
-        return;
     if (kr_held_kill(s->held) >= 0)
         kr_timer_arm(s->timer, KR_SESSION_KILL_MS);
     else /* no report of its end will come. It does not end here: the caller still holds it. */
@@ -382,7 +395,7 @@ void kr_session_violation(struct kr_session *s, const struct kr_err *err)
 void kr_session_close(struct kr_session *s)
 {
     s->closing = true;
-    if (s->run && !s->run->interrupted && !s->run->ended)
+    if (s->run && !s->run->interrupted && s->run->state != KR_RUN_ENDED)
         s->run->cancelled = true;
     kr_session_kill(s);
 }
@@ -402,12 +415,13 @@ static void end_runs(struct kr_session *s, const struct kr_held_end *ended)
 void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
 {
     static const struct kr_held_end unknown = {0};
+    enum kr_session_state before = s->state;
     enum kr_cause cause;
     struct kr_err err;
 
-    if (s->reaped)
+    if (before >= KR_SESSION_ENDING)
         return;
-    s->reaped = true;
+    kr_session_set_state(s, KR_SESSION_ENDING);
     kr_held_forget(s->held, &s->ask);
     kr_session_last_frames(s);
     kr_session_last_bytes(s);
@@ -422,10 +436,10 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
                        kr_cause_rows[cause].name, ended->status);
         else
             kr_err_set(&err, KR_ERR_SYSTEM, EOWNERDEAD, "the session ended before it was ready, and nobody knows how");
-        if (s->state == KR_SESSION_PARKED)
+        if (before == KR_SESSION_PARKED)
             kr_pool_lost(steal_ptr(&s->pool), s);
         else
-            kr_session_open_failed(s, &err);
+            fail_open(s, before, &err);
     }
     end_runs(s, ended);
     kr_session_set_state(s, KR_SESSION_ENDED);

@@ -13,14 +13,15 @@ struct kr_session;
 struct kr_run;
 
 enum kr_session_state {
-    KR_SESSION_OPENING,  /* OPEN is sent, or OPENED has come and S_READY has not */
+    KR_SESSION_OPENING,  /* its process is asked for, or is there and S_READY has not come */
     KR_SESSION_READY,    /* in its cell; a session for the pool runs its warm-up snippet now */
     KR_SESSION_PARKED,   /* waits in the pool */
-    KR_SESSION_STARTING, /* W_START or S_START is sent */
+    KR_SESSION_STARTING, /* workspace and limits are asked for, S_START is sent */
     KR_SESSION_IDLE,
     KR_SESSION_RUNNING,
     KR_SESSION_INTERRUPTING, /* SIGINT is sent; the grace runs */
-    KR_SESSION_KILLED,       /* KILL is sent, ENDED is awaited */
+    KR_SESSION_KILLED,       /* the kill is sent, the report of its end is awaited */
+    KR_SESSION_ENDING,       /* its process is gone; what it left in channel and pipes is read */
     KR_SESSION_ENDED,
     KR_SESSION_STATE_MAX_,
 };

@@ -299,7 +299,7 @@ static int on_run_frame(struct kr_session *s, const struct kr_frame *f, const un
         r = kr_claim_end(payload, f->len, &claim, err);
         if (r < 0)
             return r;
-        if (!s->reaped)
+        if (s->state < KR_SESSION_ENDING)
             kr_session_drain(s);
         kr_run_on_end(s->run, &claim);
         return 0;
@@ -319,7 +319,7 @@ static int dispatch(struct kr_session *s, const struct kr_frame *f, const unsign
     case KR_S_DISPLAY:
     case KR_S_INPUT:
     case KR_S_END:
-        if (s->run && f->id == s->run->id && !s->run->ended)
+        if (s->run && f->id == s->run->id && s->run->state != KR_RUN_ENDED)
             return on_run_frame(s, f, payload, err);
         if (s->state == KR_SESSION_READY && f->type == KR_S_END && f->id == s->warm_id)
             return on_warm_end(s, payload, f->len, err);
@@ -379,7 +379,7 @@ static int take_frames(struct kr_session *s, struct share *share, struct kr_err 
         r = dispatch(s, &f, payload, err);
         if (r < 0)
             return r;
-        if (s->state >= KR_SESSION_KILLED && !s->reaped)
+        if (s->state == KR_SESSION_KILLED)
             return 0;
     }
     return 1;
@@ -455,7 +455,8 @@ void kr_session_last_frames(struct kr_session *s)
 
     if (!s->channel || !s->run)
         return;
-    while (!s->run->ended && take_frames(s, &share, &err) >= 0 && !s->run->ended && share.read > 0)
+    while (s->run->state != KR_RUN_ENDED && take_frames(s, &share, &err) >= 0 && s->run->state != KR_RUN_ENDED &&
+           share.read > 0)
         if (read_some(s, &share) <= 0)
             break;
 }
