@@ -15,16 +15,16 @@ const struct kr_cause_row kr_cause_rows[] = {
     [KR_CAUSE_OK]            = { "ok",            "It ran to its end." },
     [KR_CAUSE_EXCEPTION]     = { "exception",     "An exception was not caught, or the code did not compile." },
     [KR_CAUSE_EXIT]          = { "exit",          "It called sys.exit() or os._exit(); exit_code has its number." },
-    [KR_CAUSE_TIMEOUT]       = { "timeout",       "The wall time was over: it was interrupted, or killed after the grace." },
+    [KR_CAUSE_TIMEOUT]       = { "timeout",       "The wall time was over: interrupted, or killed after the grace." },
     [KR_CAUSE_MEMORY_LIMIT]  = { "memory_limit",  "Killed for its memory, or by a MemoryError at the limit." },
     [KR_CAUSE_CPU_LIMIT]     = { "cpu_limit",     "Its CPU time was used up." },
     [KR_CAUSE_DISK_LIMIT]    = { "disk_limit",    "The disk, inode or file-size limit ended it." },
     [KR_CAUSE_PROCESS_LIMIT] = { "process_limit", "It could start no further process or thread, and ended by that." },
     [KR_CAUSE_SIGNAL]        = { "signal",        "A signal ended the interpreter: abort, segmentation fault, kill." },
     [KR_CAUSE_DENIED]        = { "denied",        "Refused before running, or ended by the system call filter." },
-    [KR_CAUSE_INTERRUPTED]   = { "interrupted",   "Somebody interrupted it." },
-    [KR_CAUSE_CANCELLED]     = { "cancelled",     "Somebody cancelled it: the session was killed." },
-    [KR_CAUSE_LOST]          = { "lost",          "How it ended cannot be known: the session or the warden is gone, or spoke garbage." },
+    [KR_CAUSE_INTERRUPTED]   = { "interrupted",   "An interrupt was requested." },
+    [KR_CAUSE_CANCELLED]     = { "cancelled",     "A cancel was requested: the session was killed." },
+    [KR_CAUSE_LOST]          = { "lost",          "How it ended is not known: session or holder are gone or broken." },
 };
 const struct kr_hit_row kr_hit_rows[] = {
     { KR_HIT_MEMORY,    "memory" },
@@ -103,8 +103,8 @@ static bool memory_was_full(const struct kr_cause_facts *f)
            f->after.memory_peak >= f->limits.memory - f->limits.memory / 8;
 }
 
-/* Is the CPU time really used up? SIGXCPU can also be sent by the session to itself. RLIMIT_CPU counts whole
- * ticks, the counter nanoseconds: a tenth apart on a quiet machine, more than a fifth on a busy one, so a half is allowed. */
+/* Is the CPU time really used up? SIGXCPU can also be sent by the session to itself. RLIMIT_CPU counts whole ticks,
+ * the counter nanoseconds: a tenth apart on a quiet machine, more than a fifth on a busy one, so a half is allowed. */
 static bool cpu_was_used(const struct kr_cause_facts *f)
 {
     if (f->limits.cpu_time_ms == 0)
@@ -160,7 +160,7 @@ static bool decide_ours(const struct kr_cause_facts *f, struct kr_verdict *ret)
         *ret = verdict(KR_CAUSE_DISK_LIMIT, EXIT_LIMIT, KR_HIT_DISK, true);
     else if (f->cpu_exceeded)
         *ret = verdict(KR_CAUSE_CPU_LIMIT, EXIT_LIMIT, KR_HIT_CPU_TIME, true);
-    else if (f->timed_out) /* a script that told its end was interrupted; one that died without a word was not */
+    else if (f->timed_out) /* a script that sent its end was interrupted; one that died without S_END was not */
         *ret =
             verdict(KR_CAUSE_TIMEOUT, EXIT_TIMEOUT, KR_HIT_TIMEOUT, gone && (f->killed || f->claim == KR_CLAIM_NONE));
     else if (f->interrupted && f->killed && f->claim == KR_CLAIM_NONE)

@@ -1,5 +1,5 @@
 /* How a run ended: one of thirteen words, decided from facts. Pure: no clock, no descriptor, no state.
- * docs/design/engine.md tells which fact confirms which word. */
+ * docs/design/engine.md has the fact that confirms each word. */
 #pragma once
 #include "limit.h"
 #include "proto.h"
@@ -46,7 +46,7 @@ struct kr_hit_row {
 extern const struct kr_hit_row kr_hit_rows[];
 extern const size_t kr_hit_rows_count;
 
-/* What the session says of its run's end (S_END): a claim. */
+/* How the session describes its run's end (S_END): a claim. */
 enum kr_claim { KR_CLAIM_NONE, KR_CLAIM_OK, KR_CLAIM_EXCEPTION, KR_CLAIM_EXIT, KR_CLAIM_MAX_ };
 
 /* What an uncaught exception points at; made from its type, errno and text by kr_blame_of(). */
@@ -67,8 +67,8 @@ struct kr_cause_facts {
     enum kr_claim claim;
     enum kr_blame blame;
     int claimed_code; /* the exit code it says its process has, or would have */
-    bool raised; /* the session says that no limit of its made the exception: a `raise`, /dev/full, an empty pipe */
-    bool inodes; /* it says that there was room for bytes, but not for files */
+    bool raised;      /* the session claims that no limit made the exception: a `raise`, /dev/full, an empty pipe */
+    bool inodes;      /* it claims that there was room for bytes, but not for files */
     /* the process, from the warden */
     bool ended; /* it is gone */
     bool status_known;
@@ -79,8 +79,8 @@ struct kr_cause_facts {
     bool data_limited; /* RLIMIT_DATA was set for this session */
     /* what we did ourselves */
     bool timed_out;     /* the wall timer fired before the end */
-    bool interrupted;   /* SIGINT because somebody asked */
-    bool cancelled;     /* killed because somebody asked */
+    bool interrupted;   /* SIGINT on request */
+    bool cancelled;     /* killed on request */
     bool cpu_exceeded;  /* our look at the counters found the CPU time used up */
     bool disk_exceeded; /* our sweep of the folder found it too large */
     bool killed;        /* we sent SIGKILL */

@@ -1,8 +1,8 @@
-/* Checks of what sessions say.
+/* Checks of what sessions send.
  *
  * Called by session_wire.c for each frame that came through a channel. Invariants: a value that leaves this file has
  * the shape that docs/design/wire.md gives it; anything else is -EPROTO, and the session is killed for it; the parser
- * sees nothing that json_scan.c has not found small enough, for its trees take up to 80 times the bytes they came in. */
+ * sees nothing that json_scan.c has not found small enough: its trees take up to 80 times the bytes they came in. */
 #include "claim.h"
 #include "log.h"
 #include "json_scan.h"
@@ -20,7 +20,9 @@ static int wrong(struct kr_err *err, const char *what)
     return -EPROTO;
 }
 
-json_t *kr_claim_parse(const void *data, size_t len, struct kr_err *err)
+/* Parses one frame's JSON: an object, no duplicate keys, valid UTF-8, at most 50,000 values, 64 deep. NULL with err
+ * set. */
+static json_t *parse_claim(const void *data, size_t len, struct kr_err *err)
 {
     char why[160];
     json_error_t e;
@@ -85,7 +87,7 @@ static int get_int(const json_t *object, const char *key, int *ret, struct kr_er
 
 int kr_claim_ready(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err)
 {
-    json_t *j = kr_claim_parse(data, len, err), *python;
+    json_t *j = parse_claim(data, len, err), *python;
     struct kr_claim_ready c = {0};
     int r;
 
@@ -107,7 +109,7 @@ int kr_claim_ready(const void *data, size_t len, struct kr_claim_ready *ret, str
 
 int kr_claim_started(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err)
 {
-    json_t *j = kr_claim_parse(data, len, err);
+    json_t *j = parse_claim(data, len, err);
     int r, abi;
 
     if (!j)
@@ -143,7 +145,7 @@ static int check_error(json_t *error, struct kr_claim_end *c, struct kr_err *err
         r = get_bool(error, "inodes", &c->inodes, err);
     if (r < 0)
         return r;
-    json_object_del(error, "raised"); /* for us, not for whoever reads the report */
+    json_object_del(error, "raised"); /* for the verdict, not for the report */
     json_object_del(error, "inodes");
     c->blame = kr_blame_of(json_string_value(type), json_string_value(message), number);
     return 0;
@@ -193,7 +195,7 @@ static int check_end(const json_t *j, struct kr_claim_end *c, struct kr_err *err
 
 int kr_claim_end(const void *data, size_t len, struct kr_claim_end *ret, struct kr_err *err)
 {
-    json_t *j = kr_claim_parse(data, len, err);
+    json_t *j = parse_claim(data, len, err);
     struct kr_claim_end c = {0};
     int r;
 
@@ -231,7 +233,7 @@ static bool is_plain_display(const json_t *j, const char *data, size_t len)
 int kr_claim_display(const char *data, size_t len, const char **ret_json, size_t *ret_len, char **ret_made,
                      struct kr_err *err)
 {
-    json_t *j = kr_claim_parse(data, len, err), *bundle, *metadata, *checked;
+    json_t *j = parse_claim(data, len, err), *bundle, *metadata, *checked;
     char *made = NULL;
     int r;
 
@@ -259,7 +261,7 @@ int kr_claim_display(const char *data, size_t len, const char **ret_json, size_t
 
 int kr_claim_input(const void *data, size_t len, char **ret_prompt, bool *ret_password, struct kr_err *err)
 {
-    json_t *j = kr_claim_parse(data, len, err), *prompt;
+    json_t *j = parse_claim(data, len, err), *prompt;
     bool password = false;
     char *text = NULL;
     int r;

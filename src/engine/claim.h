@@ -1,4 +1,4 @@
-/* What a session says in its JSON frames, checked: shapes first, then the words. A session's word is a claim. */
+/* What a session sends in its JSON frames, checked: shapes first, then the words. It is a claim. */
 #pragma once
 #include "cause.h"
 #include "err.h"
@@ -24,16 +24,13 @@ struct kr_claim_end {
     json_t *hint;      /* string or NULL */
 };
 
-/* Parses one frame's JSON: an object, no duplicate keys, valid UTF-8, at most 50,000 values, 64 deep. NULL with err
- * set. */
-json_t *kr_claim_parse(const void *data, size_t len, struct kr_err *err);
 /* 0 or -EPROTO. */
 int kr_claim_ready(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err);
 int kr_claim_started(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err);
 int kr_claim_end(const void *data, size_t len, struct kr_claim_end *ret, struct kr_err *err);
 void kr_claim_end_done(struct kr_claim_end *c);
-/* A display, checked: JSON of {"data":{…},"metadata":{…}} on one line. It is the payload itself; only if that says more than
- * this is it written anew, into *ret_made (to be freed; else NULL). 0, or -EPROTO or -ENOMEM with err. */
+/* A display, checked: JSON of {"data":{…},"metadata":{…}} on one line. It is the payload itself; only if that says
+ * more than this is it written anew, into *ret_made (to be freed; else NULL). 0, or -EPROTO or -ENOMEM with err. */
 int kr_claim_display(const char *data, size_t len, const char **ret_json, size_t *ret_len, char **ret_made,
                      struct kr_err *err);
 /* A question for a line. The prompt is owned by the caller (free). 0 or -EPROTO, -ENOMEM. */

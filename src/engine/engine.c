@@ -1,4 +1,4 @@
-/* The engine: who waits for which session, and the sessions there are.
+/* The engine: opens that wait for their sessions, and the sessions there are.
  *
  * Called by the commands and the server. Invariants: every kr_engine_open() is answered once, within its deadline; a
  * session is freed only from the loop, after everything that might still look at it has returned; when the holder is
@@ -61,7 +61,7 @@ void kr_engine_free_open(struct kr_open *open)
     free(open);
 }
 
-static void refuse(struct kr_open *open, const struct kr_err *err)
+static void refuse_open(struct kr_open *open, const struct kr_err *err)
 {
     open->calls.on_open(open->data, NULL, err);
     kr_engine_free_open(open);
@@ -139,7 +139,7 @@ static int may_start(struct kr_engine *e, const struct kr_open *open, struct kr_
     return 0;
 }
 
-/* Goes through those who wait, in order; those of one zygote do not hold up those of another. */
+/* Goes through the opens that wait, in order; those of one zygote do not hold up those of another. */
 static void serve_opens(struct kr_engine *e)
 {
     struct kr_open *open, *next;
@@ -159,7 +159,7 @@ static void serve_opens(struct kr_engine *e)
                 e->opens_in_flight--;
         }
         if (r < 0) {
-            refuse(open, &err);
+            refuse_open(open, &err);
             next = TAILQ_FIRST(&e->opens); /* the callback may have changed the list */
         }
     }
@@ -208,7 +208,7 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
     TAILQ_FOREACH(o, &e->opens, link)
     waiting++;
     if (waiting >= WAITING_MAX)
-        return kr_err_set(err, KR_ERR_LIMIT, 0, "%u sessions are waited for already", WAITING_MAX);
+        return kr_err_set(err, KR_ERR_LIMIT, 0, "%u opens wait for a session already", WAITING_MAX);
     open = calloc(1, sizeof *open);
     r = open ? kr_session_spec_copy(spec, &open->spec) : -ENOMEM;
     if (r < 0) {
@@ -234,7 +234,7 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
 
 /* ---- the holder's events ---- */
 
-static void on_info(void *data, const struct kr_holder_info *info)
+static void on_holder_info(void *data, const struct kr_holder_info *info)
 {
     struct kr_engine *e = data;
 
@@ -244,7 +244,7 @@ static void on_info(void *data, const struct kr_holder_info *info)
 }
 
 /* A zygote of an older generation only takes its parked sessions with it. */
-static void on_zygote(void *data, const struct kr_holder_zygote *event)
+static void on_holder_zygote(void *data, const struct kr_holder_zygote *event)
 {
     struct kr_engine *e = data;
     struct kr_zygote *z;
@@ -269,7 +269,7 @@ static void on_zygote(void *data, const struct kr_holder_zygote *event)
     kr_pools_refill(e);
 }
 
-static void on_gone(void *data, const struct kr_err *err)
+static void on_holder_gone(void *data, const struct kr_err *err)
 {
     struct kr_engine *e = data;
     struct kr_session *s;
@@ -332,7 +332,7 @@ int kr_engine_new(struct uv_loop_s *loop, struct kr_holder *holder, const struct
                   const struct kr_engine_calls *calls, void *data, struct kr_engine **ret_engine)
 {
     static const struct kr_holder_calls holder_calls = {
-        on_info, on_zygote, on_gone, kr_session_on_opened, kr_session_on_started, kr_session_ended,
+        on_holder_info, on_holder_zygote, on_holder_gone, kr_session_on_opened, kr_session_on_started, kr_session_ended,
     };
     struct kr_engine *e = calloc(1, sizeof *e);
     int r;

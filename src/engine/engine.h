@@ -1,5 +1,4 @@
-/* The engine: the warden's client, the zygotes as it sees them, the pool and the sessions. One per process, on one
- * loop. */
+/* The engine: a holder, the zygotes as it reports them, the pools and the sessions. One per process, on one loop. */
 #pragma once
 #include "err.h"
 #include "holder.h"
@@ -15,7 +14,7 @@ struct uv_loop_s;
 
 #define KR_ENGINE_ZYGOTES_MAX 8
 #define KR_ENGINE_WORKSPACES_MAX 16
-#define KR_STOPPING "krait is stopping" /* what everyone is told from then on */
+#define KR_STOPPING "krait is stopping" /* the error of every open from then on */
 
 /* The same tables, in the same order, that the warden was given. */
 struct kr_engine_config {
@@ -33,7 +32,7 @@ struct kr_engine_config {
 
 struct kr_engine_calls {
     void (*on_zygote)(void *data, const struct kr_holder_zygote *zygote); /* may be NULL */
-    /* The warden is gone; every run has ended as `lost`. The program should exit. */
+    /* The holder is gone; every run has ended as `lost`. The program should exit. */
     void (*on_gone)(void *data, const struct kr_err *err);
     /* kr_engine_stop() is done. */
     void (*on_stopped)(void *data);
@@ -53,10 +52,10 @@ extern const char *const kr_zygote_state_names[KR_ZYG_STATE_MAX_];
 /* Takes the holder, also when it fails. 0 or -errno. */
 int kr_engine_new(struct uv_loop_s *loop, struct kr_holder *holder, const struct kr_engine_config *config,
                   const struct kr_engine_calls *calls, void *data, struct kr_engine **ret_engine);
-/* Frees it; sessions that are left are forgotten, the warden ends them when the control socket closes. Not from a
- * callback of the engine: after the loop has stopped. */
+/* Frees it and its holder, which ends the sessions that are left. Not from a callback of the engine: after the loop has
+ * stopped. */
 void kr_engine_free(struct kr_engine *e);
-/* Kills every session and tells on_stopped when all are gone, at the latest after five seconds. */
+/* Kills every session and calls on_stopped when all are gone, at the latest after five seconds. */
 void kr_engine_stop(struct kr_engine *e);
 
 /* Opens a session; the spec is copied. From the pool if `pooled` and one is parked. on_open comes from the loop,

@@ -28,7 +28,7 @@ TAILQ_HEAD(kr_session_list, kr_session);
 TAILQ_HEAD(kr_open_list, kr_open);
 TAILQ_HEAD(kr_pool_list, kr_pool);
 
-/* Somebody waits for a session. */
+/* An open that waits for its session. */
 struct kr_open {
     TAILQ_ENTRY(kr_open) link;
     struct kr_session_spec spec; /* env is owned */
@@ -48,10 +48,10 @@ struct kr_session {
     struct kr_session_spec spec; /* env is owned */
     struct kr_session_calls calls;
     void *data;
-    struct kr_open *open; /* who waits for it */
-    struct kr_pool *pool; /* whose it is until it is handed over */
-    bool handed_out;      /* on_open was told */
-    bool attached;        /* W_STARTED has come */
+    struct kr_open *open; /* that it is made for */
+    struct kr_pool *pool; /* that it belongs to until it is handed over */
+    bool handed_out;      /* on_open was called */
+    bool attached;        /* on_started has come */
     bool confined;        /* S_STARTED has come */
     bool pooled;          /* it was parked before */
 
@@ -150,19 +150,19 @@ struct kr_engine {
 /* ---- session.c ---- */
 int kr_session_spec_copy(const struct kr_session_spec *from, struct kr_session_spec *ret);
 void kr_session_spec_done(struct kr_session_spec *spec);
-/* The one place where a state changes. */
+/* The one function that changes a state. */
 void kr_session_set_state(struct kr_session *s, enum kr_session_state next);
-/* Asks the warden for a new session, for a waiter or (open NULL) for a pool. 0 or -errno. */
+/* Asks the holder for a new session, for an open or (open NULL) for a pool. 0 or -errno. */
 int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool *pool,
                       const struct kr_session_spec *spec, struct kr_err *err);
-/* Hands a parked session to a waiter. 0, or -errno and it is of no more use. */
+/* Hands a parked session to an open. 0, or -errno and it is of no more use. */
 int kr_session_adopt(struct kr_session *s, struct kr_open *open);
-/* Tells the warden to set limits and attach the workspace, and the session to confine itself once that is done. */
+/* Asks the holder to set limits and attach the workspace, and the session to confine itself once that is done. */
 int kr_session_start(struct kr_session *s, struct kr_err *err);
 void kr_session_kill(struct kr_session *s);
 /* It broke the protocol: kill it, and its run is `lost`. */
 void kr_session_violation(struct kr_session *s, const struct kr_err *err);
-/* It could not be made: whoever waits is told, and it is killed. */
+/* It could not be made: its open or its pool gets the error, and it is killed. */
 void kr_session_open_failed(struct kr_session *s, const struct kr_err *err);
 /* Path of the host's folder that is its workspace: 0, 1 for a read-only one, -1: it has none. */
 int kr_session_host_folder(const struct kr_session *s, char *buf, size_t size);
@@ -208,13 +208,13 @@ void kr_run_on_timer(struct kr_run *r);
 bool kr_run_takes_display(struct kr_run *r, size_t len);
 /* frame_len: bytes that count against the bound, as the session sent them. */
 void kr_run_on_display(struct kr_run *r, const char *json, size_t len, size_t frame_len);
-/* 0, or -EPROTO with err: it asks and asks and awaits no answer. */
+/* 0, or -EPROTO with err: too many questions are not answered. */
 int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct kr_err *err);
 /* Takes the claim. */
 void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim);
-/* Over: decides and tells. ended is NULL while its session lives. Frees the run. */
+/* Over: decides and calls on_end. ended is NULL while its session lives. Frees the run. */
 void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended);
-/* Without a word, when the engine itself goes. */
+/* Without a callback, when the engine itself is freed. */
 void kr_run_free(struct kr_run *r);
 /* Never started. */
 void kr_run_drop(struct kr_run *r, enum kr_cause cause, const char *message);
@@ -224,9 +224,9 @@ enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_h
 /* ---- engine.c ---- */
 /* Out of every table; freed when the loop comes round. */
 void kr_engine_bury(struct kr_engine *e, struct kr_session *s);
-/* A session that was made for a waiter is ready (err NULL) or failed. */
+/* A session that was made for an open is ready (err NULL) or failed. */
 void kr_engine_open_done(struct kr_engine *e, struct kr_session *s, struct kr_open *open, const struct kr_err *err);
-/* Its hand-over failed: a new one is made for the waiter. */
+/* Its hand-over failed: a new one is made for the open. */
 void kr_engine_open_again(struct kr_engine *e, struct kr_open *open);
 void kr_engine_free_open(struct kr_open *open);
 /* Whether there are descriptors for one more session: 0, or -EMFILE with err. */

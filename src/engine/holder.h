@@ -2,7 +2,7 @@
  * cells are one holder (warden_holder.h); a container runtime is another.
  *
  * The engine calls nothing else. A holder is on the engine's loop: no operation blocks, and none calls back before it
- * has returned. What a session sends on its channel is between it and the engine (session_wire.c), whatever holds it. */
+ * has returned. The frames of a session's channel are between it and the engine (session_wire.c), whatever holds it. */
 #pragma once
 #include "err.h"
 #include "proto.h"

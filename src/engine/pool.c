@@ -1,11 +1,11 @@
 /* Pools: sessions that are made before they are asked for.
  *
- * Called by engine.c (find, take, drop, refill) and session.c (made, lost). Invariants: a parked session is handed over
- * only to an open of its pool's key; never more than `size` are parked or under way; one creation is under way per pool
- * and two in all, so that pools never starve an open that waits for its session; a creation that fails holds the next
- * one back, 100 ms at first and twice as long each time up to five seconds. Where several opens come at once and find
- * nothing, nothing is made until that is over: a session that is parked costs more than one that is made for its run, and
- * those opens would wait for the difference. */
+ * Called by engine.c (find, take, drop, refill) and session.c (made, lost). Invariants: a parked session is handed
+ * over only to an open of its pool's key; never more than `size` are parked or under way; one creation is under way
+ * per pool and two in all, so that pools never starve an open that waits for its session; a creation that fails holds
+ * the next one back, 100 ms at first and twice as long each time up to five seconds. Where several opens come at once
+ * and find nothing, nothing is made until that is over: a session that is parked costs more than one that is made for
+ * its run, and those opens would wait for the difference. */
 #include "pool.h"
 #include "engine_internal.h"
 #include "log.h"
@@ -102,13 +102,13 @@ void kr_pools_free(struct kr_engine *e)
 
 /* ---- making ---- */
 
-/* Twice as long as the last time; told once, until a creation succeeds again. */
+/* Twice as long as the last time; logged once, until a creation succeeds again. */
 static void hold_back(struct kr_pool *p, const struct kr_err *err)
 {
     if (p->engine->stopping || p->engine->gone)
         return;
     if (p->backoff_ms == 0)
-        kr_log(KR_LOG_WARN, "the pool cannot make sessions and will try again", "preload=%s why=\"%s\"",
+        kr_log(KR_LOG_WARN, "session for the pool not made, will be retried", "preload=%s why=\"%s\"",
                kr_preload_names[p->engine->zygotes[p->key.zygote].preload], err->msg);
     p->backoff_ms = p->backoff_ms ? p->backoff_ms * 2 : BACKOFF_FIRST_MS;
     if (p->backoff_ms > BACKOFF_MAX_MS)

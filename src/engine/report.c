@@ -1,7 +1,7 @@
 /* The report of a run, from its verdict to JSON.
  *
- * Called by the commands and by the domain. Invariant: every member that docs/design/wire.md lists is always there; what
- * is not known is null, never a made-up number. */
+ * Called by the commands and by the domain. Invariant: every member that docs/design/wire.md lists is always there;
+ * what is not known is null, never a made-up number. */
 #include "report.h"
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* One run, from its queue to its verdict.
  *
- * Called by whoever holds a session (new, interrupt, cancel, reply) and by session.c (start, timer, frames, finish).
+ * Called by the owner of a session (new, interrupt, cancel, reply) and by session.c (start, timer, frames, finish).
  * Invariants: a run ends exactly once, through kr_run_finish() or kr_run_drop() (run_end.c), and is freed there;
- * after its S_END it is neither interrupted nor timed out; what it prints until its end is read before its end is
- * told. */
+ * after its S_END it is neither interrupted nor timed out; what it prints until its end is read before
+ * on_end. */
 #include "engine_internal.h"
 #include "clock.h"
 #include "fd.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASKS_MAX 16u /* questions for a line that nobody has answered yet */
+#define ASKS_MAX 16u /* questions for a line that are not answered yet */
 #define YOUNG_NS 250000000u
 #define AGAIN_MS 100u
 
@@ -205,8 +205,8 @@ void kr_run_start(struct kr_run *r)
     kr_session_arm_tick(s);
 }
 
-/* A session takes a SIGINT that is there before its code begins for the last run's; so it is told first, by a way on which it
- * cannot be mistaken. */
+/* A session takes a SIGINT that is pending before its code begins for one of the last run. So S_INTERRUPT goes first:
+ * it names the run. */
 static void signal_run(struct kr_run *r)
 {
     struct kr_session *s = r->session;
@@ -221,8 +221,8 @@ static void signal_run(struct kr_run *r)
         kr_session_set_state(s, KR_SESSION_INTERRUPTING);
 }
 
-/* SIGINT and the grace; without a grace, the kill. A young run is sent another: a thread of user code may have taken the
- * first while the main thread was between two waits. */
+/* SIGINT and the grace; without a grace, the kill. A young run is sent another: a thread of user code may have taken
+ * the first while the main thread was between two waits. */
 static void stop_run(struct kr_run *r)
 {
     struct kr_session *s = r->session;

@@ -54,8 +54,8 @@ struct kr_run_calls {
     void (*on_end)(void *data, struct kr_run *r, const struct kr_run_end *end);
 };
 
-/* While input() waits for its line the wall time stands still: for so long for one line, and then it has the end of input;
- * and for so long in one run, and then waiting counts as everything else does. */
+/* While input() waits for its line the wall time stands still: for so long for one line, and then it has the end of
+ * input; and for so long in one run, and then waiting counts as everything else does. */
 #define KR_RUN_ASK_MS (10u * 60 * 1000)
 #define KR_RUN_ASKS_MS (60u * 60 * 1000)
 

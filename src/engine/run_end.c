@@ -1,4 +1,4 @@
-/* The end of a run: facts, verdict, what a person is told.
+/* The end of a run: facts, verdict, the line for a person.
  *
  * Called by session.c when a session has ended and by run.c when the counters of an ended run have come. Invariant:
  * on_end is the last call of a run, and the run is freed behind it. */
@@ -24,8 +24,8 @@ void kr_run_free(struct kr_run *r)
     free(r);
 }
 
-static void gather(const struct kr_run *r, const struct kr_session *s, const struct kr_held_end *ended,
-                   struct kr_cause_facts *f)
+static void gather_facts(const struct kr_run *r, const struct kr_session *s, const struct kr_held_end *ended,
+                         struct kr_cause_facts *f)
 {
     *f = (struct kr_cause_facts){
         .after = s->usage,
@@ -59,12 +59,12 @@ enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_h
 {
     struct kr_cause_facts f;
 
-    gather(NULL, s, ended, &f);
+    gather_facts(NULL, s, ended, &f);
     f.cancelled = s->closing;
     return kr_cause_decide(&f).cause;
 }
 
-/* ---- what a person is told ---- */
+/* ---- the line for a person ---- */
 
 /* "memory limit of 256 MiB", for the limit that a verdict is about. */
 static const char *name_limit(const struct kr_session *s, enum kr_cause cause, unsigned hits, char *buf, size_t size)
@@ -92,8 +92,8 @@ static const char *name_limit(const struct kr_session *s, enum kr_cause cause, u
     return buf;
 }
 
-/* Is the disk itself full that a session's folder is on? Then the folder's own limit was not what ended a run. File systems
- * keep a little for themselves: less than FULL_BYTES is none. */
+/* Is the disk itself full that a session's folder is on? Then the folder's own limit was not what ended a run. File
+ * systems keep a little for themselves: less than FULL_BYTES is none. */
 static bool disk_is_full(const struct kr_session *s)
 {
     char path[4096];
@@ -116,8 +116,8 @@ static void describe_limit(const struct kr_session *s, const struct kr_verdict *
 }
 
 /* What happened, without what it means for the variables. False: the cause says it all. */
-static bool describe(const struct kr_run *r, const struct kr_session *s, const struct kr_verdict *v, char *buf,
-                     size_t size)
+static bool describe_end(const struct kr_run *r, const struct kr_session *s, const struct kr_verdict *v, char *buf,
+                         size_t size)
 {
     static const struct kr_limit_row ms = {.unit = KR_UNIT_MS};
     const char *how = v->by_kill ? "killed" : "interrupted", *name;
@@ -147,7 +147,7 @@ static bool describe(const struct kr_run *r, const struct kr_session *s, const s
         return true;
     case KR_CAUSE_LOST:
         snprintf(buf, size, "the run is lost: %s",
-                 s->broken || s->engine->gone ? s->why.msg : "nobody could read how the session ended");
+                 s->broken || s->engine->gone ? s->why.msg : "the status of the session could not be read");
         return true;
     case KR_CAUSE_OK:
     case KR_CAUSE_EXCEPTION:
@@ -159,11 +159,11 @@ static bool describe(const struct kr_run *r, const struct kr_session *s, const s
     return false;
 }
 
-static void explain(const struct kr_run *r, const struct kr_session *s, struct kr_run_end *end)
+static void explain_end(const struct kr_run *r, const struct kr_session *s, struct kr_run_end *end)
 {
     size_t len;
 
-    if (!describe(r, s, &end->verdict, end->message, sizeof end->message) || r->script)
+    if (!describe_end(r, s, &end->verdict, end->message, sizeof end->message) || r->script)
         return;
     len = strlen(end->message);
     snprintf(end->message + len, sizeof end->message - len, "; %s",
@@ -179,7 +179,7 @@ void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
     struct kr_cause_facts f;
 
     kr_output_finish(&r->output);
-    gather(r, s, ended, &f);
+    gather_facts(r, s, ended, &f);
     end.verdict = kr_cause_decide(&f);
     end.truncated = r->output.cut || r->displays_cut > 0;
     end.session_alive = !ended && s->state < KR_SESSION_KILLED;
@@ -189,7 +189,7 @@ void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
     end.cpu_ns = s->usage.cpu_ns > r->before.cpu_ns ? s->usage.cpu_ns - r->before.cpu_ns : 0;
     end.have_peak = (s->usage.have & KR_LAYER_CGROUP_MEMORY) != 0;
     end.peak_memory = s->usage.memory_peak;
-    explain(r, s, &end);
+    explain_end(r, s, &end);
     r->calls.on_end(r->data, r, &end);
     kr_run_free(r);
 }

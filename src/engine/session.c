@@ -1,9 +1,9 @@
-/* Sessions: their states, from the question to the warden to the last byte.
+/* Engine sessions: their states, from the question to the holder to the last byte.
  *
- * Called by engine.c and pool.c (create, adopt), by the warden client's events, and by whoever holds a session.
- * Invariants: the state changes only in kr_session_set_state() and only along its table; whoever waits for a session
- * hears of it exactly once; a session that was handed out ends with exactly one on_ended, after the end of its runs;
- * nothing is freed here but from the engine's graveyard. */
+ * Called by engine.c and pool.c (create, adopt), by the holder's events, and by the owner of a session. Invariants:
+ * the state changes only in kr_session_set_state() and only along its table; an open is answered exactly once; a
+ * session that was handed out ends with exactly one on_ended, after the end of its runs; nothing is freed here but
+ * from the engine's graveyard. */
 #include "engine_internal.h"
 #include "clock.h"
 #include "fd.h"
@@ -337,8 +337,8 @@ static void fail_open(struct kr_session *s, enum kr_session_state state, const s
     struct kr_open *open = steal_ptr(&s->open);
     struct kr_pool *pool = steal_ptr(&s->pool);
     /* A parked one that was lost on the way, or a zygote that died meanwhile (then the warden may have taken the cell
-     * down before it is asked to start in it): the next try finds another, or waits for it. One that was taken down while
-     * it was made, and nobody knows how it ended, is made again, but not for ever. */
+     * down before it is asked to start in it): the next try finds another, or waits for it. One that was taken down
+     * while it was made, and whose status is not known, is made again, LOST_TRIES times at most. */
     bool again = !s->engine->stopping && ((state == KR_SESSION_STARTING && (s->warm_id || err->code == ESRCH)) ||
                                           (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN) ||
                                           (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES));
@@ -385,7 +385,7 @@ void kr_session_violation(struct kr_session *s, const struct kr_err *err)
         kr_session_open_failed(s, err);
         return;
     }
-    kr_log(KR_LOG_WARN, "a session broke the protocol and is killed", "session=%u why=%s", s->number,
+    kr_log(KR_LOG_WARN, "session killed after a protocol violation", "session=%u why=%s", s->number,
            kr_log_quote(why, sizeof why, err->msg, sizeof err->msg));
     s->broken = true;
     s->why = *err;
@@ -429,13 +429,14 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
     s->usage = ended->known ? ended->usage : s->usage;
     cause = kr_run_cause_without(s, ended);
     if (s->open || s->pool) {
-        if (s->closing) /* of one that nobody has been given: by kr_engine_stop() alone */
+        if (s->closing) /* before it was handed out: only kr_engine_stop() does that */
             kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
         else if (ended->known)
             kr_err_set(&err, KR_ERR_SYSTEM, 0, "the session ended before it was ready (%s, wait status %d)",
                        kr_cause_rows[cause].name, ended->status);
         else
-            kr_err_set(&err, KR_ERR_SYSTEM, EOWNERDEAD, "the session ended before it was ready, and nobody knows how");
+            kr_err_set(&err, KR_ERR_SYSTEM, EOWNERDEAD,
+                       "the session ended before it was ready, and its status is not known");
         if (before == KR_SESSION_PARKED)
             kr_pool_lost(steal_ptr(&s->pool), s);
         else

@@ -1,5 +1,5 @@
-/* A session: a live interpreter in a cell, with its variables, and the runs on it.
- * docs/design/engine.md draws its states. Sessions are opened with kr_engine_open() (engine.h). */
+/* An engine session: a live interpreter in a cell, with its variables, and the runs on it.
+ * docs/design/engine.md has its states. Sessions are opened with kr_engine_open() (engine.h). */
 #pragma once
 #include "cause.h"
 #include "err.h"
@@ -48,14 +48,14 @@ struct kr_session_calls {
     void (*on_ended)(void *data, struct kr_session *s, enum kr_cause cause, const char *message);
     /* Output that no run made: threads and daemons that live on. May be NULL. */
     void (*on_between)(void *data, struct kr_session *s, enum kr_stream stream, const char *text, size_t len);
-    /* The stdin pipe has room again / nobody reads it any more. May be NULL without stdin_pipe. */
+    /* The stdin pipe has room again / its reader is gone. May be NULL without stdin_pipe. */
     void (*on_stdin_drained)(void *data, struct kr_session *s);
     void (*on_stdin_failed)(void *data, struct kr_session *s, int error);
 };
 
 enum kr_session_state kr_session_state(const struct kr_session *s);
 const struct kr_limits *kr_session_limits(const struct kr_session *s);
-/* The layers that hold it, as the warden gave and the session claims. */
+/* The layers that hold it, as the holder gave and the session claims. */
 uint32_t kr_session_layers(const struct kr_session *s);
 int kr_session_landlock_abi(const struct kr_session *s);
 const char *kr_session_python(const struct kr_session *s);
@@ -63,12 +63,11 @@ bool kr_session_pooled(const struct kr_session *s); /* it came from the pool */
 
 /* Kills it; on_ended follows. May be called at any time, also twice. */
 void kr_session_close(struct kr_session *s);
-/* Stops or resumes reading its output, when whoever takes it is full; bounded by the pipes, which then block the
- * writer. */
+/* Stops or resumes reading its output, when the reader of the output is full; the pipes then block the writer. */
 void kr_session_pause(struct kr_session *s, bool paused);
 
 #define KR_SESSION_STDIN_MAX (256u << 10)
-/* 0, -ENOBUFS (wait for on_stdin_drained), or -errno when nobody reads. */
+/* 0, -ENOBUFS (wait for on_stdin_drained), or -errno when its reader is gone. */
 int kr_session_stdin_write(struct kr_session *s, const void *data, size_t len);
 /* Bytes that wait. */
 size_t kr_session_stdin_pending(const struct kr_session *s);

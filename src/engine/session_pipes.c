@@ -1,9 +1,9 @@
 /* The session's stdout, stderr and stdin.
  *
  * Called from the loop, and by session.c and session_wire.c. Invariants: both output pipes are read whenever the
- * session is not paused, also between runs; bytes go to the current run, or to the session's account of output
- * between runs; a read never waits. A session that writes crumbs without a pause is read in batches, REST_MS apart: a wake-up
- * for each would take the loop's time from everybody else. */
+ * session is not paused, also between runs; bytes go to the current run, or to the session's account of output between
+ * runs; a read never waits. A session that writes crumbs without a pause is read in batches, REST_MS apart: a wake-up
+ * for each would take the loop's time from other sessions. */
 #include "engine_internal.h"
 #include "clock.h"
 #include "fd.h"
@@ -20,7 +20,7 @@
 #define REST_MS 1u
 #define LAST_BYTES_MAX (16u << 20) /* of a session that is gone; what its daemons wrote in their last milliseconds */
 
-static void feed(struct kr_session *s, enum kr_stream stream, const char *data, size_t len)
+static void feed_output(struct kr_session *s, enum kr_stream stream, const char *data, size_t len)
 {
     if (s->run)
         kr_output_feed(&s->run->output, stream, data, len);
@@ -31,7 +31,7 @@ static void feed(struct kr_session *s, enum kr_stream stream, const char *data, 
 /* Reads at most max bytes. Bytes, 0 none now, -ENODATA at the end (the watch is closed then). */
 static ssize_t read_pipe(struct kr_session *s, enum kr_stream stream, size_t max)
 {
-    static char chunk[CHUNK]; /* one loop thread: nobody else is here */
+    static char chunk[CHUNK]; /* one loop thread: one user */
     ssize_t n;
 
     if (!s->pipes[stream])
@@ -45,7 +45,7 @@ static ssize_t read_pipe(struct kr_session *s, enum kr_stream stream, size_t max
         kr_watch_close(steal_ptr(&s->pipes[stream]));
         return -ENODATA;
     }
-    feed(s, stream, chunk, (size_t)n);
+    feed_output(s, stream, chunk, (size_t)n);
     return n;
 }
 
@@ -64,8 +64,8 @@ static void on_rest_over(void *data)
     want_output(s, !s->paused);
 }
 
-/* Whoever goes on as before has a rest after each read; a look at the clock is all that it costs the others. Python waits at
- * each change of stream until we have read the one before: that is no flood, and a rest would be its time. */
+/* A session that goes on writing crumbs has a rest after each read; the others pay a look at the clock. Python waits
+ * at each change of stream until the stream before is read: that is no flood, and a rest would only delay it. */
 static void mind_crumbs(struct kr_session *s, enum kr_stream stream, ssize_t n)
 {
     uint64_t now = kr_clock_ns(), since = now - s->read_ns;

@@ -104,7 +104,7 @@ void kr_session_write_env(struct kr_json *j, const char *const *env, size_t coun
     kr_json_object_end(j);
 }
 
-/* Level contained mounts nothing: the session is told which folder of the host stands for /workspace. */
+/* Level contained mounts nothing: the session gets the path of the folder of the host that is its /workspace. */
 static void write_folder(struct kr_json *j, const struct kr_session *s)
 {
     char path[4096];
@@ -116,7 +116,7 @@ static void write_folder(struct kr_json *j, const struct kr_session *s)
     kr_json_key_bool(j, "read_only", kind > 0);
 }
 
-/* Nothing that Python need be asked for. */
+/* Needs no JSON: the struct of S_START has it all. */
 static bool is_plain(const struct kr_session *s)
 {
     return !s->spec.script && !s->spec.env_count && s->spec.limits.cpu_milli <= 1000 &&
@@ -184,12 +184,12 @@ static int send_warm(struct kr_session *s, bool last)
 
 /* ---- in: the way to readiness ---- */
 
-static int on_ready(struct kr_session *s, const unsigned char *payload, size_t len, struct kr_err *err)
+static int on_session_ready(struct kr_session *s, const unsigned char *payload, size_t len, struct kr_err *err)
 {
     int r;
 
     if (s->state != KR_SESSION_OPENING)
-        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session sent S_READY out of place");
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session sent an unexpected S_READY");
     r = kr_claim_ready(payload, len, &s->claim, err);
     if (r < 0)
         return r;
@@ -210,7 +210,7 @@ static int on_session_started(struct kr_session *s, const unsigned char *payload
     int r;
 
     if (s->state != KR_SESSION_STARTING || s->confined)
-        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session sent S_STARTED out of place");
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session sent an unexpected S_STARTED");
     r = kr_claim_started(payload, len, &s->claim, err);
     if (r < 0)
         return r;
@@ -221,12 +221,12 @@ static int on_session_started(struct kr_session *s, const unsigned char *payload
     return 0;
 }
 
-static int on_failed(struct kr_session *s, const unsigned char *payload, struct kr_err *err)
+static int on_session_failed(struct kr_session *s, const unsigned char *payload, struct kr_err *err)
 {
     struct kr_err failed;
 
     if (s->state >= KR_SESSION_IDLE)
-        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session sent S_FAILED out of place");
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session sent an unexpected S_FAILED");
     memcpy(&failed, payload, sizeof failed); /* frames lie unaligned */
     kr_err_from_wire(&failed);
     kr_session_open_failed(s, &failed);
@@ -307,15 +307,16 @@ static int on_run_frame(struct kr_session *s, const struct kr_frame *f, const un
 }
 
 /* 0, or -errno with err: the session is to be killed for it. */
-static int dispatch(struct kr_session *s, const struct kr_frame *f, const unsigned char *payload, struct kr_err *err)
+static int handle_frame(struct kr_session *s, const struct kr_frame *f, const unsigned char *payload,
+                        struct kr_err *err)
 {
     switch (f->type) {
     case KR_S_READY:
-        return on_ready(s, payload, f->len, err);
+        return on_session_ready(s, payload, f->len, err);
     case KR_S_STARTED:
         return on_session_started(s, payload, f->len, err);
     case KR_S_FAILED:
-        return on_failed(s, payload, err);
+        return on_session_failed(s, payload, err);
     case KR_S_DISPLAY:
     case KR_S_INPUT:
     case KR_S_END:
@@ -324,12 +325,12 @@ static int dispatch(struct kr_session *s, const struct kr_frame *f, const unsign
         if (s->state == KR_SESSION_READY && f->type == KR_S_END && f->id == s->warm_id)
             return on_warm_end(s, payload, f->len, err);
         s->stale_frames++;
-        kr_log(KR_LOG_DEBUG, "a frame of a run that is not current is dropped", "session=%u type=%s id=%u", s->number,
+        kr_log(KR_LOG_DEBUG, "frame of another run dropped", "session=%u type=%s id=%u", s->number,
                kr_frame_types[f->type].name, f->id);
         return 0;
     default:
-        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session sent a frame of type %u, which is not its to send",
-                          f->type);
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO,
+                          "the session sent a frame of type %u, which sessions do not send", f->type);
     }
 }
 
@@ -376,7 +377,7 @@ static int take_frames(struct kr_session *s, struct share *share, struct kr_err 
             return r;
         share->frames--;
         share->handled -= f.len < share->handled ? f.len : share->handled;
-        r = dispatch(s, &f, payload, err);
+        r = handle_frame(s, &f, payload, err);
         if (r < 0)
             return r;
         if (s->state == KR_SESSION_KILLED)
@@ -385,8 +386,7 @@ static int take_frames(struct kr_session *s, struct share *share, struct kr_err 
     return 1;
 }
 
-/* The session, or what became of it, closed its end: it is dying, and ENDED comes; or it lives on, and is killed for
- * it. */
+/* The session closed its end of the channel: it is dying, and on_ended comes; or it lives on, and is killed for it. */
 static void hang_up(struct kr_session *s)
 {
     kr_watch_want_read(s->channel, false);

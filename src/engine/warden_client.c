@@ -1,8 +1,8 @@
 /* The engine's side of the warden's control socket.
  *
- * Called by engine.c, session.c and run.c. Invariants: a question is answered once and within its deadline; a cell
- * whose OPENED nobody waits for any more, or whose descriptors we had no room for, is killed and what came of them is
- * closed; after the first sign that the warden is gone nothing is sent and on_gone is told once. */
+ * Called by warden_holder.c. Invariants: a question is answered once and within its deadline; a cell
+ * whose OPENED is not awaited any more, or whose descriptors we had no room for, is killed and those that came are
+ * closed; after the first sign that the warden is gone nothing is sent and on_gone is called once. */
 #include "warden_client.h"
 #include "clock.h"
 #include "fd.h"
@@ -38,14 +38,14 @@ struct waiting {
 struct kr_wc {
     struct kr_watch *watch;
     struct kr_timer *deadline; /* of the oldest question; they all have the same time, so it is the first to pass */
-    struct kr_timer *late;     /* tells on_gone from the loop when a send has failed */
+    struct kr_timer *late;     /* calls on_gone from the loop when a send has failed */
     struct kr_wc_calls calls;
     void *data;
     struct questions questions;
     STAILQ_HEAD(, waiting) backlog;
     unsigned backlog_len;
     uint32_t next_id;
-    bool gone, told;
+    bool gone, reported; /* reported: on_gone was called */
     struct kr_err why;
 };
 
@@ -61,7 +61,7 @@ static void answer_error(struct question *q, int r, const struct kr_err *err)
         q->fn(q->data, &a);
 }
 
-/* Remembers that it is over; what follows from it happens in tell_gone(), from the loop. */
+/* Remembers that it is over; what follows from it happens in report_gone(), from the loop. */
 static void mark_gone(struct kr_wc *wc, const struct kr_err *err)
 {
     if (wc->gone)
@@ -73,14 +73,14 @@ static void mark_gone(struct kr_wc *wc, const struct kr_err *err)
     kr_timer_arm(wc->late, 0);
 }
 
-static void tell_gone(void *data)
+static void report_gone(void *data)
 {
     struct kr_wc *wc = data;
     struct question *q;
 
-    if (wc->told)
+    if (wc->reported)
         return;
-    wc->told = true;
+    wc->reported = true;
     kr_timer_disarm(wc->deadline);
     while ((q = TAILQ_FIRST(&wc->questions))) {
         TAILQ_REMOVE(&wc->questions, q, link);
@@ -92,7 +92,7 @@ static void tell_gone(void *data)
 
 /* ---- sending ---- */
 
-static int keep(struct kr_wc *wc, uint16_t type, uint32_t id, const void *payload, size_t len)
+static int keep_frame(struct kr_wc *wc, uint16_t type, uint32_t id, const void *payload, size_t len)
 {
     struct waiting *w;
 
@@ -122,7 +122,7 @@ static int send_frame(struct kr_wc *wc, uint16_t type, uint32_t id, const void *
     if (STAILQ_EMPTY(&wc->backlog))
         r = kr_frame_send(kr_watch_fd(wc->watch), type, id, payload, len, NULL, 0);
     if (r == -EAGAIN)
-        return keep(wc, type, id, payload, len);
+        return keep_frame(wc, type, id, payload, len);
     if (r < 0) {
         kr_err_set(&err, KR_ERR_SYSTEM, -r, KR_WC_GONE);
         mark_gone(wc, &err);
@@ -231,7 +231,7 @@ static void on_deadline(void *data)
     arm_deadline(wc);
 }
 
-/* For the oldest question that somebody still waits for. */
+/* For the oldest question whose answer is awaited. */
 static void arm_deadline(struct kr_wc *wc)
 {
     uint64_t now = kr_clock_ns();
@@ -297,8 +297,8 @@ static int handle_answer(struct kr_wc *wc, const struct kr_frame *f, const void 
     return 0;
 }
 
-/* Descriptors that found no room here. Of an OPENED: the warden holds the cell for open, so it is killed, and only whoever asked for it is told. Of
- * HELLO: it goes without them. 0, or -EPROTO when it answers no OPEN. */
+/* Descriptors that found no room here. Of an OPENED: the warden takes the cell for open, so it is killed, and that one
+ * question fails. Of HELLO: it goes without them. 0, or -EPROTO when it answers no OPEN. */
 static int handle_cut(struct kr_wc *wc, const struct kr_frame *f, const void *payload, const struct kr_err *err)
 {
     struct question *q = find_question(wc, f->id);
@@ -316,7 +316,7 @@ static int handle_cut(struct kr_wc *wc, const struct kr_frame *f, const void *pa
     return 0;
 }
 
-static int dispatch(struct kr_wc *wc, const struct kr_frame *f, const void *payload, int *fds)
+static int handle_control(struct kr_wc *wc, const struct kr_frame *f, const void *payload, int *fds)
 {
     struct kr_w_zygote zygote;
 
@@ -359,9 +359,9 @@ static void on_control_readable(void *data)
         if (r == -ETIMEDOUT)
             return; /* no more for now */
         if (r >= 0 || r == -EMFILE) {
-            r = r >= 0 ? dispatch(wc, &f, buf.bytes, fds) : handle_cut(wc, &f, buf.bytes, &err);
+            r = r >= 0 ? handle_control(wc, &f, buf.bytes, fds) : handle_cut(wc, &f, buf.bytes, &err);
             if (r < 0)
-                kr_err_set(&err, KR_ERR_PROTOCOL, 0, "the warden sent a frame %s out of place",
+                kr_err_set(&err, KR_ERR_PROTOCOL, 0, "the warden sent an unexpected frame %s",
                            kr_frame_types[f.type].name);
             for (unsigned k = 0; k < f.nfds; k++)
                 kr_fd_close(fds[k]);
@@ -394,7 +394,7 @@ int kr_wc_new(struct uv_loop_s *loop, int control, const struct kr_wc_calls *cal
     STAILQ_INIT(&wc->backlog);
     r = kr_timer_new(loop, on_deadline, wc, &wc->deadline);
     if (r >= 0)
-        r = kr_timer_new(loop, tell_gone, wc, &wc->late);
+        r = kr_timer_new(loop, report_gone, wc, &wc->late);
     if (r >= 0)
         r = kr_watch_new(loop, control, &watch_calls, wc, &wc->watch);
     if (r < 0) {

@@ -10,14 +10,14 @@ struct kr_wc;
 struct uv_loop_s;
 
 #define KR_WC_DEADLINE_MS 10000u
-#define KR_WC_GONE "the warden is gone" /* what is said of every -EPIPE from here */
+#define KR_WC_GONE "the warden is gone" /* the error text of every -EPIPE from here */
 
 struct kr_wc_calls {
     /* The callee takes the descriptors it sets to -1. */
     void (*on_hello)(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds);
     void (*on_zygote)(void *data, const struct kr_w_zygote *zygote);
     void (*on_ended)(void *data, const struct kr_w_ended *ended);
-    /* The warden is gone or speaks garbage. Once, from the loop; every question was answered with the same error
+    /* The warden is gone or broke the protocol. Once, from the loop; every question was answered with the same error
      * before it. */
     void (*on_gone)(void *data, const struct kr_err *err);
 };
@@ -42,7 +42,7 @@ int kr_wc_ask(struct kr_wc *wc, uint16_t type, const void *payload, size_t len, 
               uint32_t *ret_id);
 /* fn will not be called any more; a cell that an OPEN still brings is killed. id 0 is nothing. */
 void kr_wc_forget(struct kr_wc *wc, uint32_t id);
-/* Whether all that the warden has said until now was heard. */
+/* Whether every frame that the warden has sent until now was handled. */
 bool kr_wc_is_silent(const struct kr_wc *wc);
 /* Orders without an answer. */
 int kr_wc_wake(struct kr_wc *wc, uint32_t zygote);

@@ -3,9 +3,9 @@
  * Called by the engine through holder.h, and by the warden client's answers and events. Invariants: a session is found
  * by its cell from OPENED until it is released; a cell that is not awaited any more is killed (warden_client.c).
  *
- * Counters are read without a question to the warden: at a run's end a question and its answer would take longer than a
- * short run does. What is read is this cell's own: its cgroup folder goes to another cell only after the warden has sent
- * ENDED, so what was read counts only if no frame of the warden waits unread. */
+ * Counters are read without a question to the warden: at a run's end a question and its answer would take longer than
+ * a short run does. What is read is this cell's own: its cgroup folder goes to another cell only after the warden has
+ * sent ENDED, so what was read counts only if no frame of the warden waits unread. */
 #include "warden_holder.h"
 #include "counters.h"
 #include "fd.h"
@@ -44,14 +44,14 @@ static struct warden_holder *holder_of(const struct kr_held *held)
 
 /* ---- cells by their ids ---- */
 
-static struct cell **bucket_of(struct warden_holder *w, uint64_t id)
+static struct cell **cell_bucket(struct warden_holder *w, uint64_t id)
 {
     return &w->cells[(id ^ id >> 20) % BUCKETS];
 }
 
 static void add_cell(struct warden_holder *w, struct cell *c)
 {
-    struct cell **b = bucket_of(w, c->id);
+    struct cell **b = cell_bucket(w, c->id);
 
     c->next = *b;
     *b = c;
@@ -59,7 +59,7 @@ static void add_cell(struct warden_holder *w, struct cell *c)
 
 static void remove_cell(struct warden_holder *w, struct cell *c)
 {
-    for (struct cell **p = bucket_of(w, c->id); *p; p = &(*p)->next)
+    for (struct cell **p = cell_bucket(w, c->id); *p; p = &(*p)->next)
         if (*p == c) {
             *p = c->next;
             return;
@@ -68,7 +68,7 @@ static void remove_cell(struct warden_holder *w, struct cell *c)
 
 static struct cell *find_cell(struct warden_holder *w, uint64_t id)
 {
-    struct cell *c = *bucket_of(w, id);
+    struct cell *c = *cell_bucket(w, id);
 
     while (c && c->id != id)
         c = c->next;
@@ -156,7 +156,7 @@ static int start_cell(struct kr_held *held, const struct kr_session_spec *spec, 
 
 static void wake_zygote(struct kr_holder *h, uint32_t zygote)
 {
-    (void)kr_wc_wake(((struct warden_holder *)h)->wc, zygote); /* a warden that is gone is told by on_gone */
+    (void)kr_wc_wake(((struct warden_holder *)h)->wc, zygote); /* a warden that is gone is reported by on_gone */
 }
 
 static int signal_cell(struct kr_held *held, int signo)
@@ -197,7 +197,7 @@ static void close_hierarchies(struct warden_holder *w)
         kr_fd_close(w->hier_dirs[--w->holder.descriptors]);
 }
 
-static int look(const void *arg, unsigned hier, const char *file, const char *key, uint64_t *ret)
+static int look_in_cell(const void *arg, unsigned hier, const char *file, const char *key, uint64_t *ret)
 {
     const struct cell *c = arg;
     char folder[KR_GROUP_NAME_ROOM], path[96];
@@ -217,9 +217,9 @@ static int read_usage(struct kr_held *held, struct kr_usage *ret)
     if (w->holder.descriptors == 0)
         return -ENOENT;
     for (unsigned i = 0; i < w->holder.descriptors && r >= 0; i++)
-        r = kr_counters_read(&w->hier[i], i, look, held, ret);
+        r = kr_counters_read(&w->hier[i], i, look_in_cell, held, ret);
     if (r == -EACCES || r == -EPERM) { /* the next read would fail, too */
-        kr_log(KR_LOG_INFO, "counters cannot be read here, the warden is asked for each run's", "errno=%d", -r);
+        kr_log(KR_LOG_INFO, "counters not readable, the warden is asked for each run", "errno=%d", -r);
         close_hierarchies(w);
     }
     if (r < 0)
@@ -250,7 +250,7 @@ static void forget_usage(struct kr_held *held, struct kr_usage_ask *ask)
 
 /* ---- the warden's events ---- */
 
-static void on_hello(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds)
+static void on_warden_hello(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds)
 {
     struct warden_holder *w = data;
     struct kr_holder_info info = {.level = hello->level,
@@ -268,11 +268,11 @@ static void on_hello(void *data, const struct kr_w_hello *hello, int *fds, unsig
     memcpy(info.detail, hello->detail, sizeof info.detail);
     info.detail[sizeof info.detail - 1] = '\0';
     if (hello->version != KR_PROTO_VERSION)
-        kr_log(KR_LOG_ERROR, "the warden speaks another version", "its=%u ours=%u", hello->version, KR_PROTO_VERSION);
+        kr_log(KR_LOG_ERROR, "warden of another version", "its=%u ours=%u", hello->version, KR_PROTO_VERSION);
     w->holder.calls->on_info(w->holder.data, &info);
 }
 
-static void on_zygote(void *data, const struct kr_w_zygote *event)
+static void on_warden_zygote(void *data, const struct kr_w_zygote *event)
 {
     struct warden_holder *w = data;
     struct kr_holder_zygote zygote = {.zygote = event->zygote,
@@ -285,7 +285,7 @@ static void on_zygote(void *data, const struct kr_w_zygote *event)
         w->holder.calls->on_zygote(w->holder.data, &zygote);
 }
 
-static void on_ended(void *data, const struct kr_w_ended *ended)
+static void on_cell_ended(void *data, const struct kr_w_ended *ended)
 {
     struct warden_holder *w = data;
     struct cell *c = find_cell(w, ended->cell);
@@ -297,7 +297,7 @@ static void on_ended(void *data, const struct kr_w_ended *ended)
     w->holder.calls->on_ended(c->held.session, &end);
 }
 
-static void on_gone(void *data, const struct kr_err *err)
+static void on_warden_gone(void *data, const struct kr_err *err)
 {
     struct warden_holder *w = data;
 
@@ -330,7 +330,7 @@ static const struct kr_holder_ops warden_ops = {
 
 int kr_warden_holder_new(struct uv_loop_s *loop, int control, struct kr_holder **ret_holder)
 {
-    static const struct kr_wc_calls calls = {on_hello, on_zygote, on_ended, on_gone};
+    static const struct kr_wc_calls calls = {on_warden_hello, on_warden_zygote, on_cell_ended, on_warden_gone};
     struct warden_holder *w = calloc(1, sizeof *w);
     int r;
 

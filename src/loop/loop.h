@@ -41,13 +41,13 @@ void kr_soon_close(struct kr_soon *s);
 struct kr_watch;
 typedef void kr_watch_fn(void *data);
 
-/* What a watch calls. An error on the descriptor is told as readable and writable, whichever is wanted: the read or the
- * write then gives the reason. Level-triggered: what is not read is told again. */
+/* What a watch calls. An error on the descriptor is reported as readable and writable, whichever is wanted: the read or
+ * the write then gives the reason. Level-triggered: what is not read is reported again. */
 struct kr_watch_calls {
     kr_watch_fn *on_readable, *on_writable;
 };
 
-/* Takes the descriptor (on success) and makes its open file nonblocking, which whoever shares it sees. Nothing is
+/* Takes the descriptor (on success) and makes its open file nonblocking, also for others that share it. Nothing is
  * wanted yet. 0 or -errno: -EPERM for what has no readiness (regular files, /dev/null), -EEXIST for a descriptor that
  * is watched. */
 int kr_watch_new(struct uv_loop_s *loop, int fd, const struct kr_watch_calls *calls, void *data,

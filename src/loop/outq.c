@@ -59,7 +59,7 @@ size_t kr_outq_pending(const struct kr_outq *q)
 
 /* Drops what is written once it is more than what waits: each byte is moved at most once on average, and the buffer is
  * never longer than twice the maximum. */
-static void compact(struct kr_outq *q)
+static void compact_queue(struct kr_outq *q)
 {
     if (q->sent <= kr_outq_pending(q))
         return;
@@ -69,7 +69,7 @@ static void compact(struct kr_outq *q)
         kr_buf_done(&q->buf);
 }
 
-static int fail(struct kr_outq *q, int error)
+static int fail_queue(struct kr_outq *q, int error)
 {
     q->error = error;
     kr_buf_done(&q->buf);
@@ -92,7 +92,7 @@ static ssize_t write_some(int fd, const struct iovec *parts, unsigned count)
 }
 
 /* Keeps what comes after the first `skip` bytes of the parts. */
-static int keep(struct kr_outq *q, const struct iovec *parts, unsigned count, size_t skip)
+static int keep_bytes(struct kr_outq *q, const struct iovec *parts, unsigned count, size_t skip)
 {
     size_t before = q->buf.len;
 
@@ -129,13 +129,13 @@ int kr_outq_addv(struct kr_outq *q, const struct iovec *parts, unsigned count)
     if (kr_outq_pending(q) == 0 && total > 0) {
         n = write_some(kr_watch_fd(q->watch), parts, count);
         if (n < 0)
-            return fail(q, (int)n);
+            return fail_queue(q, (int)n);
     }
     if ((size_t)n == total)
         return 0;
-    r = keep(q, parts, count, (size_t)n);
+    r = keep_bytes(q, parts, count, (size_t)n);
     if (r < 0)
-        return n > 0 ? fail(q, r) : r; /* after a part is out there is no way back */
+        return n > 0 ? fail_queue(q, r) : r; /* after a part is out there is no way back */
     kr_watch_want_write(q->watch, true);
     return 0;
 }
@@ -153,13 +153,13 @@ void kr_outq_on_writable(struct kr_outq *q)
     ssize_t n = write_some(kr_watch_fd(q->watch), &rest, 1);
 
     if (n < 0) {
-        fail(q, (int)n);
+        fail_queue(q, (int)n);
         if (q->calls.on_failed)
             q->calls.on_failed(q->data, (int)n);
         return;
     }
     q->sent += (size_t)n;
-    compact(q);
+    compact_queue(q);
     if (kr_outq_pending(q) > 0)
         return;
     kr_watch_want_write(q->watch, false);

@@ -1,7 +1,7 @@
 /* Work that is put off to the end of this turn of the loop.
  *
- * Called by whoever must not call back from inside a call. Invariant: asked for any number of times in a turn, it is done
- * once, right after the events of the turn, and without the loop going to sleep before. */
+ * Called by code that must not call back from inside a call. Invariant: asked for any number of times in a turn, it is
+ * done once, right after the events of the turn, and without the loop going to sleep before. */
 #include "loop.h"
 #include <errno.h>
 #include <stdlib.h>

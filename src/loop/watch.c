@@ -26,7 +26,7 @@ static void on_uv_poll(uv_poll_t *handle, int status, int events)
     struct kr_watch *w = handle->data;
 
     if (status < 0)
-        events = w->wanted; /* POLLERR: libuv has stopped polling; whoever reads or writes learns the reason */
+        events = w->wanted; /* POLLERR: libuv has stopped polling; the next read or write gives the reason */
     if ((events & w->wanted & UV_READABLE) && w->calls.on_readable)
         w->calls.on_readable(w->data);
     if (!w->closed && (events & w->wanted & UV_WRITABLE)) {

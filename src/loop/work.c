@@ -1,8 +1,8 @@
 /* The one way to libuv's thread pool.
  *
- * Called by every room that works on disk, parses large bodies or hashes passwords. Invariants: a work's memory is touched by
- * the pool's thread only between start and on_ran(); work that is dropped while its function runs still counts in its lane,
- * so that the bound is one on threads. */
+ * Called by every room that works on disk, parses large bodies or hashes passwords. Invariants: a work's memory is
+ * touched by the pool's thread only between start and on_ran(); work that is dropped while its function runs still
+ * counts in its lane, so that the bound is one on threads. */
 #include "work.h"
 #include <assert.h>
 #include <errno.h>

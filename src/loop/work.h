@@ -1,9 +1,9 @@
 /* Work: one function run on libuv's thread pool, its result taken on the loop.
  *
- * A `struct kr_work` is embedded in the memory that the function works on. From start until `done` or `dropped` that memory
- * belongs to the work; the loop thread leaves alone what the function reads and writes. Exactly one of `done` and `dropped`
- * is called for a start, on the loop thread, and nothing here touches the memory afterwards: both may free it or start it
- * again. Everything but `run` belongs to the one loop thread. */
+ * A `struct kr_work` is embedded in the memory that the function works on. From start until `done` or `dropped` that
+ * memory belongs to the work; the loop thread leaves alone what the function reads and writes. Exactly one of `done`
+ * and `dropped` is called for a start, on the loop thread, and nothing here touches the memory afterwards: both may
+ * free it or start it again. Everything but `run` belongs to the one loop thread. */
 #pragma once
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -35,8 +35,9 @@ struct kr_work {
 void kr_work_start(struct uv_loop_s *loop, struct kr_work *w, const struct kr_work_calls *calls, void *data);
 /* Between start and its last call? */
 bool kr_work_busy(const struct kr_work *w);
-/* The result is not wanted any more: `dropped` comes instead of `done`. The function is not called if its turn has not come.
- * False, and no call, if the work is not under way. `dropped` may come before this returns if the work waits in a lane. */
+/* The result is not wanted any more: `dropped` comes instead of `done`. The function is not called if its turn has not
+ * come. False, and no call, if the work is not under way. `dropped` may come before this returns if the work waits in
+ * a lane. */
 bool kr_work_drop(struct kr_work *w);
 
 /* ---- a bound on work of one kind ---- */

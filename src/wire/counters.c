@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One row per counter: which layer it belongs to (0: CPU accounting), in which version, which file, which line of it, where it goes. */
+/* One row per counter: which layer it belongs to (0: CPU accounting), in which version, which file, which line of it,
+ * where it goes. */
 static const struct {
     uint32_t layer;
     uint32_t v2;

@@ -1,7 +1,7 @@
 /* What the kernel counts for a cell: which files of its cgroup say it, and what they say.
  *
- * The warden reads them for a cell that ends, the engine for a run that ends: it has a descriptor of each hierarchy's folder from HELLO, and a
- * question to the warden would cost a short run more than its output does. */
+ * The warden reads them for a cell that ends, the engine for a run that ends: it has a descriptor of each hierarchy's
+ * folder from HELLO, and a question to the warden would cost a short run more than its output does. */
 #pragma once
 #include "proto.h"
 #include <stddef.h>
@@ -11,11 +11,13 @@
 
 /* A cell's folder in each hierarchy. */
 void kr_group_name(uint64_t group, char buf[KR_GROUP_NAME_ROOM]);
-/* The number after `key ` in a file of "key number" lines, or the number the file starts with when key is NULL. 0, or -errno. */
+/* The number after `key ` in a file of "key number" lines, or the number the file starts with when key is NULL. 0, or
+ * -errno. */
 int kr_counter_look(int fd, const char *key, uint64_t *ret);
 
 /* As kr_counter_look(), of a file of the cell's folder in hierarchy `hier`. */
 typedef int kr_counters_look(const void *arg, unsigned hier, const char *file, const char *key, uint64_t *ret);
-/* All that one hierarchy says, added to ret, which begins as zeros. 0, or -errno of the last file that should be there and could not be read. */
+/* All that one hierarchy says, added to ret, which begins as zeros. 0, or -errno of the last file that should be there
+ * and could not be read. */
 int kr_counters_read(const struct kr_w_hier *h, unsigned hier, kr_counters_look *look, const void *arg,
                      struct kr_usage *ret);

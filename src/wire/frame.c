@@ -252,7 +252,7 @@ void kr_frame_reader_done(struct kr_frame_reader *r)
 
 /* Drops what has been taken. Only before more is read, not at every frame: a peer that sends thousands of empty frames
  * at once must not make us move the rest of them thousands of times. */
-static void compact(struct kr_frame_reader *r)
+static void compact_reader(struct kr_frame_reader *r)
 {
     if (r->used == 0)
         return;
@@ -270,7 +270,7 @@ void *kr_frame_reader_room(struct kr_frame_reader *r, size_t *ret_size)
 {
     size_t most = KR_FRAME_HEAD + (size_t)r->max_len;
 
-    compact(r);
+    compact_reader(r);
     if (r->len == r->cap) {
         size_t cap = r->cap ? r->cap * 2 : READER_FIRST;
         unsigned char *bigger;
@@ -303,7 +303,7 @@ int kr_frame_reader_next(struct kr_frame_reader *r, struct kr_frame *ret_frame, 
     int e;
 
     if (there < KR_FRAME_HEAD) {
-        compact(r); /* an idle channel does not keep the room of its largest frame */
+        compact_reader(r); /* an idle channel does not keep the room of its largest frame */
         return 0;
     }
     memcpy(&head, r->buf + r->used, sizeof head); /* frames lie unaligned in the buffer */

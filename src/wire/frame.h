@@ -2,7 +2,7 @@
  *
  * Control sockets are SOCK_SEQPACKET: one frame a message, and only there may a frame carry file descriptors, as many
  * as its type declares. The session's channel is SOCK_STREAM and never carries any (it is read with read(2), so the
- * kernel drops what somebody attaches). Integers are native-endian: both ends are one machine. */
+ * kernel drops attached descriptors). Integers are native-endian: both ends are one machine. */
 #pragma once
 #include "err.h"
 #include <stddef.h>
@@ -32,7 +32,7 @@ int kr_frame_send(int sock, uint16_t type, uint32_t id, const void *payload, siz
  * descriptors (CLOEXEC) to fds, which must have room for KR_FRAME_FDS_MAX; the caller owns them. Anything truncated,
  * over `size`, over the declared count for the type, or of unknown type is -EPROTO, with every descriptor closed.
  * -EMFILE when a good frame came but not all of its descriptors, because our own table is full: those that came are
- * closed, frame (with nfds 0) and payload are there, and the socket is as good as before. Nobody sends them again.
+ * closed, frame (with nfds 0) and payload are there, and the socket is as good as before. The descriptors are lost.
  * -ENODATA when the peer has closed, -ETIMEDOUT at the deadline (with 0: when nothing is there). The socket may be
  * blocking or not. */
 int kr_frame_recv(int sock, struct kr_frame *ret_frame, void *buf, size_t size, int *fds, uint64_t deadline_ns,

@@ -26,7 +26,8 @@
 const struct kr_limit_row kr_limit_rows[] = {
     /* name         offset           unit            min       max            default   0?  example  help */
     { "memory",     AT(memory),      KR_UNIT_BYTES,  16 * MIB, TIB,           GIB,       0, "512M",
-      "Memory of the session and all it starts, files in /tmp and /dev/shm included; a process gets a MemoryError a sixteenth (at most 16 MiB) below it." },
+      "Memory of the session and all it starts, files in /tmp and /dev/shm included; a process gets a MemoryError a "
+      "sixteenth (at most 16 MiB) below it." },
     { "disk",       AT(disk),        KR_UNIT_BYTES,  64 * KIB, TIB,           256 * MIB, 0, "1G",
       "Bytes that may be stored in /tmp and in a throw-away /workspace, each." },
     { "inodes",     AT(inodes),      KR_UNIT_COUNT,  16,       100000000,     50000,     0, "10000",
@@ -111,7 +112,7 @@ static const char *flag_of(const struct kr_limit_row *row, char *buf, size_t siz
     return buf;
 }
 
-static int refuse(const struct kr_limit_row *row, const char *given, const char *what, struct kr_err *err)
+static int refuse_limit(const struct kr_limit_row *row, const char *given, const char *what, struct kr_err *err)
 {
     char flag[32], low[32], high[32];
 
@@ -189,10 +190,10 @@ int kr_limit_parse(const struct kr_limit_row *row, const char *text, uint64_t *r
     r = scan(row->unit, text, &value);
     if (r == -EINVAL) {
         snprintf(what, sizeof what, "is not a %s", units[row->unit].word);
-        return refuse(row, given, what, err);
+        return refuse_limit(row, given, what, err);
     }
     if (r < 0 || value < row->min || value > row->max)
-        return refuse(row, given, "is out of range", err);
+        return refuse_limit(row, given, "is out of range", err);
     *ret_value = value;
     return 0;
 }
@@ -207,7 +208,7 @@ int kr_limits_check(const struct kr_limits *l, struct kr_err *err)
         memcpy(&value, (const char *)l + row->offset, sizeof value);
         if (value >= row->min && value <= row->max)
             continue;
-        return refuse(row, kr_limit_show(row, value, given, sizeof given), "is out of range", err);
+        return refuse_limit(row, kr_limit_show(row, value, given, sizeof given), "is out of range", err);
     }
     return 0;
 }

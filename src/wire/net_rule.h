@@ -1,5 +1,6 @@
-/* A network rule: what the code in a cell can reach. A value: a kind and its parameters, copied by assignment. As text: "none", "loopback",
- * "index", "allow:HOST,…", "open"; a host is a name, or "*." and a name for everything below it. */
+/* A network rule: what the code in a cell can reach. A value: a kind and its parameters, copied by assignment. As
+ * text: "none", "loopback", "index", "allow:HOST,…", "open"; a host is a name, or "*." and a name for everything below
+ * it. */
 #pragma once
 #include "err.h"
 #include <stdbool.h>
@@ -32,7 +33,8 @@ extern const char *const kr_net_kind_names[KR_NET_KIND_MAX_];
 int kr_net_rule_parse(const char *text, struct kr_net_rule *ret_rule, struct kr_err *err);
 /* Writes the text that kr_net_rule_parse() reads. Returns buf; KR_NET_RULE_ROOM is always enough. */
 const char *kr_net_rule_text(const struct kr_net_rule *rule, char *buf, size_t size);
-/* Whether the warden can build cells with this rule: 0, or negative with err (KR_ERR_UNSUPPORTED), which says what is missing. */
+/* Whether the warden can build cells with this rule: 0, or negative with err (KR_ERR_UNSUPPORTED), which says what is
+ * missing. */
 int kr_net_rule_check(const struct kr_net_rule *rule, struct kr_err *err);
 /* The same for a kind as a frame carries it. */
 int kr_net_kind_check(unsigned kind, struct kr_err *err);

@@ -1,4 +1,4 @@
-/* What the frames say. Every type is one row of kr_frame_types[] (proto.c): name, payload size bounds, how many
+/* What the frames carry. Every type is one row of kr_frame_types[] (proto.c): name, payload size bounds, how many
  * descriptors it declares. docs/design/wire.md has the order in which they pass. */
 #pragma once
 #include "err.h"
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define KR_PROTO_VERSION 2u
-/* Status of a session whose channel is gone or makes no sense: nobody can say how its run would have ended. */
+/* Status of a session whose channel is gone or makes no sense: how its run would have ended is not known. */
 #define KR_EXIT_NO_CHANNEL 117
 
 /* clang-format off */
@@ -33,14 +33,15 @@ enum kr_frame_type {
     KR_B_GONE,    /* builder: struct kr_b_gone; the zygote was reaped */
     KR_B_FAILED,  /* builder: struct kr_err */
     /* warden <-> init */
-    KR_I_GO,      /* warden: struct kr_i_go; the id maps are written: build the cell. Also to a builder: build the tree */
+    KR_I_GO,      /* warden: struct kr_i_go; the id maps are written: build the cell (a builder: the tree) */
     KR_I_READY,   /* init: struct kr_i_ready */
     KR_I_ATTACH,  /* warden: struct kr_i_attach + gate [, detached mounts: the workspace, then /data/NAME each] */
     KR_I_DONE,    /* init: attached, rights given up */
     KR_I_FAILED,  /* init: struct kr_err */
     /* warden <-> zygote */
     KR_Z_HELLO,   /* zygote: struct kr_z_hello; imported, frozen, single-threaded */
-    KR_Z_FORK,    /* warden: struct kr_z_fork + channel, stdout, stderr, stdin, gate[, init pidfd: not when contained][, v1 tasks files] */
+    KR_Z_FORK,    /* warden: struct kr_z_fork + channel, stdout, stderr, stdin, gate
+                     [, init pidfd: not when contained][, v1 tasks files] */
     KR_Z_FORKED,  /* zygote: struct kr_z_forked + pidfd of the session */
     KR_Z_EXIT,    /* zygote: struct kr_z_exit */
     KR_Z_FAILED,  /* zygote: struct kr_err */
@@ -48,7 +49,8 @@ enum kr_frame_type {
     KR_S_GO,      /* warden: empty; the session is in its cgroups: enter the cell */
     KR_S_READY,   /* session: JSON, the layers it holds */
     KR_S_FAILED,  /* session: struct kr_err; it could not enter its cell */
-    KR_S_START,   /* engine: struct kr_s_start [+ JSON]; limits, directory, environment: take the last restrictions, once the gate is open */
+    KR_S_START,   /* engine: struct kr_s_start [+ JSON]; limits, directory, environment: take the last restrictions,
+                     once the gate is open */
     KR_S_STARTED, /* session: JSON; Landlock holds, user code may come */
     KR_S_RUN,     /* engine: JSON, id = run */
     KR_S_DISPLAY, /* session: JSON, id = run */
@@ -56,7 +58,7 @@ enum kr_frame_type {
     KR_S_REPLY,   /* engine: JSON, id = run; the line, or end of input */
     KR_S_END,     /* session: JSON, id = run */
     /* engine <-> warden, again */
-    KR_W_WAKE,    /* engine: struct kr_w_wake; of a warden that starts nothing unasked: start this zygote. No answer but ZYGOTE */
+    KR_W_WAKE,    /* engine: struct kr_w_wake; of a lazy warden: start this zygote. No answer but ZYGOTE */
     /* the session's channel, again */
     KR_S_INTERRUPT, /* engine: empty, id = run; a SIGINT for it follows by way of the warden. Once a run */
     KR_F_MAX_,
@@ -155,7 +157,7 @@ struct kr_w_stats {
 struct kr_w_ended {
     uint64_t cell;
     int32_t status;         /* as waitpid gives it */
-    uint32_t known;         /* 0: nobody could read the status */
+    uint32_t known;         /* 0: the status could not be read */
     struct kr_usage usage;
 };
 
@@ -206,8 +208,8 @@ struct kr_z_exit {
     uint64_t cpu_ns; /* of the session and the children it waited for */
     int32_t status, pad;
 };
-/* What most sessions start with. JSON follows where there is more to say (environment, script, several CPUs, level contained); it says all of
- * this again, and is obeyed instead. */
+/* What most sessions start with. JSON follows where there is more to say (environment, script, several CPUs, level
+ * contained); it says all of this again, and is obeyed instead. */
 struct kr_s_start {
     uint64_t rlimits[KR_RLIMIT_MAX_]; /* 0: as it is; of data: beyond what the zygote has */
     uint32_t landlock, pad;           /* 1: must hold */

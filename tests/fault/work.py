@@ -153,7 +153,7 @@ class Worker:
     def judge_run(self, case: Case, out: Outcome, rows: list, verdict: Verdict) -> None:
         clean = self.clean[case.scenario].outcome
         allowed = {name for row in rows if row for name in row.differs}
-        # A session that ended before it was ready, nobody knows how, is made again, and that one was not failed.
+        # A session that ended before it was ready, with an unknown status, is made again, and that one was not failed.
         again = [
             out.roles[c.pid] == "session" and out.session not in (-1, c.pid) for c in out.hits
         ]

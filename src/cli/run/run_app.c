@@ -1,7 +1,7 @@
 /* `krait run` on the engine's side: one session, one run in script mode, and the exit status of the program.
  *
  * Called in the engine that kr_warden_launch() forked for cmd_run.c. Invariants: output is passed on byte for byte as
- * it comes, held back only as far as whoever reads ours is slow; the exit status is the script's own, or 124, 125,
+ * it comes, held back only as far as our reader is slow; the exit status is the script's own, or 124, 125,
  * 130, 137, 128 + signal with one line on stderr that says why. */
 #include "run_app.h"
 #include "buf.h"
@@ -22,7 +22,7 @@
 #define SINK_FULL (256u << 10) /* then the session is paused */
 #define INTERRUPT_APART_NS                                                                                             \
     100000000u        /* one that was sent to the whole group reaches us twice, once through the warden */
-#define EXIT_PIPE 141 /* 128 + SIGPIPE: nobody reads our output */
+#define EXIT_PIPE 141 /* 128 + SIGPIPE: our reader is gone */
 
 struct app {
     const struct kr_run_options *options;
@@ -64,7 +64,7 @@ static void finish(struct app *a, int status)
 static void write_out(struct app *a, enum kr_stream stream, const char *data, size_t len)
 {
     if (kr_sink_write(a->sinks[stream], data, len) == -ENOBUFS)
-        kr_log(KR_LOG_ERROR, "output is dropped: nobody reads it", NULL);
+        kr_log(KR_LOG_ERROR, "output dropped, its reader is gone", NULL);
     if (a->session && pending(a) > SINK_FULL)
         kr_session_pause(a->session, true);
 }
@@ -79,7 +79,7 @@ static void on_sink_drained(void *data)
         uv_stop(&a->loop);
 }
 
-/* Nobody reads our output any more: as a program that SIGPIPE ends. */
+/* The reader of our output is gone: end as a program that SIGPIPE ends. */
 static void on_sink_failed(void *data, int error)
 {
     struct app *a = data;

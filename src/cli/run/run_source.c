@@ -1,6 +1,6 @@
 /* Finding the program: -c CODE, stdin or a file.
  *
- * Called by cmd_run.c before anything is started, with the rights of whoever called krait. Invariant: sys.argv is
+ * Called by cmd_run.c before anything is started, with the rights of the caller. Invariant: sys.argv is
  * what python3 would give; __file__ is a path inside the sandbox that shows the same text: the file itself when it
  * lies in the workspace folder, else a copy in the throw-away workspace, or in /tmp when the workspace is a folder of
  * the host that must not be littered. */
@@ -61,7 +61,7 @@ static int check_text(const char *name, const struct kr_buf *buf, struct kr_err 
 }
 
 /* Where a file is seen inside. */
-static int place(struct kr_run_source *s, const char *path, const char *workspace, struct kr_err *err)
+static int set_location(struct kr_run_source *s, const char *path, const char *workspace, struct kr_err *err)
 {
     cleanup_free char *real = realpath(path, NULL), *copy = strdup(path);
     size_t len = workspace ? strlen(workspace) : 0;
@@ -104,7 +104,7 @@ static int load(struct kr_run_source *s, const char *code, char **args, int coun
     if (r >= 0)
         r = check_text(name, &buf, err);
     if (r >= 0 && is_file)
-        r = place(s, name, workspace, err);
+        r = set_location(s, name, workspace, err);
     if (r < 0)
         return r;
     if (!is_file)

@@ -47,7 +47,7 @@ struct kr_sink {
     int fd, flags;
     struct kr_watch *watch; /* NULL: written right away */
     struct kr_outq *outq;
-    struct kr_timer *teller; /* tells a failure from the loop */
+    struct kr_timer *teller; /* reports a failure from the loop */
     int error;
     struct kr_sink_calls calls;
     void *data;
@@ -153,7 +153,7 @@ struct kr_source {
 
 static void read_once(struct kr_source *s)
 {
-    static char chunk[CHUNK]; /* one loop thread: nobody else is here */
+    static char chunk[CHUNK]; /* one loop thread: one user */
     ssize_t n;
 
     do

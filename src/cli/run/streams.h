@@ -1,4 +1,4 @@
-/* The program's own stdin, stdout and stderr on the loop, without blocking it and without changing what others share. */
+/* The program's own stdin, stdout and stderr on the loop: without blocking it, without changing what others share. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

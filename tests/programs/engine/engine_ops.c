@@ -1,7 +1,7 @@
 /* The requests of krait-engine: one row each.
  *
  * Called by engine_app.c for each line. Invariants: every request is answered, at least by an `error` that names what
- * is wrong; a client is freed when its session has ended, a run's id when its end is told. */
+ * is wrong; a client is freed when its session has ended, a run's id when its end was sent. */
 #include "clock.h"
 #include "engine_app.h"
 #include "log.h"

@@ -1,4 +1,5 @@
-/* A holder without a warden for test-holder.c: it forks fake sessions itself and speaks no frame of the control socket. */
+/* A holder without a warden for test-holder.c: it forks fake sessions itself and speaks no frame of the control
+ * socket. */
 #pragma once
 #include "holder.h"
 

@@ -1,5 +1,5 @@
-/* A session without Python, for the fake warden and the fake holder: it speaks the frames of a session's channel and does what the first
- * word of its code says. Invariant: it dies with its parent. */
+/* A session without Python, for the fake warden and the fake holder: it speaks the frames of a session's channel and
+ * does what the first word of its code says. Invariant: it dies with its parent. */
 #pragma once
 #include <stdbool.h>
 #include <stdnoreturn.h>

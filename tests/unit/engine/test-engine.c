@@ -297,7 +297,7 @@ static void bombs_are_not_parsed(void)
     CHECK(until(&w, &w.ended) && w_open(&w, NULL, false, false));
     CHECK(w_run(&w, "arrays 40000", 0) && w.end.verdict.cause == KR_CAUSE_OK && w.displays == 1);
     CHECK(w_run(&w, "texts 40000", 0) && w.end.verdict.cause == KR_CAUSE_OK && w.displays == 1);
-    w.output_cap = 100000; /* past the cap nobody looks at it any more, and nobody is killed for it */
+    w.output_cap = 100000; /* past the cap it is not looked at, and no session is killed for it */
     CHECK(w_run(&w, "arrays 60000", 0) && w.end.verdict.cause == KR_CAUSE_OK && w.displays == 0);
     CHECK(w.end.truncated && (w.end.verdict.hits & KR_HIT_OUTPUT));
     CHECK(w_done(&w));

@@ -1,5 +1,5 @@
-/* src/loop/work.c: functions on the thread pool, their ends on the loop, drops, and the bound of a lane. A test ends with
- * uv_loop_close() == 0: nothing is left under way. Run by tests/run. */
+/* src/loop/work.c: functions on the thread pool, their ends on the loop, drops, and the bound of a lane. A test ends
+ * with uv_loop_close() == 0: nothing is left under way. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "work.h"

@@ -1,4 +1,5 @@
-/* src/wire/counters.c: what a cell's cgroup files say, and what is said of those that cannot be read. Run by tests/run. */
+/* src/wire/counters.c: what a cell's cgroup files say, and what is said of those that cannot be read. Run by
+ * tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "counters.h"
