@@ -124,7 +124,7 @@ static void on_open(void *data, struct kr_session *session, const struct kr_err 
     struct slot *s = data;
 
     s->session = session;
-    if (session == NULL) {
+    if (!session) {
         fail(s->app, "open", err->msg);
         s->app->busy--;
         proceed(s->app);
@@ -229,8 +229,7 @@ static void proceed_churn(struct app *a)
     bool over = kr_bench_now() >= a->deadline || a->failed[0] != '\0';
 
     for (unsigned i = 0; !over && i < a->left; i++)
-        if (a->slots[a->used + i].session == NULL &&
-            (a->slots[a->used + i].asked == 0 || a->slots[a->used + i].closed != 0))
+        if (!a->slots[a->used + i].session && (a->slots[a->used + i].asked == 0 || a->slots[a->used + i].closed != 0))
             begin(a, &a->slots[a->used + i], 1, false);
     if (!over || a->busy > 0)
         return;
@@ -330,7 +329,7 @@ static void start_empty(struct app *a, char **w)
         struct slot *s = &a->slots[i];
 
         s->closed = a->start;
-        if (s->session == NULL)
+        if (!s->session)
             continue;
         a->busy++;
         kr_session_close(s->session);
@@ -386,7 +385,7 @@ static void on_commands_readable(void *data)
     a->line_len += (size_t)n;
     a->line[a->line_len] = '\0';
     end = strchr(a->line, '\n'); /* the driver waits for each answer, so a line is all there is */
-    if (end == NULL)
+    if (!end)
         return;
     a->line_len = 0;
     start_task(a, words, kr_bench_words(a->line, words, 8));
@@ -415,7 +414,7 @@ static int engine_main(int control, void *arg)
     a->loop = uv_default_loop();
     kr_bench_clear(&a->samples);
     a->slots = calloc(SLOTS_MAX, sizeof *a->slots);
-    if (a->slots == NULL || kr_warden_holder_new(a->loop, control, &holder) < 0 ||
+    if (!a->slots || kr_warden_holder_new(a->loop, control, &holder) < 0 ||
         kr_engine_new(a->loop, holder, &a->config, &engine_calls, a, &a->engine) < 0 ||
         kr_timer_new(a->loop, on_timer, a, &a->timer) < 0 ||
         kr_watch_new(a->loop, 0, &watch_calls, a, &a->commands) < 0)

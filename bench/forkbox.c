@@ -57,14 +57,14 @@ int kr_bench_open(struct kr_warden *w, struct kr_err *err)
     int r = kr_setup(w, listen_only, NULL, err);
     for (unsigned i = 0; r >= 0 && i < w->config->zygote_count; i++)
         r = kr_family_start(w, i, err);
-    for (struct kr_family *f = w->families; r >= 0 && f != NULL; f = f->next)
+    for (struct kr_family *f = w->families; r >= 0 && f; f = f->next)
         r = await_ready(f, err);
     return r;
 }
 
 void kr_bench_close(struct kr_warden *w)
 {
-    for (struct kr_family *f = w->families; f != NULL; f = f->next) {
+    for (struct kr_family *f = w->families; f; f = f->next) {
         kr_family_kill(f);
         (void)waitpid(f->builder, NULL, 0);
     }
@@ -76,7 +76,7 @@ void kr_bench_close(struct kr_warden *w)
 
 struct kr_family *kr_bench_family(struct kr_warden *w, const char *preload)
 {
-    for (struct kr_family *f = w->families; f != NULL; f = f->next)
+    for (struct kr_family *f = w->families; f; f = f->next)
         if ((w->config->zygotes[f->index].preload == KR_PRELOAD_DATA) == (strcmp(preload, "data") == 0))
             return f;
     return NULL;
@@ -124,13 +124,14 @@ static int build(struct kr_family *f, struct kr_cell **ret, struct kr_err *err)
 int kr_bench_prepare(struct kr_family *f, unsigned layers, struct kr_bench_child *ret, struct kr_err *err)
 {
     struct kr_warden *w = f->w;
+    int r;
     *ret = (struct kr_bench_child){.layers = layers,
                                    .id = ++w->serial << 16 | NO_CELL,
                                    .out = -1,
                                    .channel = -1,
                                    .pidfd = -1,
                                    .theirs = {-1, -1, -1, -1}};
-    int r = make_pipes(ret);
+    r = make_pipes(ret);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "pipes");
     if (layers & KR_BENCH_NAMESPACES && !(layers & KR_BENCH_INIT)) {
@@ -163,17 +164,18 @@ static int attach(struct kr_family *f, struct kr_bench_child *c, struct kr_err *
 
 int kr_bench_fork(struct kr_family *f, struct kr_bench_child *c, struct kr_err *err)
 {
+    struct kr_z_fork req = {.pad = c->layers};
+    int fds[5] = {c->theirs[0], c->theirs[1], c->theirs[2], c->theirs[3], -1};
     int r = 0;
     if (c->layers & KR_BENCH_INIT && (r = build(f, &c->cell, err)) < 0)
         return r;
-    if (c->cell != NULL) {
+    if (c->cell) {
         c->id = c->cell->id;
         c->group = c->cell->group;
+        fds[4] = c->cell->init_pidfd;
     }
-    struct kr_z_fork req = {.cell = c->id, .pad = c->layers};
-    const int fds[5] = {c->theirs[0], c->theirs[1], c->theirs[2], c->theirs[3],
-                        c->cell != NULL ? c->cell->init_pidfd : -1};
-    r = kr_frame_send(f->zygote_control, KR_Z_FORK, 0, &req, sizeof req, fds, c->cell != NULL ? 5 : 4);
+    req.cell = c->id;
+    r = kr_frame_send(f->zygote_control, KR_Z_FORK, 0, &req, sizeof req, fds, c->cell ? 5 : 4);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "ask the bench's zygote");
     for (int i = 0; i < 4; i++)
@@ -189,7 +191,7 @@ int kr_bench_hear(struct kr_family *f, struct kr_bench_child *c, int32_t *ret_pi
     int r = kr_frame_recv(f->zygote_control, &head, buf, sizeof buf, fds, kr_clock_after_ms(WAIT_MS), err);
     if (r < 0)
         return r;
-    if (head.type == KR_Z_FORKED && c != NULL) {
+    if (head.type == KR_Z_FORKED && c) {
         c->pid = ((const struct kr_z_forked *)buf)->pid;
         c->pidfd = fds[0];
         return 0;
@@ -219,7 +221,7 @@ int kr_bench_finish(struct kr_family *f, struct kr_bench_child *c, struct kr_err
     kr_fd_close(c->out);
     kr_fd_close(c->channel);
     kr_fd_close(c->pidfd);
-    if (c->cell != NULL)
+    if (c->cell)
         return finish_cell(c->cell, err);
     for (int i = 0; i < 1000 && c->layers & KR_BENCH_CGROUP && kr_cgroup_remove(&f->w->cgroups, &c->group) == -EBUSY;
          i++)

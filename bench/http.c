@@ -47,28 +47,30 @@ static int start_server(char *krait, char **options)
     struct rlimit files;
     int out[2];
     size_t len = 0;
+    int r;
 
-    for (size_t i = 0; options[i] != NULL && i < OPTIONS_MAX; i++)
+    for (size_t i = 0; options[i] && i < OPTIONS_MAX; i++)
         argv[11 + i] = options[i];
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
         setrlimit(RLIMIT_NOFILE, &files);
     }
     kr_bench_server.krait = krait;
-    if (mkdtemp(kr_bench_server.data) == NULL || chmod(kr_bench_server.data, 0755) < 0 || pipe2(out, O_CLOEXEC) < 0)
+    if (!mkdtemp(kr_bench_server.data) || chmod(kr_bench_server.data, 0755) < 0 || pipe2(out, O_CLOEXEC) < 0)
         return -1;
     snprintf(folder, sizeof folder, "%s/data", kr_bench_server.data);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    int r = posix_spawn(&server, krait, &actions, NULL, argv, environ);
+    r = posix_spawn(&server, krait, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(out[1]);
     if (r != 0)
         return -1;
     for (ssize_t n; (n = read(out[0], text + len, sizeof text - 1 - len)) > 0;) {
+        const char *at;
         text[len += (size_t)n] = '\0';
-        const char *at = strstr(text, "127.0.0.1:");
-        if (at != NULL && strchr(at, '\n') != NULL) {
+        at = strstr(text, "127.0.0.1:");
+        if (at && strchr(at, '\n')) {
             kr_bench_server.port = atoi(at + 10);
             return 0; /* the pipe stays open: the server may say more */
         }
@@ -118,7 +120,7 @@ static const char *hear(int fd, double *ret_output)
         if (n <= 0)
             return "the server closed the connection";
         text[len += (size_t)n] = '\0';
-        if (*ret_output == 0 && strstr(text, "\"stdout\",\"text\":\"1\\n\"") != NULL)
+        if (*ret_output == 0 && strstr(text, "\"stdout\",\"text\":\"1\\n\""))
             *ret_output = kr_bench_now();
         if (len >= 5 && memcmp(text + len - 5, "0\r\n\r\n", 5) == 0)
             break;
@@ -154,9 +156,10 @@ static const char *run_many(const char *preload, const char *kind, double gap, l
 {
     int fd = kr_bench_dial();
     const char *why = fd < 0 ? "cannot connect" : NULL;
-    for (long i = 0; why == NULL && i < count; i++) {
+    for (long i = 0; !why && i < count; i++) {
         char body[256];
         double output;
+        double start;
         if (strcmp(kind, "warm") == 0)
             snprintf(body, sizeof body, "{\"code\":\"print(1)\",\"sandbox_id\":\"%s\"}", preload);
         else if (strcmp(kind, "fresh") == 0)
@@ -166,9 +169,9 @@ static const char *run_many(const char *preload, const char *kind, double gap, l
                      ++serial);
         if (gap > 0)
             rest(gap);
-        double start = kr_bench_now();
+        start = kr_bench_now();
         why = ask(fd, body) < 0 ? "write" : hear(fd, &output);
-        if (why == NULL) {
+        if (!why) {
             kr_bench_add(s, "output", output - start);
             kr_bench_add(s, "end", kr_bench_now() - start);
         }
@@ -194,13 +197,14 @@ static const char *churn(const char *preload, double ms, unsigned inflight, stru
     }
     while (busy > 0 && poll(p, inflight, 10000) > 0)
         for (unsigned i = 0; i < inflight; i++) {
+            ssize_t n;
             if (p[i].fd < 0 || p[i].revents == 0)
                 continue;
-            ssize_t n = read(p[i].fd, text, sizeof text - 1);
+            n = read(p[i].fd, text, sizeof text - 1);
             if (n <= 0)
                 return "the server closed the connection";
             text[n] = '\0';
-            if (strstr(text, "\"stdout\":\"1\\n\"") == NULL)
+            if (!strstr(text, "\"stdout\":\"1\\n\""))
                 return "an answer without its output";
             done++;
             if (kr_bench_now() - start < ms * 1000 && ask(p[i].fd, body) == 0)
@@ -242,7 +246,7 @@ static const char *obey(char **w, size_t n, struct kr_bench_samples *s)
 /* Then nobody can make a sandbox yet: there is `default`, for everybody. */
 static bool asks_for_keys(char **options)
 {
-    for (; *options != NULL; options++)
+    for (; *options; options++)
         if (strcmp(*options, "--require-auth") == 0)
             return true;
     return false;
@@ -257,15 +261,15 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     kr_bench_clear(&samples);
     if (argc < 2 || argc > 2 + OPTIONS_MAX || start_server(argv[1], argv + 2) < 0 ||
-        (!asks_for_keys(argv + 2) && (make_sandbox("basic") != NULL || make_sandbox("data") != NULL))) {
+        (!asks_for_keys(argv + 2) && (make_sandbox("basic") || make_sandbox("data")))) {
         kr_bench_refuse("the server does not start");
         return 1;
     }
     printf("{\"ok\":true}\n");
     fflush(stdout);
-    while (fgets(line, sizeof line, stdin) != NULL) {
+    while (fgets(line, sizeof line, stdin)) {
         why = obey(words, kr_bench_words(line, words, 8), &samples);
-        if (why != NULL)
+        if (why)
             kr_bench_refuse(why);
         else
             kr_bench_answer(&samples);

@@ -36,10 +36,10 @@ static int tell_krait(const char *words, char *out, size_t size)
     snprintf(command, sizeof command, "'%s' %s --data '%s/data' 2>/dev/null", kr_bench_server.krait, words,
              kr_bench_server.data);
     pipe = popen(command, "re");
-    if (pipe == NULL)
+    if (!pipe)
         return -1;
     out[0] = '\0';
-    if (fgets(out, (int)size, pipe) != NULL)
+    if (fgets(out, (int)size, pipe))
         out[strcspn(out, "\n")] = '\0';
     return pclose(pipe) == 0 ? 0 : -1;
 }

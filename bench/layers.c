@@ -46,16 +46,18 @@ static int step(struct kr_family *f, unsigned layers, unsigned gap_ms, struct kr
 {
     struct kr_bench_child c;
     int r = kr_bench_prepare(f, layers, &c, err);
+    double start;
+    int e;
     if (r < 0)
         return r;
     usleep(gap_ms * 1000);
-    double start = kr_bench_now();
+    start = kr_bench_now();
     r = kr_bench_fork(f, &c, err);
     if (r >= 0 && (r = read_output(&c, err)) >= 0)
         kr_bench_add(s, "output", kr_bench_now() - start);
     if (r >= 0 && (r = await_exit(f, &c, err)) >= 0)
         kr_bench_add(s, "exit", kr_bench_now() - start);
-    int e = kr_bench_finish(f, &c, err);
+    e = kr_bench_finish(f, &c, err);
     return r < 0 ? r : e;
 }
 
@@ -130,14 +132,14 @@ static int command(struct kr_warden *w, char **words, size_t n, struct kr_bench_
 {
     struct kr_family *f = n > 1 ? kr_bench_family(w, words[1]) : NULL;
     int r = 0;
-    if (f != NULL && n == 5 && strcmp(words[0], "step") == 0) {
+    if (f && n == 5 && strcmp(words[0], "step") == 0) {
         unsigned layers = (unsigned)strtoul(words[2], NULL, 10) & KR_BENCH_ALL,
                  gap = (unsigned)strtoul(words[3], NULL, 10);
         for (unsigned long i = strtoul(words[4], NULL, 10); r >= 0 && i > 0; i--)
             r = step(f, layers, gap, s, err);
         return r;
     }
-    if (f != NULL && n == 4 && strcmp(words[0], "churn") == 0) {
+    if (f && n == 4 && strcmp(words[0], "churn") == 0) {
         unsigned long inflight = strtoul(words[3], NULL, 10);
         return churn(f, strtod(words[2], NULL), inflight < INFLIGHT_MAX ? (unsigned)inflight : INFLIGHT_MAX, s, err);
     }
@@ -149,10 +151,11 @@ static void serve(struct kr_warden *w)
     static struct kr_bench_samples s;
     char line[256], *words[8];
     kr_bench_answer(&s); /* ready */
-    while (fgets(line, sizeof line, stdin) != NULL) {
+    while (fgets(line, sizeof line, stdin)) {
         struct kr_err err = {0};
+        size_t n;
         kr_bench_clear(&s);
-        size_t n = kr_bench_words(line, words, 8);
+        n = kr_bench_words(line, words, 8);
         if (command(w, words, n, &s, &err) < 0)
             kr_bench_refuse(err.msg);
         else
@@ -165,14 +168,15 @@ int main(int argc, char **argv)
     struct kr_warden_config config;
     struct kr_err err = {0};
     const char *python = argc > 1 ? argv[1] : "/usr/bin/python3";
+    struct kr_warden w = {
+        .config = &config, .epoll = -1, .engine = -1, .lifeline_r = -1, .lifeline_w = -1, .signals = -1};
+    int r;
     kr_log_set_level(KR_LOG_WARN);
     kr_warden_config_default(&config);
     config.zygotes[0] = (struct kr_zygote_config){.preload = KR_PRELOAD_BASIC, .python = python};
     config.zygotes[1] = (struct kr_zygote_config){.preload = KR_PRELOAD_DATA, .python = python};
     config.zygote_count = 2;
-    struct kr_warden w = {
-        .config = &config, .epoll = -1, .engine = -1, .lifeline_r = -1, .lifeline_w = -1, .signals = -1};
-    int r = kr_bench_open(&w, &err);
+    r = kr_bench_open(&w, &err);
     if (r < 0)
         kr_bench_refuse(err.msg);
     else

@@ -33,12 +33,13 @@ static bool whole_answer(int fd, const char *word)
 
     for (ssize_t n; (n = read(fd, text + len, sizeof text - 1 - len)) > 0;) {
         const char *body, *length;
+        unsigned long size;
 
         text[len += (size_t)n] = '\0';
         body = strstr(text, "\r\n\r\n");
         length = strstr(text, "Content-Length: ");
-        unsigned long size = 0;
-        if (body != NULL && length != NULL && sscanf(length, "Content-Length: %lu", &size) == 1 &&
+        size = 0;
+        if (body && length && sscanf(length, "Content-Length: %lu", &size) == 1 &&
             len >= (size_t)(body + 4 - text) + size)
             return strstr(body, word) != NULL;
     }
@@ -64,7 +65,7 @@ static const char *start_lines(void)
     char folder[96];
     char *argv[] = {kr_bench_server.krait, "mcp", "--no-join", "--preload", "basic", "--data", folder, NULL};
     posix_spawn_file_actions_t actions;
-    int to[2], from[2];
+    int to[2], from[2], r;
 
     snprintf(folder, sizeof folder, "%s/lines", kr_bench_server.data);
     if (pipe(to) < 0 || pipe(from) < 0)
@@ -76,7 +77,7 @@ static const char *start_lines(void)
         posix_spawn_file_actions_addclose(&actions, to[i]);
         posix_spawn_file_actions_addclose(&actions, from[i]);
     }
-    int r = posix_spawn(&lines.pid, kr_bench_server.krait, &actions, NULL, argv, environ);
+    r = posix_spawn(&lines.pid, kr_bench_server.krait, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(to[0]);
     close(from[1]);
@@ -102,16 +103,18 @@ const char *kr_bench_voices(long count, struct kr_bench_samples *s)
     const char *why = fd < 0 ? "cannot connect" : lines.pid == 0 ? start_lines() : NULL;
 
     snprintf(body, sizeof body, call, ",\"sandbox_id\":\"basic\"", "");
-    for (long i = -1; why == NULL && i < count; i++) { /* the first of each opens its session */
+    for (long i = -1; !why && i < count; i++) { /* the first of each opens its session */
         double start = kr_bench_now();
+        double rest;
+        double mcp;
         if (kr_bench_post(fd, "/api/v1/runs", rest_body) < 0 || !whole_answer(fd, "\"stdout\":\"1\\n\""))
             return "no answer over REST";
-        double rest = kr_bench_now();
+        rest = kr_bench_now();
         if (kr_bench_post(fd, "/mcp", body) < 0 || !whole_answer(fd, "\"1\""))
             return "no answer of /mcp";
-        double mcp = kr_bench_now();
+        mcp = kr_bench_now();
         why = ask_line();
-        if (why != NULL || i < 0)
+        if (why || i < 0)
             continue;
         kr_bench_add(s, "rest", rest - start);
         kr_bench_add(s, "mcp", mcp - rest);

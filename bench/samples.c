@@ -21,7 +21,7 @@ void kr_bench_clear(struct kr_bench_samples *s)
 void kr_bench_add(struct kr_bench_samples *s, const char *name, double us)
 {
     for (size_t i = 0; i < KR_BENCH_SERIES; i++) {
-        if (s->rows[i].name != NULL && strcmp(s->rows[i].name, name) != 0)
+        if (s->rows[i].name && strcmp(s->rows[i].name, name) != 0)
             continue;
         s->rows[i].name = name;
         if (s->rows[i].count < KR_BENCH_SAMPLES)
@@ -33,7 +33,7 @@ void kr_bench_add(struct kr_bench_samples *s, const char *name, double us)
 void kr_bench_answer(struct kr_bench_samples *s)
 {
     printf("{\"ok\":true");
-    for (size_t i = 0; i < KR_BENCH_SERIES && s->rows[i].name != NULL; i++) {
+    for (size_t i = 0; i < KR_BENCH_SERIES && s->rows[i].name; i++) {
         printf(",\"%s\":[", s->rows[i].name);
         for (size_t k = 0; k < s->rows[i].count; k++)
             printf("%s%.1f", k > 0 ? "," : "", s->rows[i].us[k]);
@@ -57,7 +57,7 @@ size_t kr_bench_words(char *line, char **words, size_t max)
 {
     size_t n = 0;
     char *state;
-    for (char *w = strtok_r(line, " \n", &state); w != NULL && n < max; w = strtok_r(NULL, " \n", &state))
+    for (char *w = strtok_r(line, " \n", &state); w && n < max; w = strtok_r(NULL, " \n", &state))
         words[n++] = w;
     return n;
 }

@@ -25,41 +25,46 @@ static const char *measure(char **argv, const char *feed, struct kr_bench_sample
     int out[2], in[2] = {-1, -1}, status;
     char text[256];
     pid_t pid;
+    double start;
+    ssize_t n;
+    double end;
+    int r;
+    double output;
     if (pipe2(out, O_CLOEXEC) < 0)
         return "pipe";
-    if (feed != NULL && (pipe2(in, O_CLOEXEC) < 0 || write(in[1], feed, strlen(feed)) != (ssize_t)strlen(feed)))
+    if (feed && (pipe2(in, O_CLOEXEC) < 0 || write(in[1], feed, strlen(feed)) != (ssize_t)strlen(feed)))
         return "pipe";
     posix_spawn_file_actions_init(&actions);
-    if (feed != NULL)
+    if (feed)
         posix_spawn_file_actions_adddup2(&actions, in[0], 0);
     else
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
     posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    double start = kr_bench_now();
-    int r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    start = kr_bench_now();
+    r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(out[1]);
-    if (feed != NULL)
+    if (feed)
         close(in[0]);
     if (r != 0) {
         close(out[0]);
-        if (feed != NULL)
+        if (feed)
             close(in[1]);
         return strerror(r);
     }
-    ssize_t n = read(out[0], text, sizeof text);
-    double output = kr_bench_now();
-    if (feed != NULL)
+    n = read(out[0], text, sizeof text);
+    output = kr_bench_now();
+    if (feed)
         close(in[1]);
     while (read(out[0], text + 1, sizeof text - 1) > 0)
         ;
     close(out[0]);
     if (waitpid(pid, &status, 0) < 0)
         return "waitpid";
-    double end = kr_bench_now();
-    if (n < 1 || text[0] != (feed != NULL ? '{' : '1') || status != 0)
-        return feed != NULL ? "it did not answer and end well" : "it did not print 1 and end well";
+    end = kr_bench_now();
+    if (n < 1 || text[0] != (feed ? '{' : '1') || status != 0)
+        return feed ? "it did not answer and end well" : "it did not print 1 and end well";
     kr_bench_add(s, "output", output - start);
     kr_bench_add(s, "exit", end - start);
     return NULL;
@@ -77,7 +82,7 @@ int main(void)
     static struct kr_bench_samples s;
     static char line[4096];
     char *words[64];
-    while (fgets(line, sizeof line, stdin) != NULL) {
+    while (fgets(line, sizeof line, stdin)) {
         const char *why = NULL;
         size_t n = kr_bench_words(line, words, 63);
         size_t first = n > 0 && strcmp(words[0], "mcp") == 0;
@@ -86,9 +91,9 @@ int main(void)
         kr_bench_clear(&s);
         for (size_t i = 1; i < n; i++)
             unescape(words[i]);
-        for (long i = 0; i < count && why == NULL; i++)
+        for (long i = 0; i < count && !why; i++)
             why = measure(words + first + 1, first ? initialize : NULL, &s);
-        if (why == NULL)
+        if (!why)
             kr_bench_answer(&s);
         else
             kr_bench_refuse(why);

@@ -47,10 +47,11 @@ static int place(const int from[4])
 
 static int take_layers(const struct zygote *z, unsigned layers, int init, const int std[4], struct kr_err *err)
 {
+    int r;
     if (layers & KR_BENCH_NAMESPACES &&
         (setns(init, CELL_NAMESPACES) < 0 || unshare(CLONE_NEWCGROUP) < 0 || chdir("/") < 0))
         return -errno;
-    int r = place(std);
+    r = place(std);
     if (r < 0)
         return r;
     if (layers & KR_BENCH_NAMESPACES && (setsid() < 0 || kr_become(1000, 1000, err) < 0 || kr_caps_keep(0, err) < 0))
@@ -71,7 +72,7 @@ static _Noreturn void be_child(const struct zygote *z, unsigned layers, const in
     PyOS_AfterFork_Child();
     if (take_layers(z, layers, init, std, &err) < 0)
         _exit(112);
-    if (PyObject_CallFunction(z->perform, "I", layers) == NULL)
+    if (!PyObject_CallFunction(z->perform, "I", layers))
         PyErr_Print();
     _exit(0);
 }
@@ -80,10 +81,11 @@ static _Noreturn void be_child(const struct zygote *z, unsigned layers, const in
 
 static pid_t fork_into(const struct zygote *z, unsigned layers, const int *fds, int init)
 {
+    pid_t pid;
     PyOS_BeforeFork();
     if (init >= 0 && setns(init, CLONE_NEWPID) < 0)
         _exit(80);
-    pid_t pid = fork();
+    pid = fork();
     if (pid == 0)
         be_child(z, layers, fds, init);
     if (init >= 0 && setns(z->self, CLONE_NEWPID) < 0)
@@ -97,12 +99,15 @@ static void on_request(const struct zygote *z)
     struct kr_frame head;
     struct kr_z_fork req;
     struct kr_err err = {0};
-    int fds[KR_FRAME_FDS_MAX];
+    struct kr_z_forked forked = {0};
+    int fds[KR_FRAME_FDS_MAX], pidfd;
+    pid_t pid;
     if (kr_frame_recv(z->control, &head, &req, sizeof req, fds, 0, &err) < 0 || head.type != KR_Z_FORK)
         _exit(0);
-    pid_t pid = fork_into(z, req.pad, fds, req.pad & KR_BENCH_NAMESPACES && head.nfds > 4 ? fds[4] : -1);
-    int pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    struct kr_z_forked forked = {.cell = req.cell, .pid = pid};
+    pid = fork_into(z, req.pad, fds, req.pad & KR_BENCH_NAMESPACES && head.nfds > 4 ? fds[4] : -1);
+    pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    forked.cell = req.cell;
+    forked.pid = pid;
     if (pidfd < 0 || kr_frame_send(z->control, KR_Z_FORKED, head.id, &forked, sizeof forked, &pidfd, 1) < 0)
         _exit(0);
     close(pidfd);

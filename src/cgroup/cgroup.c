@@ -17,8 +17,7 @@ const char *const kr_cgroup_kind_names[KR_CGROUP_MAX_] = {"none", "v1", "v2", "h
 /* One row per knob: which layer it serves, in which version, which file, which limit, how it is written. */
 enum knob_form { FORM_BYTES, FORM_COUNT, FORM_QUOTA_V1, FORM_QUOTA_V2, FORM_ZERO, FORM_ONE };
 struct knob {
-    uint32_t layer;
-    uint32_t v2;
+    uint32_t layer, v2;
     const char *file;
     enum knob_form form;
     int may_miss; /* older kernels and builds without swap accounting lack it */
@@ -67,15 +66,16 @@ static int turn(const struct kr_cgroups *g, unsigned hier, const struct kr_group
                 const struct kr_limits *l, const struct kr_limits *was, struct kr_err *err)
 {
     char text[64], before[64];
+    int r;
     if (!(k->layer & g->hier[hier].is.layers) || k->v2 != g->hier[hier].is.v2)
         return 0;
     knob_text(k, l, text, sizeof text);
-    if (was != NULL) {
+    if (was) {
         knob_text(k, was, before, sizeof before);
         if (strcmp(text, before) == 0)
             return 0;
     }
-    int r = kr_group_write(g, hier, group, k->file, text);
+    r = kr_group_write(g, hier, group, k->file, text);
     if (r == -ENOENT && k->may_miss)
         return 0;
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "cgroup %s = %s", k->file, text) : 0;
@@ -86,7 +86,7 @@ int kr_cgroup_limit(const struct kr_cgroups *g, struct kr_group *group, const st
 {
     const size_t count = sizeof knobs / sizeof *knobs;
     const struct kr_limits before = group->limits, *was = group->limited ? &before : NULL;
-    int up = was != NULL && l->memory > was->memory;
+    int up = was && l->memory > was->memory;
     group->limited = 0;
     for (unsigned i = 0; i < g->count; i++)
         for (size_t k = 0; k < count; k++) {
@@ -112,14 +112,16 @@ int kr_cgroup_refill(const struct kr_cgroups *g, unsigned hier, const struct kr_
 int kr_cgroup_take(struct kr_cgroups *g, uint64_t cell, struct kr_group *ret, struct kr_err *err)
 {
     char path[96];
+    mode_t was;
+    int r;
     if (g->free_count > 0) {
         *ret = g->free[--g->free_count];
         return 0;
     }
     *ret = (struct kr_group){.name = cell};
     kr_group_path(ret, "", path, sizeof path);
-    mode_t was = umask(KR_GROUP_UMASK);
-    int r = 0;
+    was = umask(KR_GROUP_UMASK);
+    r = 0;
     for (unsigned i = 0; i < g->count && r == 0; i++)
         if (mkdirat(g->hier[i].dir, path, 0755) < 0)
             r = kr_err_set(err, KR_ERR_SYSTEM, errno, "make cgroup %s/%s", g->hier[i].path, path);
@@ -132,9 +134,10 @@ int kr_cgroup_attach(const struct kr_cgroups *g, const struct kr_group *group, p
     char text[16];
     snprintf(text, sizeof text, "%d", pid);
     for (unsigned i = 0; i < g->count; i++) {
+        int r;
         if (!g->hier[i].is.v2)
             continue;
-        int r = kr_group_write(g, i, group, "cgroup.procs", text);
+        r = kr_group_write(g, i, group, "cgroup.procs", text);
         if (r < 0)
             return kr_err_set(err, KR_ERR_SYSTEM, -r, "attach to cgroup %s", g->hier[i].path);
     }
@@ -146,9 +149,10 @@ int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, in
 {
     int count = 0;
     for (unsigned i = 0; i < g->count; i++) {
+        int fd;
         if (g->hier[i].is.v2)
             continue;
-        int fd = kr_group_open(g, i, group, "tasks", O_WRONLY);
+        fd = kr_group_open(g, i, group, "tasks", O_WRONLY);
         if (fd < 0) {
             int r = kr_err_set(err, KR_ERR_SYSTEM, -fd, "open the tasks of cgroup %s", g->hier[i].path);
             while (count > 0)
@@ -164,13 +168,14 @@ int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pi
 {
     char path[64], name[64], folder[KR_GROUP_NAME_ROOM], text[4096];
     unsigned found = 0;
+    ssize_t n;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     kr_group_name(group->name, folder);
     snprintf(name, sizeof name, "/%s\n", folder);
-    ssize_t n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
+    n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
     if (n < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, (int)-n, "read %s", path);
-    for (const char *at = text; (at = strstr(at, name)) != NULL; at++)
+    for (const char *at = text; (at = strstr(at, name)); at++)
         found++;
     if (found < g->count)
         return kr_err_set(err, KR_ERR_SYSTEM, EPERM, "process %d is in %u of its %u cgroups", pid, found, g->count);
@@ -211,12 +216,13 @@ int kr_cgroup_remove(struct kr_cgroups *g, struct kr_group *group)
 int kr_cgroup_remove_stale(const char *path)
 {
     const char *name = strrchr(path, '/');
-    if (name == NULL || strncmp(name, "/krait-", 7) != 0)
+    DIR *dir;
+    if (!name || strncmp(name, "/krait-", 7) != 0)
         return -EINVAL; /* not ours to touch, whatever the file said */
-    DIR *dir = opendir(path);
-    if (dir == NULL)
+    dir = opendir(path);
+    if (!dir)
         return errno == ENOENT ? 0 : -errno;
-    for (struct dirent *e; (e = readdir(dir)) != NULL;)
+    for (struct dirent *e; (e = readdir(dir));)
         if (e->d_type == DT_DIR && e->d_name[0] != '.')
             (void)unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR); /* a busy one makes the last rmdir say so */
     closedir(dir);

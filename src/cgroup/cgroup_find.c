@@ -35,9 +35,9 @@ static const struct {
 static int has_word(const char *list, const char *word)
 {
     size_t len = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)) != NULL; at += len) {
+    for (const char *at = list; (at = strstr(at, word)); at += len) {
         char before = at == list ? ',' : at[-1], after = at[len];
-        if (strchr(", \n", before) != NULL && (after == '\0' || strchr(", \n", after) != NULL))
+        if (strchr(", \n", before) && (after == '\0' || strchr(", \n", after)))
             return 1;
     }
     return 0;
@@ -48,7 +48,7 @@ static void take_mount(struct mounts *m, char *line)
 {
     char root[256], point[256], type[32], super[256];
     const char *dash = strstr(line, " - ");
-    if (dash == NULL || sscanf(line, "%*s %*s %*s %255s %255s", root, point) != 2 ||
+    if (!dash || sscanf(line, "%*s %*s %*s %255s %255s", root, point) != 2 ||
         sscanf(dash + 3, "%31s %*s %255s", type, super) != 2)
         return;
     if (strcmp(type, "cgroup2") == 0 && m->v2[0] == '\0')
@@ -62,11 +62,11 @@ static void take_mount(struct mounts *m, char *line)
 static void own_path(const char *text, const char *controller, char *buf, size_t size)
 {
     buf[0] = '\0';
-    for (const char *line = text; line != NULL && *line; line = strchr(line, '\n'), line += line != NULL) {
+    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL) {
         char list[128] = "", path[512];
         if (sscanf(line, "%*d::%511[^\n]", path) != 1 && sscanf(line, "%*d:%127[^:]:%511[^\n]", list, path) != 2)
             continue;
-        if (controller == NULL ? list[0] == '\0' : has_word(list, controller)) {
+        if (controller ? has_word(list, controller) : list[0] == '\0') {
             snprintf(buf, size, "%s", strcmp(path, "/") == 0 ? "" : path);
             return;
         }
@@ -76,13 +76,15 @@ static void own_path(const char *text, const char *controller, char *buf, size_t
 static int add_hier(struct kr_cgroups *g, const char *parent, const char *name, uint32_t layers, int v2, int accounting)
 {
     struct kr_cgroup_hier *h = &g->hier[g->count];
+    int r;
+    mode_t was;
     if ((size_t)snprintf(h->path, sizeof h->path, "%s/%s", parent, name) >= sizeof h->path)
         return -ENAMETOOLONG;
-    int r = g->note != NULL ? g->note(g->note_arg, h->path) : 0;
+    r = g->note ? g->note(g->note_arg, h->path) : 0;
     if (r < 0)
         return r;
     /* One that is there already is somebody else's, whatever its name says. */
-    mode_t was = umask(KR_GROUP_UMASK);
+    was = umask(KR_GROUP_UMASK);
     r = mkdir(h->path, 0755) < 0 ? -errno : 0;
     umask(was);
     if (r < 0)
@@ -128,12 +130,14 @@ static uint32_t hand_down(const char *path)
 static int only_process_here(const char *path)
 {
     char file[900], text[64];
+    ssize_t n;
+    char *end;
+    long pid;
     snprintf(file, sizeof file, "%s/cgroup.procs", path);
-    ssize_t n = kr_fd_read_file_at(AT_FDCWD, file, text, sizeof text);
+    n = kr_fd_read_file_at(AT_FDCWD, file, text, sizeof text);
     if (n <= 0)
         return 0;
-    char *end;
-    long pid = strtol(text, &end, 10);
+    pid = strtol(text, &end, 10);
     return pid == getpid() && strcmp(end, "\n") == 0;
 }
 
@@ -149,8 +153,9 @@ static void step_into_leaf(const char *path)
 /* The v2 cgroup that shall hold our folder, in *path; its layers, or 0. */
 static uint32_t find_v2_parent(const char *mount_point, const char *own, char *path, size_t size)
 {
+    uint32_t layers;
     snprintf(path, size, "%s%s", mount_point, own);
-    uint32_t layers = handed_down(path);
+    layers = handed_down(path);
     if (layers == 0 && (own[0] == '\0' || only_process_here(path))) {
         if (own[0] != '\0')
             step_into_leaf(path);
@@ -184,11 +189,11 @@ static void init_v1(struct kr_cgroups *g, const struct mounts *m, const char *cg
     for (size_t i = 0; i < CONTROLLERS; i++) {
         char own[512], parent[800];
         unsigned at;
+        struct stat st;
         if (m->v1[i][0] == '\0')
             continue;
         own_path(cgroups, controllers[i].name, own, sizeof own);
         snprintf(parent, sizeof parent, "%s%s", m->v1[i], own);
-        struct stat st;
         if (stat(parent, &st) < 0) /* a container sees its own cgroup as the root of the mount */
             snprintf(parent, sizeof parent, "%s", m->v1[i]);
         for (at = 0; at < g->count; at++) /* cpu and cpuacct are often one hierarchy */
@@ -210,22 +215,26 @@ int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err)
     char cgroups[4096], own[512];
     struct mounts m = {0};
     struct rlimit files = {0};
+    ssize_t n;
+    char *save;
+    int any_v1;
+    ssize_t k;
     *g = (struct kr_cgroups){.note = g->note, .note_arg = g->note_arg};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         g->open_max = files.rlim_cur / KR_GROUPS_OPEN_SHARE < KR_GROUPS_OPEN_MAX
                           ? (unsigned)(files.rlim_cur / KR_GROUPS_OPEN_SHARE)
                           : KR_GROUPS_OPEN_MAX;
-    ssize_t n = kr_fd_read_file_at(AT_FDCWD, "/proc/self/cgroup", cgroups, sizeof cgroups);
-    ssize_t k = kr_fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text);
+    n = kr_fd_read_file_at(AT_FDCWD, "/proc/self/cgroup", cgroups, sizeof cgroups);
+    k = kr_fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text);
     if (n < 0 || k < 0) {
         snprintf(g->why, sizeof g->why, "/proc/self/cgroup or mountinfo cannot be read");
         return 0;
     }
-    char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save))
+    save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
         take_mount(&m, line);
     init_v1(g, &m, cgroups, name);
-    int any_v1 = g->count > 0;
+    any_v1 = g->count > 0;
     if (!any_v1 && m.v2[0] != '\0') {
         own_path(cgroups, NULL, own, sizeof own);
         init_v2(g, m.v2, own, name);

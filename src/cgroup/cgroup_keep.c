@@ -44,7 +44,7 @@ void kr_group_path(const struct kr_group *group, const char *file, char *buf, si
 /* Of those that are kept open, or -1. */
 static int find_open(unsigned hier, const struct kr_group *group, const char *file)
 {
-    for (size_t i = 0; group->files != NULL && i < USUAL; i++)
+    for (size_t i = 0; group->files && i < USUAL; i++)
         if (strcmp(usual[i].name, file) == 0)
             return group->files->fds[hier][i];
     return -1;
@@ -54,17 +54,19 @@ static int open_file(const struct kr_cgroups *g, unsigned hier, const struct kr_
                      int flags)
 {
     char path[96];
+    int fd;
     kr_group_path(group, file, path, sizeof path);
-    int fd = openat(g->hier[hier].dir, path, flags | O_CLOEXEC);
+    fd = openat(g->hier[hier].dir, path, flags | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
 int kr_group_open(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const char *file, int flags)
 {
     int kept = find_open(hier, group, file);
+    int fd;
     if (kept < 0)
         return open_file(g, hier, group, file, flags);
-    int fd = fcntl(kept, F_DUPFD_CLOEXEC, 0);
+    fd = fcntl(kept, F_DUPFD_CLOEXEC, 0);
     return fd < 0 ? -errno : fd;
 }
 
@@ -102,10 +104,11 @@ int kr_group_look(const struct kr_cgroups *g, unsigned hier, const struct kr_gro
 /* Dearer without, not wrong: so nothing here is an error. */
 static void keep_open(struct kr_cgroups *g, struct kr_group *group)
 {
-    if (group->files != NULL || g->open_count >= g->open_max)
+    struct kr_group_files *files;
+    if (group->files || g->open_count >= g->open_max)
         return;
-    struct kr_group_files *files = malloc(sizeof *files);
-    if (files == NULL)
+    files = malloc(sizeof *files);
+    if (!files)
         return;
     for (unsigned hier = 0; hier < KR_HIERARCHIES_MAX; hier++)
         for (size_t i = 0; i < USUAL; i++) /* each hierarchy has those of its own controllers */
@@ -116,7 +119,7 @@ static void keep_open(struct kr_cgroups *g, struct kr_group *group)
 
 void kr_group_close(struct kr_cgroups *g, struct kr_group *group)
 {
-    if (group->files == NULL)
+    if (!group->files)
         return;
     for (unsigned hier = 0; hier < KR_HIERARCHIES_MAX; hier++)
         for (size_t i = 0; i < USUAL; i++)
@@ -145,10 +148,11 @@ static int set_back(const struct kr_cgroups *g, unsigned hier, const struct kr_g
     const struct kr_cgroup_hier *h = &g->hier[hier];
     uint64_t value = 0;
     for (size_t i = 0; i < sizeof leftovers / sizeof *leftovers; i++) {
+        const char *file;
         if (leftovers[i].layer != 0 ? !(leftovers[i].layer & h->is.layers) : !h->is.accounting)
             continue;
-        const char *file = leftovers[i].file;
-        if (leftovers[i].set != NULL
+        file = leftovers[i].file;
+        if (leftovers[i].set
                 ? kr_group_write(g, hier, group, file, leftovers[i].set) < 0
                 : kr_group_look(g, hier, group, file, leftovers[i].key, &value) < 0 || value > leftovers[i].most)
             return 0;
@@ -170,9 +174,10 @@ static int check_empty(const struct kr_cgroups *g, const struct kr_group *group)
 /* v1 alone: on v2 the peak of memory cannot be set back. */
 int kr_cgroup_keep(struct kr_cgroups *g, struct kr_group *group)
 {
+    int r;
     if (g->kind == KR_CGROUP_V2 || g->free_count == KR_GROUPS_FREE_MAX || !group->limited)
         return 0;
-    int r = check_empty(g, group);
+    r = check_empty(g, group);
     if (r < 0)
         return r == -EBUSY ? r : 0;
     for (unsigned i = 0; i < g->count; i++)

@@ -43,9 +43,10 @@ int kr_caps_hold(uint64_t keep, struct kr_err *err)
 {
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct data[2];
+    int r;
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "clear ambient capabilities");
-    int r = caps_get(data);
+    r = caps_get(data);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "capget");
     for (int i = 0; i < 2; i++) {

@@ -27,12 +27,13 @@ struct listing {
 /* < 0, 0, > 0 as strcmp(3), with '/' below all other bytes. */
 static int compare_paths(const char *a, const char *b)
 {
+    int x, y;
     while (*a && *a == *b) {
         a++;
         b++;
     }
-    int x = *a == '/' ? 1 : *a ? (unsigned char)*a + 1 : 0;
-    int y = *b == '/' ? 1 : *b ? (unsigned char)*b + 1 : 0;
+    x = *a == '/' ? 1 : *a ? (unsigned char)*a + 1 : 0;
+    y = *b == '/' ? 1 : *b ? (unsigned char)*b + 1 : 0;
     return x - y;
 }
 

@@ -57,7 +57,7 @@ static int no_core(struct kr_err *err)
 
 int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr_err *err)
 {
-    int r;
+    int r, undumpable;
     if (!f->req.contained && setns(f->init, CELL_NAMESPACES) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "enter the cell's namespaces");
     /* The one namespace that is our own making: its root is where we are, and only we are in the cell's cgroup. */
@@ -73,7 +73,7 @@ int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr
         return r;
     if (prctl(PR_SET_PDEATHSIG, f->req.contained ? SIGKILL : 0, 0, 0, 0) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "parent-death signal");
-    int undumpable = no_core(err);
+    undumpable = no_core(err);
     if (undumpable < 0)
         return undumpable;
     if ((r = kr_caps_keep(0, err)) < 0 || (r = kr_no_new_privs(err)) < 0)

@@ -45,10 +45,11 @@ static int is_copy(void)
 static unsigned char *next_frame(struct kr_frame *head)
 {
     struct kr_err err;
+    unsigned char *payload;
     if (kr_fd_read_all(KR_CHANNEL_FD, head, sizeof *head) < 0 || kr_frame_check(head, KR_FRAME_CHANNEL_MAX, &err) < 0)
         _exit(KR_EXIT_NO_CHANNEL);
-    unsigned char *payload = malloc((size_t)head->len + 1);
-    if (payload == NULL || (head->len > 0 && kr_fd_read_all(KR_CHANNEL_FD, payload, head->len) < 0))
+    payload = malloc((size_t)head->len + 1);
+    if (!payload || (head->len > 0 && kr_fd_read_all(KR_CHANNEL_FD, payload, head->len) < 0))
         _exit(KR_EXIT_NO_CHANNEL);
     payload[head->len] = '\0';
     return payload;
@@ -91,11 +92,13 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
         struct kr_frame head;
         unsigned char *payload = NULL;
         int n, code;
+        PyThreadState *gil;
+        PyObject *r;
         if (session_pid == 0 || is_copy()) {
             PyErr_SetString(PyExc_EOFError, "this process has no channel");
             return NULL;
         }
-        PyThreadState *gil = PyEval_SaveThread();
+        gil = PyEval_SaveThread();
         n = poll(&p, 1, -1);
         code = errno;
         if (n > 0)
@@ -108,11 +111,11 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
         }
         if (n <= 0)
             continue;
-        PyObject *r = NULL;
+        r = NULL;
         if (head.type == KR_S_REPLY && head.id == run)
             r = PyBytes_FromStringAndSize((const char *)payload, (Py_ssize_t)head.len);
         free(payload);
-        if (r != NULL || PyErr_Occurred())
+        if (r || PyErr_Occurred())
             return r;
     }
 }
@@ -133,12 +136,13 @@ PyObject *kr_py_sigint(PyObject *self, PyObject *args)
 {
     int on;
     sigset_t set;
+    int early;
     (void)self;
     if (!PyArg_ParseTuple(args, "p", &on))
         return NULL;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
-    int early = 0;
+    early = 0;
     if (on) {
         static const struct timespec none = {0, 0};
         while (sigtimedwait(&set, NULL, &none) == SIGINT) /* meant for the run before, or told on the channel first */
@@ -163,7 +167,7 @@ static long long inherited_data(void)
     ssize_t n = kr_fd_read_file_at(AT_FDCWD, "/proc/self/status", text, sizeof text);
     if (n == -ENOENT)
         return 256ll << 20; /* no /proc in this cell: more than any preload has */
-    if (n < 0 || (at = strstr(text, "\nVmData:")) == NULL)
+    if (n < 0 || !(at = strstr(text, "\nVmData:")))
         return n < 0 ? n : -EIO;
     return strtoll(at + 8, NULL, 10) * 1024;
 }
@@ -182,11 +186,12 @@ static int lower(enum kr_rlimit which, rlim_t value)
 {
     struct rlimit have, want;
     int resource = rlimits[which].resource;
+    rlim_t hard;
     if (getrlimit(resource, &have) < 0)
         return -1;
     if (which == KR_RLIMIT_DATA)
         value += (rlim_t)inherited;
-    rlim_t hard = resource == RLIMIT_CPU ? value + 1 : value; /* a second between SIGXCPU and SIGKILL */
+    hard = resource == RLIMIT_CPU ? value + 1 : value; /* a second between SIGXCPU and SIGKILL */
     want.rlim_max = have.rlim_max < hard ? have.rlim_max : hard;
     want.rlim_cur = value < want.rlim_max ? value : want.rlim_max;
     return setrlimit(resource, &want);
@@ -200,9 +205,10 @@ PyObject *kr_py_setrlimits(PyObject *self, PyObject *args)
         return NULL;
     for (enum kr_rlimit i = 0; i < KR_RLIMIT_MAX_; i++) {
         PyObject *item = PyDict_GetItemString(dict, rlimits[i].name);
-        if (item == NULL)
+        unsigned long long value;
+        if (!item)
             continue;
-        unsigned long long value = PyLong_AsUnsignedLongLong(item);
+        value = PyLong_AsUnsignedLongLong(item);
         if (PyErr_Occurred())
             return NULL;
         if (lower(i, (rlim_t)value) < 0)
@@ -251,7 +257,7 @@ static int restrict_contained(PyObject *paths, struct kr_err *err)
     for (i = 0; i < n && i < MORE_PATHS; i++) {
         PyObject *text;
         if (!PyArg_ParseTuple(PyList_GetItem(paths, i), "Up", &text, &writable) ||
-            (kept[i] = PyUnicode_AsUTF8String(text)) == NULL)
+            !(kept[i] = PyUnicode_AsUTF8String(text)))
             break;
         all[CONTAINED_PATHS + (size_t)i] = (struct kr_landlock_path){
             PyBytes_AsString(kept[i]), KR_LL_READ | KR_LL_EXEC | KR_LL_MAY_MISS | (writable ? KR_LL_WRITE : 0)};
@@ -298,10 +304,11 @@ PyObject *kr_py_restrict(PyObject *self, PyObject *args)
 {
     struct kr_err err = {0};
     PyObject *paths;
+    int abi;
     (void)self;
     if (!PyArg_ParseTuple(args, "O", &paths))
         return NULL;
-    int abi = check_alone(&err);
+    abi = check_alone(&err);
     if (abi >= 0)
         abi = current.req.contained ? restrict_contained(paths, &err) : restrict_cell(&err);
     if (PyErr_Occurred())
@@ -329,13 +336,13 @@ static void python_error(struct kr_err *err, const char *where)
     char *data = NULL;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
-    if (value != NULL)
+    if (value)
         text = PyObject_Repr(value);
-    if (text != NULL)
+    if (text)
         bytes = PyUnicode_AsUTF8String(text);
-    if (bytes == NULL || (data = PyBytes_AsString(bytes)) == NULL)
+    if (!bytes || !(data = PyBytes_AsString(bytes)))
         PyErr_Clear();
-    kr_err_set(err, KR_ERR_INTERNAL, 0, "%s: %.180s", where, data != NULL ? data : "unknown error");
+    kr_err_set(err, KR_ERR_INTERNAL, 0, "%s: %.180s", where, data ? data : "unknown error");
     Py_XDECREF(bytes);
     Py_XDECREF(text);
     Py_XDECREF(type);
@@ -359,6 +366,7 @@ static void start_plain(const struct kr_s_start *s)
     struct kr_err err = {0};
     char text[64];
     int abi = 0;
+    int n;
     if (chdir("/workspace") < 0) {
         kr_err_set(&err, KR_ERR_SYSTEM, errno, "chdir /workspace");
         fail(&err);
@@ -370,7 +378,7 @@ static void start_plain(const struct kr_s_start *s)
         }
     if (s->landlock != 0 && (check_alone(&err) < 0 || (abi = restrict_cell(&err)) < 0))
         fail(&err);
-    int n = snprintf(text, sizeof text, "{\"landlock_abi\":%d}", abi);
+    n = snprintf(text, sizeof text, "{\"landlock_abi\":%d}", abi);
     if (kr_frame_write(KR_CHANNEL_FD, KR_S_STARTED, 0, text, (size_t)n) < 0)
         _exit(0);
 }
@@ -381,7 +389,7 @@ static void start_special(const unsigned char *json, size_t len)
     char *data;
     Py_ssize_t size;
     PyObject *r = PyObject_CallFunction(kr_hooks.start, "y#", (const char *)json, (Py_ssize_t)len);
-    if (r == NULL || PyBytes_AsStringAndSize(r, &data, &size) < 0) {
+    if (!r || PyBytes_AsStringAndSize(r, &data, &size) < 0) {
         python_error(&err, "start");
         fail(&err);
     }
@@ -407,11 +415,12 @@ static void on_run(uint32_t id, const unsigned char *payload, size_t len)
         "{\"cause\":\"exception\",\"exit_code\":1,\"result\":null,\"error\":{\"type\":\"SystemError\","
         "\"message\":\"the run was cut off inside krait's own code\",\"traceback\":\"\",\"line\":null,\"errno\":0},"
         "\"variables\":[],\"hint\":null,\"copy\":false}";
+    PyObject *r;
     current_run = id;
-    PyObject *r = PyObject_CallFunction(kr_hooks.run, "Iy#", (unsigned int)id, (const char *)payload, (Py_ssize_t)len);
+    r = PyObject_CallFunction(kr_hooks.run, "Iy#", (unsigned int)id, (const char *)payload, (Py_ssize_t)len);
     if (is_copy())
-        _exit(r == NULL);
-    if (r != NULL) {
+        _exit(!r);
+    if (r) {
         Py_DECREF(r);
         return;
     }
@@ -435,7 +444,7 @@ static unsigned char *wait_frame(struct kr_frame *head)
         /* A handler the user installed; what it raises between runs has nowhere to go. */
         if (PyErr_CheckSignals() < 0)
             PyErr_Clear();
-        if (payload != NULL)
+        if (payload)
             return payload;
     }
 }
@@ -469,7 +478,7 @@ static void wait_for_go(int channel)
 static int make_scratch(uint64_t cell)
 {
     const char *root = getenv("KRAIT_SCRATCH");
-    if (root == NULL ||
+    if (!root ||
         (size_t)snprintf(scratch, sizeof scratch, "%s/c%016llx", root, (unsigned long long)cell) >= sizeof scratch)
         return -1;
     return mkdir(scratch, 0700);
@@ -514,6 +523,7 @@ PyObject *kr_py_get_ready(PyObject *self, PyObject *args)
 _Noreturn void kr_session_main(const struct kr_fork *f, const struct kr_seccomp *filter)
 {
     struct kr_err err = {0};
+    PyObject *r;
     current = *f;
     for (unsigned i = 0; i < f->task_count; i++)
         if (write(f->tasks[i], "0", 1) < 0)
@@ -530,8 +540,8 @@ _Noreturn void kr_session_main(const struct kr_fork *f, const struct kr_seccomp 
     }
     session_pid = getpid();
     say_ready();
-    PyObject *r = PyObject_CallFunction(kr_hooks.after_fork, NULL);
-    if (r == NULL) {
+    r = PyObject_CallFunction(kr_hooks.after_fork, NULL);
+    if (!r) {
         python_error(&err, "after_fork");
         fail(&err);
     }

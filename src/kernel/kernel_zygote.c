@@ -48,7 +48,7 @@ static int remember(struct zygote *z, pid_t pid, uint64_t cell)
     if (z->count == z->cap) {
         size_t cap = z->cap == 0 ? 64 : 2 * z->cap;
         struct child *more = realloc(z->children, cap * sizeof *more);
-        if (more == NULL)
+        if (!more)
             return -ENOMEM;
         z->children = more;
         z->cap = cap;
@@ -60,23 +60,25 @@ static int remember(struct zygote *z, pid_t pid, uint64_t cell)
 static int fork_into(struct zygote *z, struct kr_fork *f, int *ret_pidfd, struct kr_err *err)
 {
     const struct kr_seccomp *filter = &z->filters[profile_of(&f->req)];
+    pid_t pid;
+    int code, pidfd;
     PyOS_BeforeFork();
     if (f->init >= 0 && setns(f->init, CLONE_NEWPID) < 0) {
-        int code = errno;
+        code = errno;
         PyOS_AfterFork_Parent();
         return kr_err_set(err, KR_ERR_SYSTEM, code, "enter the cell's pid namespace");
     }
-    pid_t pid = fork();
+    pid = fork();
     if (pid == 0)
         kr_session_main(f, filter);
-    int code = errno;
+    code = errno;
     /* Children must never again be born into that cell: no way back means no zygote. */
     if (f->init >= 0 && setns(z->self, CLONE_NEWPID) < 0)
         _exit(80);
     PyOS_AfterFork_Parent();
     if (pid < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, code, "fork a session");
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0 || remember(z, pid, f->req.cell) < 0) {
         code = errno;
         kill(pid, SIGKILL);
@@ -94,25 +96,28 @@ static void on_request(struct zygote *z)
     struct kr_fork f = {.init = -1};
     struct kr_err err = {0};
     int fds[KR_FRAME_FDS_MAX];
+    struct kr_z_forked forked = {0};
     cleanup_fd int pidfd = -1;
+    unsigned fixed;
+    int pid, r;
     if (kr_frame_recv(z->control, &head, &f.req, sizeof f.req, fds, 0, &err) < 0 || head.type != KR_Z_FORK)
         _exit(0); /* the warden is gone */
     f.channel = fds[0], f.out = fds[1], f.err = fds[2], f.in = fds[3], f.gate = fds[4];
-    unsigned fixed = f.req.contained ? 5 : 6;
+    fixed = f.req.contained ? 5 : 6;
     if (head.nfds >= fixed && !f.req.contained)
         f.init = fds[5];
     for (unsigned i = fixed; i < head.nfds; i++)
         f.tasks[f.task_count++] = fds[i];
-    int pid;
     if (head.nfds < fixed)
         pid = kr_err_set(&err, KR_ERR_PROTOCOL, EPROTO, "a session without its gate, or a cell without its init");
     else
         pid = fork_into(z, &f, &pidfd, &err);
     for (unsigned i = 0; i < head.nfds; i++)
         close(fds[i]);
-    struct kr_z_forked forked = {.cell = f.req.cell, .pid = pid};
-    int r = pid < 0 ? kr_frame_send(z->control, KR_Z_FAILED, head.id, &err, sizeof err, NULL, 0)
-                    : kr_frame_send(z->control, KR_Z_FORKED, head.id, &forked, sizeof forked, &pidfd, 1);
+    forked.cell = f.req.cell;
+    forked.pid = pid;
+    r = pid < 0 ? kr_frame_send(z->control, KR_Z_FAILED, head.id, &err, sizeof err, NULL, 0)
+                : kr_frame_send(z->control, KR_Z_FORKED, head.id, &forked, sizeof forked, &pidfd, 1);
     if (r < 0)
         _exit(0);
 }
@@ -131,15 +136,15 @@ static void reap(struct zygote *z, int contained)
     while (memset(&info, 0, sizeof info),
            waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
         int status = 0;
+        struct rusage used;
         if (contained)
             kill(-info.si_pid, SIGKILL);
-        struct rusage used;
         if (wait4(info.si_pid, &status, 0, &used) < 0)
             return;
         for (size_t i = 0; i < z->count; i++) {
+            struct kr_z_exit e = {.cell = z->children[i].cell, .status = status, .cpu_ns = cpu_ns(&used)};
             if (z->children[i].pid != info.si_pid)
                 continue;
-            struct kr_z_exit e = {.cell = z->children[i].cell, .status = status, .cpu_ns = cpu_ns(&used)};
             z->children[i] = z->children[--z->count];
             if (kr_frame_send(z->control, KR_Z_EXIT, 0, &e, sizeof e, NULL, 0) < 0)
                 _exit(0);
@@ -160,8 +165,7 @@ static uint64_t own_data_bytes(void)
 {
     char text[4096];
     const char *at;
-    if (kr_fd_read_file_at(AT_FDCWD, "/proc/self/status", text, sizeof text) <= 0 ||
-        (at = strstr(text, "\nVmData:")) == NULL)
+    if (kr_fd_read_file_at(AT_FDCWD, "/proc/self/status", text, sizeof text) <= 0 || !(at = strstr(text, "\nVmData:")))
         return 0;
     return strtoull(at + 8, NULL, 10) * 1024;
 }
@@ -187,6 +191,7 @@ static int take_filter(struct zygote *z, int contained, struct kr_err *err)
 static int open_zygote(struct zygote *z, int control, int contained, struct kr_err *err)
 {
     sigset_t set;
+    int low;
     z->control = fcntl(control, F_DUPFD_CLOEXEC, HIGH_FD);
     close(control);
     sigemptyset(&set);
@@ -194,7 +199,7 @@ static int open_zygote(struct zygote *z, int control, int contained, struct kr_e
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
     sigdelset(&set, SIGINT);
-    int low = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    low = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     z->signals = fcntl(low, F_DUPFD_CLOEXEC, HIGH_FD);
     close(low);
     low = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -218,11 +223,12 @@ PyObject *kr_py_fail(PyObject *self, PyObject *args)
     int control;
     const char *text;
     struct kr_err err;
+    int r;
     (void)self;
     if (!PyArg_ParseTuple(args, "is", &control, &text))
         return NULL;
     kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, "%.230s", text);
-    int r = kr_frame_send(control, KR_Z_FAILED, 0, &err, sizeof err, NULL, 0);
+    r = kr_frame_send(control, KR_Z_FAILED, 0, &err, sizeof err, NULL, 0);
     if (r < 0) {
         errno = -r;
         return PyErr_SetFromErrno(PyExc_OSError);
@@ -234,11 +240,11 @@ PyObject *kr_py_serve(PyObject *self, PyObject *args)
 {
     struct zygote z = {0};
     struct kr_err err = {0};
-    int control;
+    int control, contained;
     (void)self;
     if (!PyArg_ParseTuple(args, "i", &control))
         return NULL;
-    int contained = getenv("KRAIT_SCRATCH") != NULL; /* set by the keeper, never by a builder */
+    contained = getenv("KRAIT_SCRATCH") != NULL; /* set by the keeper, never by a builder */
     if (open_zygote(&z, control, contained, &err) < 0) {
         (void)kr_frame_send(z.control, KR_Z_FAILED, 0, &err, sizeof err, NULL, 0);
         PyErr_SetString(PyExc_OSError, err.msg);

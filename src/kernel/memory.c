@@ -23,11 +23,14 @@
 PyObject *kr_py_npseed(PyObject *self, PyObject *args)
 {
     unsigned long long address;
+    uint32_t *state;
+    int pos;
+    char *at;
     (void)self;
     if (!PyArg_ParseTuple(args, "K", &address))
         return NULL;
-    uint32_t *state = (uint32_t *)(uintptr_t)address;
-    char *at = (char *)state;
+    state = (uint32_t *)(uintptr_t)address;
+    at = (char *)state;
     for (size_t left = MT_WORDS * sizeof *state; left > 0;) {
         ssize_t n = getrandom(at, left, 0);
         if (n < 0 && errno == EINTR)
@@ -37,7 +40,7 @@ PyObject *kr_py_npseed(PyObject *self, PyObject *args)
         at += n;
         left -= (size_t)n;
     }
-    int pos = MT_WORDS;
+    pos = MT_WORDS;
     memcpy(state + MT_WORDS, &pos, sizeof pos);
     Py_RETURN_NONE;
 }
@@ -45,11 +48,11 @@ PyObject *kr_py_npseed(PyObject *self, PyObject *args)
 PyObject *kr_py_madvise(PyObject *self, PyObject *args)
 {
     unsigned long long start, end;
-    int advice;
+    int advice, r;
     (void)self;
     if (!PyArg_ParseTuple(args, "KKi", &start, &end, &advice))
         return NULL;
-    int r = madvise((void *)(uintptr_t)start, (size_t)(end - start), advice);
+    r = madvise((void *)(uintptr_t)start, (size_t)(end - start), advice);
     return PyLong_FromLong(r < 0 ? -errno : 0);
 }
 
@@ -59,14 +62,17 @@ PyObject *kr_py_anonify(PyObject *self, PyObject *args)
 {
     unsigned long long start, end;
     int prot;
+    volatile char *p;
+    char byte;
+    size_t len;
     (void)self;
     if (!PyArg_ParseTuple(args, "KKi", &start, &end, &prot))
         return NULL;
-    volatile char *p = (volatile char *)(uintptr_t)start;
-    size_t len = (size_t)(end - start);
+    p = (volatile char *)(uintptr_t)start;
+    len = (size_t)(end - start);
     if (mprotect((void *)p, len, prot | PROT_WRITE) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
-    char byte = *p;
+    byte = *p;
     *p = byte;
     if (mprotect((void *)p, len, prot) < 0)
         return PyErr_SetFromErrno(PyExc_OSError);
@@ -82,11 +88,11 @@ static uint64_t now_ns(void)
 
 static void drain(int fd)
 {
+    static const struct timespec none = {0, 0}, step = {0, DRAIN_STEP_NS};
     uint64_t end = 0;
     int left = 0;
     for (int spins = 0; ioctl(fd, FIONREAD, &left) == 0 && left > 0; spins++) {
         if (spins < DRAIN_SPINS) {
-            struct timespec none = {0, 0};
             nanosleep(&none, NULL);
             continue;
         }
@@ -94,7 +100,6 @@ static void drain(int fd)
             end = now_ns() + DRAIN_MAX_NS;
         if (now_ns() > end)
             return; /* a reader this slow gets its streams in two orders rather than never */
-        struct timespec step = {0, DRAIN_STEP_NS};
         nanosleep(&step, NULL);
     }
 }
@@ -102,10 +107,11 @@ static void drain(int fd)
 PyObject *kr_py_drain(PyObject *self, PyObject *args)
 {
     int fd;
+    PyThreadState *gil;
     (void)self;
     if (!PyArg_ParseTuple(args, "i", &fd))
         return NULL;
-    PyThreadState *gil = PyEval_SaveThread();
+    gil = PyEval_SaveThread();
     drain(fd);
     PyEval_RestoreThread(gil);
     Py_RETURN_NONE;
@@ -113,8 +119,9 @@ PyObject *kr_py_drain(PyObject *self, PyObject *args)
 
 PyObject *kr_py_fflush(PyObject *self, PyObject *args)
 {
+    PyThreadState *gil;
     (void)self, (void)args;
-    PyThreadState *gil = PyEval_SaveThread();
+    gil = PyEval_SaveThread();
     (void)fflush(NULL); /* what a closed descriptor refuses is the user's own doing */
     PyEval_RestoreThread(gil);
     Py_RETURN_NONE;

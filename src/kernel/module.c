@@ -44,7 +44,7 @@ PyMODINIT_FUNC PyInit__krait(void);
 PyMODINIT_FUNC PyInit__krait(void)
 {
     PyObject *m = PyModule_Create(&definition);
-    if (m == NULL)
+    if (!m)
         return NULL;
     if (PyModule_AddIntConstant(m, "DISPLAY", KR_S_DISPLAY) < 0 ||
         PyModule_AddIntConstant(m, "INPUT", KR_S_INPUT) < 0 || PyModule_AddIntConstant(m, "END", KR_S_END) < 0 ||

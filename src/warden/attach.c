@@ -36,9 +36,10 @@ static int workspace_tree(struct kr_cell *c, const struct kr_w_start *req, struc
 {
     struct kr_warden *w = c->family->w;
     struct kr_workspace folder;
+    int r;
     if (req->workspace >= 0)
         return tree_for(c, &w->workspaces[req->workspace], err);
-    int r = kr_workspace_on_shelf(&w->shelf, req->folder, &folder, err);
+    r = kr_workspace_on_shelf(&w->shelf, req->folder, &folder, err);
     if (r < 0)
         return r;
     r = tree_for(c, &folder, err);
@@ -60,9 +61,10 @@ static int gather(struct kr_cell *c, const struct kr_w_start *req, struct kr_i_a
         fds[(*ret_n)++] = tree;
     }
     for (unsigned i = 0; i < w->config->mount_count; i++) {
+        int tree;
         if (!(req->mounts & (1u << i)))
             continue;
-        int tree = tree_for(c, &w->mounts[i], err);
+        tree = tree_for(c, &w->mounts[i], err);
         if (tree < 0)
             return tree;
         fds[(*ret_n)++] = tree;
@@ -77,8 +79,9 @@ int kr_cell_attach(struct kr_cell *c, const struct kr_w_start *req, struct kr_er
     struct kr_i_attach how = {.tmp_bytes = l->disk, .tmp_inodes = l->inodes};
     int fds[2 + KR_MOUNTS_MAX];
     unsigned n = 0;
+    int r;
     how.resize = l->disk != c->tmp_bytes || l->inodes != c->tmp_inodes;
-    int r = gather(c, req, &how, fds, &n, err);
+    r = gather(c, req, &how, fds, &n, err);
     if (r >= 0 && (r = kr_frame_send(c->init_channel, KR_I_ATTACH, 0, &how, sizeof how, fds, n)) < 0)
         kr_err_set(err, KR_ERR_SYSTEM, -r, "tell the init to attach");
     for (unsigned i = 0; i < n; i++)

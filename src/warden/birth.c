@@ -31,7 +31,7 @@ static uint32_t question_of(const struct kr_cell *c)
 struct kr_cell *kr_cell_owed(struct kr_family *f, int by_zygote, uint32_t id)
 {
     struct kr_cell *c = id > 0 && id <= f->w->cell_max ? f->w->cells[id - 1] : NULL;
-    return c != NULL && c->family == f && c->debtor == (by_zygote ? KR_OWES_ZYGOTE : KR_OWES_BUILDER) ? c : NULL;
+    return c && c->family == f && c->debtor == (by_zygote ? KR_OWES_ZYGOTE : KR_OWES_BUILDER) ? c : NULL;
 }
 
 /* A family whose socket takes nothing more answers nothing either. */
@@ -66,12 +66,14 @@ static int ask_builder(struct kr_cell *c, struct kr_err *err)
                             .init_id = 1 + 2 * c->index,
                             .session_id = 2 + 2 * c->index,
                             .shared_id = !w->standing.unique};
-    int pair[2];
+    int pair[2], fds[2];
+    cleanup_fd int theirs = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
     c->init_channel = pair[0];
-    cleanup_fd int theirs = pair[1];
-    const int fds[] = {theirs, w->lifeline_r};
+    theirs = pair[1];
+    fds[0] = theirs;
+    fds[1] = w->lifeline_r;
     return ask_family(c, 0, KR_B_CELL, &req, sizeof req, fds, 2, err);
 }
 
@@ -79,9 +81,10 @@ int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, s
 {
     struct kr_warden *w = f->w;
     struct kr_cell *c = kr_cell_new(f, network, err);
-    if (c == NULL)
+    int r;
+    if (!c)
         return -EAGAIN;
-    int r = kr_cgroup_take(&w->cgroups, c->id, &c->group, err);
+    r = kr_cgroup_take(&w->cgroups, c->id, &c->group, err);
     if (r >= 0)
         r = kr_cgroup_tasks(&w->cgroups, &c->group, c->tasks, err);
     c->task_count = r < 0 ? 0 : r;
@@ -104,14 +107,15 @@ static int tell_init(struct kr_cell *c, struct kr_err *err)
 {
     struct kr_warden *w = c->family->w;
     struct kr_limits usual;
+    struct kr_i_go go = {0};
+    int r;
     kr_limits_default(&usual);
-    const struct kr_i_go go = {.tmp_bytes = usual.disk, .tmp_inodes = usual.inodes};
-    c->tmp_bytes = go.tmp_bytes;
-    c->tmp_inodes = go.tmp_inodes;
+    c->tmp_bytes = go.tmp_bytes = usual.disk;
+    c->tmp_inodes = go.tmp_inodes = usual.inodes;
     c->init = kr_child_of(c->init_pidfd, c->family->builder, "init", err);
     if (c->init < 0)
         return c->init;
-    int r = kr_warden_watch(w, c->init_channel, &c->from_init, KR_SRC_INIT, c);
+    r = kr_warden_watch(w, c->init_channel, &c->from_init, KR_SRC_INIT, c);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "watch an init's channel");
     r = kr_frame_send(c->init_channel, KR_I_GO, 0, &go, sizeof go, NULL, 0);
@@ -121,9 +125,10 @@ static int tell_init(struct kr_cell *c, struct kr_err *err)
 void kr_cell_on_made(struct kr_cell *c, int pidfd)
 {
     struct kr_err err;
+    int r;
     c->init_pidfd = pidfd;
     kr_cell_owe(c, KR_OWES_NOBODY);
-    int r = kr_warden_watch(c->family->w, pidfd, &c->from_init_end, KR_SRC_INIT_END, c);
+    r = kr_warden_watch(c->family->w, pidfd, &c->from_init_end, KR_SRC_INIT_END, c);
     if (r < 0) {
         c->unwatched = 1;
         kr_err_set(&err, KR_ERR_SYSTEM, -r, "watch an init");
@@ -210,9 +215,9 @@ static struct kr_cell *take_spare(struct kr_family *f, uint32_t network)
     struct kr_cell *best = NULL;
     for (unsigned i = 0; f->uses[KR_USE_SPARE] > 0 && i < f->w->cell_max; i++) {
         struct kr_cell *c = f->w->cells[i];
-        if (c == NULL || c->family != f || c->use != KR_USE_SPARE || c->network != network)
+        if (!c || c->family != f || c->use != KR_USE_SPARE || c->network != network)
             continue;
-        if (best == NULL || c->state > best->state || (c->state == best->state && c->id < best->id))
+        if (!best || c->state > best->state || (c->state == best->state && c->id < best->id))
             best = c;
     }
     return best;
@@ -222,7 +227,7 @@ void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req)
 {
     struct kr_err err;
     struct kr_cell *c = take_spare(f, req->network);
-    if (c == NULL && kr_cell_build(f, req->network, &c, &err) < 0) {
+    if (!c && kr_cell_build(f, req->network, &c, &err) < 0) {
         kr_warden_refuse(f->w, id, &err);
         return;
     }
@@ -239,10 +244,11 @@ static int open_for_engine(struct kr_cell *c, struct kr_err *err)
     struct kr_warden *w = c->family->w;
     struct kr_w_opened opened = {
         .cell = c->id, .group = c->group.name, .layers = c->layers | KR_LAYER_LANDLOCK | KR_LAYER_SECCOMP};
+    int r;
     c->session = kr_child_of(c->session_pidfd, c->family->zygote, "session", err);
     if (c->session < 0)
         return c->session;
-    int r = kr_cgroup_attach(&w->cgroups, &c->group, c->session, err);
+    r = kr_cgroup_attach(&w->cgroups, &c->group, c->session, err);
     if (r < 0)
         return r;
     if ((r = kr_frame_write(c->ends[0], KR_S_GO, 0, NULL, 0)) < 0)
@@ -308,9 +314,10 @@ static int open_gate(struct kr_cell *c, struct kr_err *err)
 int kr_cell_start(struct kr_cell *c, const struct kr_w_start *req, struct kr_err *err)
 {
     struct kr_warden *w = c->family->w;
+    int r;
     kr_cell_set_state(c, KR_CELL_STARTING);
     /* Usually what it was parked with, and only confirmed. */
-    int r = kr_cgroup_limit(&w->cgroups, &c->group, &req->limits, err);
+    r = kr_cgroup_limit(&w->cgroups, &c->group, &req->limits, err);
     if (r < 0 || (r = kr_cell_check_place(c, err)) < 0)
         return r;
     if (w->standing.level == KR_LEVEL_CONTAINED)
@@ -328,17 +335,17 @@ void kr_cell_on_init(struct kr_cell *c)
     struct kr_frame f;
     struct kr_err err;
     _Alignas(8) char buf[sizeof(struct kr_err)];
-    int fds[KR_FRAME_FDS_MAX];
+    int fds[KR_FRAME_FDS_MAX], r, owed;
     if (c->init_channel < 0) /* closed by what came with the same round's events */
         return;
-    int r = kr_frame_recv(c->init_channel, &f, buf, sizeof buf, fds, 0, &err);
+    r = kr_frame_recv(c->init_channel, &f, buf, sizeof buf, fds, 0, &err);
     if (r == -ETIMEDOUT)
         return;
     if (r == -ENODATA) { /* its end; whose fault it was is known when it is finished */
         kr_cell_kill(c);
         return;
     }
-    int owed = c->debtor == KR_OWES_INIT;
+    owed = c->debtor == KR_OWES_INIT;
     if (r >= 0 && owed)
         kr_cell_owe(c, KR_OWES_NOBODY);
     if (r < 0) {

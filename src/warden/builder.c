@@ -105,6 +105,7 @@ static int make_cell(struct builder *b, const struct kr_b_cell *req, const int *
 {
     char map[64];
     int r = kr_netns_enter(&b->nets, req->network, err);
+    pid_t pid;
     if (r < 0)
         return r;
     /* Changing ids made us undumpable, and an undumpable child's uid_map belongs to the host's root; the flag is copied by clone. */
@@ -113,7 +114,7 @@ static int make_cell(struct builder *b, const struct kr_b_cell *req, const int *
         kr_netns_unused(&b->nets);
         return r;
     }
-    pid_t pid = clone_init(ret_pidfd);
+    pid = clone_init(ret_pidfd);
     if (pid == 0)
         be_init(b, req, fds, nfds);
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
@@ -144,9 +145,10 @@ static void on_request(struct builder *b)
     struct kr_err err = {0};
     int fds[KR_FRAME_FDS_MAX];
     cleanup_fd int pidfd = -1;
+    int r;
     if (kr_frame_recv(b->a->control, &f, &req, sizeof req, fds, 0, &err) < 0 || f.type != KR_B_CELL)
         _exit(0); /* the warden is gone, or not one we know */
-    int r = make_cell(b, &req, fds, f.nfds, &made, &pidfd, &err);
+    r = make_cell(b, &req, fds, f.nfds, &made, &pidfd, &err);
     for (unsigned i = 0; i < f.nfds; i++)
         close(fds[i]);
     r = r < 0 ? kr_frame_send(b->a->control, KR_B_FAILED, f.id, &err, sizeof err, NULL, 0)
@@ -178,9 +180,9 @@ static void wipe_arguments(void)
     unsigned long start[2], end[2];
     ssize_t n = kr_fd_read_file_at(AT_FDCWD, "/proc/self/stat", text, sizeof text);
     const char *at = n > 0 ? strrchr(text, ')') : NULL;
-    for (int field = 2; at != NULL && field < 48; field++)
+    for (int field = 2; at && field < 48; field++)
         at = strchr(at + 1, ' ');
-    if (at == NULL || sscanf(at, " %lu %lu %lu %lu", &start[0], &end[0], &start[1], &end[1]) != 4)
+    if (!at || sscanf(at, " %lu %lu %lu %lu", &start[0], &end[0], &start[1], &end[1]) != 4)
         _exit(1);
     environ = NULL;
     for (int i = 0; i < 2; i++)
@@ -225,7 +227,7 @@ static const char *const spare[] = {"libuv.so.",      "libjansson.so.", "libsqli
 static int has(const char *const *list, size_t count, const char *name)
 {
     const char *base = strrchr(name, '/');
-    base = base != NULL ? base + 1 : name;
+    base = base ? base + 1 : name;
     for (size_t i = 0; i < count; i++)
         if (strncmp(base, list[i], strlen(list[i])) == 0)
             return 1;
@@ -261,13 +263,14 @@ _Noreturn void kr_builder_main(const struct kr_builder_args *a)
 {
     struct builder b = {.a = a, .signals = -1};
     struct kr_b_ready ready = {0};
+    cleanup_fd int pidfd = -1;
     kr_log_set_who("builder");
     prepare(&b, &ready.layers);
     kr_netns_init(&b.nets);
     start_zygote(&b);
     close(a->zygote_control);
     ready.zygote_pid = b.zygote;
-    cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, b.zygote, 0);
+    pidfd = (int)syscall(SYS_pidfd_open, b.zygote, 0);
     if (pidfd < 0 || kr_frame_send(a->control, KR_B_READY, 0, &ready, sizeof ready, &pidfd, 1) < 0)
         _exit(1);
     pidfd = kr_fd_close(pidfd);

@@ -27,17 +27,18 @@ struct kr_cell *kr_cell_find(struct kr_warden *w, uint64_t id)
 {
     unsigned index = (unsigned)(id & 0xffff);
     struct kr_cell *c = index < w->cell_max ? w->cells[index] : NULL;
-    return c != NULL && c->id == id ? c : NULL;
+    return c && c->id == id ? c : NULL;
 }
 
 struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err *err)
 {
     struct kr_warden *w = f->w;
     unsigned index = 0;
-    while (index < w->cell_max && w->cells[index] != NULL)
+    struct kr_cell *c;
+    while (index < w->cell_max && w->cells[index])
         index++;
-    struct kr_cell *c = index < w->cell_max ? calloc(1, sizeof *c) : NULL;
-    if (c == NULL) {
+    c = index < w->cell_max ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
         kr_err_set(err, KR_ERR_LIMIT, EAGAIN, "%u cells are live, as many as may be", w->cell_count);
         return NULL;
     }
@@ -174,7 +175,7 @@ void kr_cell_on_exit(struct kr_family *f, const struct kr_z_exit *e)
 {
     struct kr_warden *w = f->w;
     struct kr_cell *c = kr_cell_find(w, e->cell);
-    if (c == NULL || c->family != f || c->status_known)
+    if (!c || c->family != f || c->status_known)
         return;
     c->status = e->status;
     c->cpu_ns = e->cpu_ns;
@@ -235,6 +236,7 @@ int kr_cell_finish(struct kr_cell *c)
 {
     struct kr_warden *w = c->family->w;
     uint64_t now = kr_clock_ns();
+    int r;
     if (c->give_up_at == 0)
         c->give_up_at = now + GIVE_UP_MS * 1000000u;
     if (is_awaited(c, now))
@@ -245,7 +247,7 @@ int kr_cell_finish(struct kr_cell *c)
     if (c->retry_at == 0) /* the first try: what was awaited may have taken long */
         c->give_up_at = now + GIVE_UP_MS * 1000000u;
     /* Whoever keeps a stock of cells keeps folders for them. */
-    int r = !w->stopping && w->config->stock > 0 ? kr_cgroup_keep(&w->cgroups, &c->group) : 0;
+    r = !w->stopping && w->config->stock > 0 ? kr_cgroup_keep(&w->cgroups, &c->group) : 0;
     if (r == 0 || (r < 0 && now >= c->give_up_at))
         r = kr_cgroup_remove(&w->cgroups, &c->group);
     c->retry_at = now + RETRY_MS * 1000000u;
@@ -268,7 +270,7 @@ void kr_cells_look(struct kr_warden *w)
     struct kr_err err;
     for (unsigned i = 0; w->debts > 0 && i < w->cell_max; i++) {
         struct kr_cell *c = w->cells[i];
-        if (c == NULL || c->debtor == KR_OWES_NOBODY || now < c->deadline)
+        if (!c || c->debtor == KR_OWES_NOBODY || now < c->deadline)
             continue;
         if (c->debtor == KR_OWES_INIT) {
             kr_err_set(&err, KR_ERR_TIMEOUT, ETIMEDOUT, "the cell's init did not answer within %d s", ANSWER_MS / 1000);

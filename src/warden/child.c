@@ -22,12 +22,15 @@ static_assert(sizeof(struct who) == 64, "PIDFD_INFO_SIZE_VER0");
 pid_t kr_pid_of(int pidfd)
 {
     char path[64], text[512];
+    ssize_t n;
+    const char *at;
+    pid_t pid;
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
-    ssize_t n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
+    n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
     if (n < 0)
         return (pid_t)n;
-    const char *at = strstr(text, "\nPid:");
-    pid_t pid = at == NULL ? -1 : (pid_t)strtol(at + 5, NULL, 10);
+    at = strstr(text, "\nPid:");
+    pid = at ? (pid_t)strtol(at + 5, NULL, 10) : -1;
     return pid > 0 ? pid : -ESRCH;
 }
 
@@ -36,14 +39,16 @@ static int look_up(int pidfd, pid_t *ret_pid, pid_t *ret_parent)
 {
     char path[64], text[512];
     pid_t pid = kr_pid_of(pidfd);
+    ssize_t n;
+    const char *after;
     if (pid < 0)
         return pid;
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    ssize_t n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
+    n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
     if (n < 0)
         return (int)n;
-    const char *after = strrchr(text, ')'); /* the name may hold anything */
-    if (after == NULL || sscanf(after + 1, " %*c %d", ret_parent) != 1)
+    after = strrchr(text, ')'); /* the name may hold anything */
+    if (!after || sscanf(after + 1, " %*c %d", ret_parent) != 1)
         return -EIO;
     *ret_pid = pid;
     return 0;

@@ -36,12 +36,14 @@ static _Noreturn void die(const struct kr_builder_args *a, const struct kr_err *
 static int put_one(const char *dir, const struct kr_embed *e)
 {
     char path[400], next[420];
+    int r;
+    cleanup_fd int fd = -1;
     snprintf(path, sizeof path, "%s/%s", dir, e->name);
     snprintf(next, sizeof next, "%s.%d", path, getpid());
-    cleanup_fd int fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
-    int r = kr_fd_write_all(fd, e->data, e->len);
+    r = kr_fd_write_all(fd, e->data, e->len);
     return r < 0 ? r : rename(next, path) < 0 ? -errno : 0;
 }
 
@@ -65,8 +67,7 @@ static _Noreturn void end_all(void)
     for (uint64_t deadline = kr_clock_after_ms(KILL_MS); kr_clock_ns() < deadline; usleep(500)) {
         ssize_t n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
         char *save = NULL;
-        for (char *word = n > 0 ? strtok_r(text, " \n", &save) : NULL; word != NULL;
-             word = strtok_r(NULL, " \n", &save))
+        for (char *word = n > 0 ? strtok_r(text, " \n", &save) : NULL; word; word = strtok_r(NULL, " \n", &save))
             (void)kill((pid_t)strtol(word, NULL, 10), SIGKILL); /* ours, and not reaped yet: the pid is its */
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
@@ -116,18 +117,21 @@ _Noreturn void kr_contained_main(const struct kr_builder_args *a, const char *ru
     struct kr_err err = {0};
     struct kr_b_ready ready = {0};
     char dir[240], scratch[240];
+    int signals;
+    pid_t zygote;
+    cleanup_fd int pidfd = -1;
     kr_log_set_who("keeper");
     snprintf(dir, sizeof dir, "%s/kernel-%u", runtime_dir, slot);
     snprintf(scratch, sizeof scratch, "%s/scratch-%u", runtime_dir, slot);
-    int signals = prepare(a);
+    signals = prepare(a);
     if (signals < 0 || put_kernel(dir, scratch, &err) < 0)
         die(a, &err);
-    pid_t zygote = fork();
+    zygote = fork();
     if (zygote == 0)
         kr_zygote_exec(a, dir, scratch, 0);
     close(a->zygote_control);
     ready.zygote_pid = zygote;
-    cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, zygote, 0);
+    pidfd = (int)syscall(SYS_pidfd_open, zygote, 0);
     if (pidfd < 0 || kr_frame_send(a->control, KR_B_READY, 0, &ready, sizeof ready, &pidfd, 1) < 0)
         end_all();
     pidfd = kr_fd_close(pidfd);

@@ -32,11 +32,12 @@ static void set_state(struct kr_family *f, enum kr_zygote_state state, int statu
 {
     struct kr_w_zygote z = {
         .zygote = f->index, .state = state, .generation = f->generation, .status = status, .err = f->err};
+    const struct kr_family *serves;
     f->state = state;
     kr_log(KR_LOG_INFO, "zygote", "index=%u generation=%u state=%d status=%d", f->index, f->generation, (int)state,
            status);
-    const struct kr_family *serves = kr_family_current(f->w, f->index);
-    if (serves != NULL && serves->generation < f->generation)
+    serves = kr_family_current(f->w, f->index);
+    if (serves && serves->generation < f->generation)
         return; /* a rotation: the engine goes on with the one that serves until this one is ready */
     (void)kr_warden_tell(f->w, KR_W_ZYGOTE, 0, &z, sizeof z, NULL, 0);
 }
@@ -122,21 +123,25 @@ static void family_free(struct kr_family *f)
 
 static int launch(struct kr_family *f, struct kr_err *err)
 {
-    int b[2], z[2];
+    static const struct kr_i_go go = {0};
+    int b[2], z[2], keep[4], r;
+    cleanup_fd int builder_end = -1, zygote_end = -1, tree = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
     f->control = b[0];
-    cleanup_fd int builder_end = b[1];
+    builder_end = b[1];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, z) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
     f->zygote_control = z[0];
-    cleanup_fd int zygote_end = z[1];
-    cleanup_fd int tree = open_prefix(f);
+    zygote_end = z[1];
+    tree = open_prefix(f);
     if (fcntl(b[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(z[0], F_SETFL, O_NONBLOCK) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "a family's sockets");
-    const int keep[4] = {builder_end, zygote_end, f->w->lifeline_r, tree};
-    const struct kr_i_go go = {0};
-    int r = clone_builder(f, keep, err);
+    keep[0] = builder_end;
+    keep[1] = zygote_end;
+    keep[2] = f->w->lifeline_r;
+    keep[3] = tree;
+    r = clone_builder(f, keep, err);
     if (r < 0 || (r = write_builder_maps(f, err)) < 0)
         return r;
     r = kr_frame_send(f->control, KR_I_GO, 0, &go, sizeof go, NULL, 0);
@@ -151,7 +156,8 @@ static int launch(struct kr_family *f, struct kr_err *err)
 int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err)
 {
     struct kr_family *f = calloc(1, sizeof *f);
-    if (f == NULL)
+    int r;
+    if (!f)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a zygote's family");
     *f = (struct kr_family){.w = w,
                             .index = index,
@@ -163,7 +169,7 @@ int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err)
                             .control = -1,
                             .zygote_control = -1,
                             .start_deadline = kr_clock_after_ms(START_MS)};
-    int r = launch(f, err);
+    r = launch(f, err);
     if (r < 0) {
         kr_family_kill(f);
         if (f->builder > 0)
@@ -186,7 +192,7 @@ void kr_family_kill(struct kr_family *f)
 
 struct kr_family *kr_family_current(struct kr_warden *w, unsigned index)
 {
-    for (struct kr_family *f = w->families; f != NULL; f = f->next)
+    for (struct kr_family *f = w->families; f; f = f->next)
         if (f->index == index && f->state == KR_ZYG_READY && !f->lost)
             return f;
     return NULL;
@@ -195,7 +201,7 @@ struct kr_family *kr_family_current(struct kr_warden *w, unsigned index)
 /* The newest READY one serves; older ones of the same index live on until their last session has ended. */
 static void retire_older(struct kr_family *newest)
 {
-    for (struct kr_family *f = newest->w->families; f != NULL; f = f->next)
+    for (struct kr_family *f = newest->w->families; f; f = f->next)
         if (f != newest && f->index == newest->index && f->state == KR_ZYG_READY)
             set_state(f, KR_ZYG_RETIRED, 0);
 }
@@ -209,17 +215,17 @@ static int in_place(const struct kr_family *f, int from_zygote, const struct kr_
     case KR_B_READY:
         return !from_zygote && f->state == KR_ZYG_STARTING && f->zygote_pidfd < 0;
     case KR_B_MADE:
-        return !from_zygote && c != NULL && ((const struct kr_b_made *)payload)->cell == c->id;
+        return !from_zygote && c && ((const struct kr_b_made *)payload)->cell == c->id;
     case KR_B_FAILED:
-        return !from_zygote && (head->id == 0 || c != NULL);
+        return !from_zygote && (head->id == 0 || c);
     case KR_B_GONE:
         return !from_zygote;
     case KR_Z_HELLO:
         return from_zygote && f->state == KR_ZYG_STARTING;
     case KR_Z_FORKED:
-        return from_zygote && c != NULL && ((const struct kr_z_forked *)payload)->cell == c->id;
+        return from_zygote && c && ((const struct kr_z_forked *)payload)->cell == c->id;
     case KR_Z_FAILED:
-        return from_zygote && (head->id == 0 || c != NULL);
+        return from_zygote && (head->id == 0 || c);
     case KR_Z_EXIT:
         return from_zygote;
     default:
@@ -232,7 +238,7 @@ static void on_failed(struct kr_family *f, struct kr_cell *c, const struct kr_er
 {
     struct kr_err err = *payload;
     err.msg[sizeof err.msg - 1] = '\0';
-    if (c == NULL) {
+    if (!c) {
         f->err = err;
         return;
     }
@@ -318,9 +324,10 @@ void kr_family_on_zygote(struct kr_family *f)
 static int try_later(struct kr_warden *w, unsigned index)
 {
     unsigned crashes = ++w->crashes[index];
+    uint64_t pause;
     if (!w->greeted[index] && crashes > FIRST_CRASHES_MAX)
         return 0;
-    uint64_t pause = crashes < 16 ? (uint64_t)RESTART_MS << (crashes - 1) : RESTART_MAX_MS;
+    pause = crashes < 16 ? (uint64_t)RESTART_MS << (crashes - 1) : RESTART_MAX_MS;
     w->restart_at[index] = kr_clock_after_ms(pause < RESTART_MAX_MS ? pause : RESTART_MAX_MS);
     return crashes <= CRASHES_MAX;
 }
@@ -330,11 +337,12 @@ static void on_gone(struct kr_family *f, int status)
 {
     struct kr_warden *w = f->w;
     enum kr_zygote_state before = f->state;
+    int hopeless;
     f->lost = 1;
     (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, f->control, NULL);
     (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, f->zygote_control, NULL);
     for (unsigned i = 0; i < w->cell_max; i++) /* where there are inits, each reports its own end */
-        if (w->cells[i] != NULL && w->cells[i]->family == f && w->cells[i]->init_pidfd < 0)
+        if (w->cells[i] && w->cells[i]->family == f && w->cells[i]->init_pidfd < 0)
             kr_cell_gone(w->cells[i]);
     if (w->stopping || before == KR_ZYG_RETIRED) {
         set_state(f, KR_ZYG_ENDED, status);
@@ -342,7 +350,7 @@ static void on_gone(struct kr_family *f, int status)
     }
     if (f->err.kind == KR_ERR_NONE)
         kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote's builder ended with wait status %d", status);
-    int hopeless = !try_later(w, f->index);
+    hopeless = !try_later(w, f->index);
     set_state(f, hopeless ? KR_ZYG_FAILED : KR_ZYG_ENDED, status);
 }
 
@@ -356,7 +364,7 @@ static int family_due(struct kr_family *f)
 /* A rotation is under way when a younger one of the same index is starting. */
 static int being_replaced(const struct kr_family *f)
 {
-    for (const struct kr_family *o = f->w->families; o != NULL; o = o->next)
+    for (const struct kr_family *o = f->w->families; o; o = o->next)
         if (o->index == f->index && o->state == KR_ZYG_STARTING)
             return 1;
     return 0;
@@ -394,12 +402,12 @@ void kr_family_tend(struct kr_warden *w)
     struct kr_err err;
     int ended = w->children_ended;
     w->children_ended = 0;
-    for (struct kr_family *f = w->families; f != NULL; f = f->next) {
+    for (struct kr_family *f = w->families; f; f = f->next) {
         if (ended)
             reap(f);
         tend_one(f);
     }
-    for (struct kr_family **at = &w->families; *at != NULL;) {
+    for (struct kr_family **at = &w->families; *at;) {
         struct kr_family *f = *at;
         if (f->builder < 0 && f->cells == 0) {
             *at = f->next;
@@ -409,15 +417,16 @@ void kr_family_tend(struct kr_warden *w)
         }
     }
     for (unsigned i = 0; i < w->config->zygote_count; i++) {
+        struct kr_w_zygote failed = {.zygote = i, .state = KR_ZYG_FAILED};
         if (w->stopping || w->restart_at[i] == 0 || kr_clock_ns() < w->restart_at[i])
             continue;
         w->restart_at[i] = 0;
         if (kr_family_start(w, i, &err) >= 0)
             continue;
         kr_log(KR_LOG_ERROR, "zygote not restarted", "error=\"%s\"", err.msg);
-        const struct kr_w_zygote failed = {
-            .zygote = i, .state = KR_ZYG_FAILED, .generation = w->generation, .err = err};
-        if (!try_later(w, i) && kr_family_current(w, i) == NULL)
+        failed.generation = w->generation;
+        failed.err = err;
+        if (!try_later(w, i) && !kr_family_current(w, i))
             (void)kr_warden_tell(w, KR_W_ZYGOTE, 0, &failed, sizeof failed, NULL, 0);
     }
 }

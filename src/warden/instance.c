@@ -33,8 +33,7 @@ static int remove_line(const struct kr_instance *in, const char *line)
         return 0;
     if (strcmp(kind, "cgroup") == 0)
         return kr_cgroup_remove_stale(path);
-    if (strcmp(kind, "scratch") == 0 && strncmp(path, in->dir, own) == 0 && path[own] == '/' &&
-        strstr(path, "..") == NULL)
+    if (strcmp(kind, "scratch") == 0 && strncmp(path, in->dir, own) == 0 && path[own] == '/' && !strstr(path, ".."))
         (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     return 0;
 }
@@ -44,7 +43,7 @@ static int remove_noted(const struct kr_instance *in, char *text, uint64_t wait_
 {
     char *save = NULL;
     uint64_t deadline = kr_clock_after_ms(wait_ms);
-    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         int r;
         while ((r = remove_line(in, line)) == -EBUSY && kr_clock_ns() < deadline)
             usleep(5000);
@@ -70,7 +69,7 @@ unsigned kr_host_uid(void)
     char text[1024], *save = NULL;
     if (kr_fd_read_file_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) <= 0)
         return geteuid();
-    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         unsigned long inside, outside, count, me = geteuid();
         if (sscanf(line, "%lu %lu %lu", &inside, &outside, &count) == 3 && me >= inside && me - inside < count)
             return (unsigned)(outside + (me - inside));
@@ -89,11 +88,11 @@ static int open_dir(struct kr_instance *in, const char *wanted, struct kr_err *e
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
     struct stat st;
-    if (wanted != NULL)
+    if (wanted)
         snprintf(in->dir, sizeof in->dir, "%s", wanted);
     else if (geteuid() == 0 && access("/run", W_OK) == 0)
         snprintf(in->dir, sizeof in->dir, "/run/krait");
-    else if (xdg != NULL && xdg[0] == '/' && access(xdg, W_OK) == 0 && strlen(xdg) < 150)
+    else if (xdg && xdg[0] == '/' && access(xdg, W_OK) == 0 && strlen(xdg) < 150)
         snprintf(in->dir, sizeof in->dir, "%s/krait", xdg);
     else
         snprintf(in->dir, sizeof in->dir, "/tmp/krait-%u", kr_host_uid());
@@ -108,14 +107,18 @@ static int open_dir(struct kr_instance *in, const char *wanted, struct kr_err *e
 static int take_slot(struct kr_instance *in, unsigned slot)
 {
     char text[8192];
+    int r;
+    ssize_t n;
+    uint32_t mark;
+    cleanup_fd int fd = -1;
     snprintf(in->path, sizeof in->path, "%s/%u.lock", in->dir, slot);
-    cleanup_fd int fd = open(in->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = open(in->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -errno;
-    int r = try_lock(fd);
+    r = try_lock(fd);
     if (r < 0)
         return r;
-    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    n = pread(fd, text, sizeof text - 1, 0);
     if (n < 0)
         return -errno; /* unread, the notes of a dead owner would be lost with the next line but one */
     if (n > 0) {
@@ -127,7 +130,6 @@ static int take_slot(struct kr_instance *in, unsigned slot)
         return -errno;
     in->slot = slot;
     in->lock = steal_fd(&fd);
-    uint32_t mark;
     if (getrandom(&mark, sizeof mark, 0) != (ssize_t)sizeof mark)
         return -EIO;
     snprintf(in->name, sizeof in->name, "krait-%u-%u-%08x", kr_host_uid(), slot, mark);
@@ -140,27 +142,30 @@ static void sweep(const struct kr_instance *in)
     DIR *dir = opendir(in->dir);
     char own[16];
     snprintf(own, sizeof own, "%u.lock", in->slot);
-    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
+    for (struct dirent *e; dir && (e = readdir(dir));) {
         char text[8192];
         size_t len = strlen(e->d_name);
+        cleanup_fd int fd = -1;
+        ssize_t n;
         if (len < 6 || strcmp(e->d_name + len - 5, ".lock") != 0 || strcmp(e->d_name, own) == 0)
             continue;
-        cleanup_fd int fd = openat(dirfd(dir), e->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        ssize_t n = fd >= 0 && try_lock(fd) == 0 ? pread(fd, text, sizeof text - 1, 0) : -1;
+        fd = openat(dirfd(dir), e->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        n = fd >= 0 && try_lock(fd) == 0 ? pread(fd, text, sizeof text - 1, 0) : -1;
         if (n <= 0)
             continue;
         text[n] = '\0';
         if (remove_noted(in, text, 0) < 0 || ftruncate(fd, 0) < 0)
             kr_log(KR_LOG_INFO, "what a dead instance left stays for the next start", "file=%s", e->d_name);
     }
-    if (dir != NULL)
+    if (dir)
         closedir(dir);
 }
 
 int kr_instance_open(struct kr_instance *in, const char *runtime_dir, unsigned slots, struct kr_err *err)
 {
+    int r;
     in->lock = -1;
-    int r = open_dir(in, runtime_dir, err);
+    r = open_dir(in, runtime_dir, err);
     if (r < 0)
         return r;
     for (unsigned slot = 0; slot < slots; slot++) {

@@ -50,7 +50,7 @@ static long long read_number(const char *path, long long otherwise)
 static int in_chroot(void)
 {
     static char text[65536];
-    return kr_fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text) > 0 && strstr(text, " / / ") == NULL;
+    return kr_fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text) > 0 && !strstr(text, " / / ");
 }
 
 /* Which setting is in the way; the first that applies. */
@@ -73,6 +73,7 @@ static const char *namespace_fix(int code)
 int kr_level_find(int wanted, int allow_contained, enum kr_level *ret, struct kr_err *err)
 {
     int privileged = (kr_caps_effective() & NEEDED) == NEEDED;
+    int code;
     if (wanted == KR_LEVEL_ROOT && !privileged)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, EPERM, "level root needs CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID");
     if (wanted == KR_LEVEL_CONTAINED && !allow_contained)
@@ -81,7 +82,7 @@ int kr_level_find(int wanted, int allow_contained, enum kr_level *ret, struct kr
         *ret = KR_LEVEL_CONTAINED;
         return 0;
     }
-    int code = try_namespaces();
+    code = try_namespaces();
     if (code == 0) {
         *ret = wanted >= 0 ? (enum kr_level)wanted : privileged ? KR_LEVEL_ROOT : KR_LEVEL_USER;
         return 0;
@@ -100,7 +101,7 @@ static void largest_range(const char *path, uint32_t *first, uint32_t *count)
     *first = *count = 0;
     if (kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text) <= 0)
         return;
-    for (char *line = strtok_r(text, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         unsigned long inside, outside, n;
         if (sscanf(line, "%lu %lu %lu", &inside, &outside, &n) != 3)
             continue;
@@ -138,10 +139,11 @@ int kr_maps_write(int pid, const char *map_uid, const char *map_gid, int deny_se
     } writes[] = {{"setgroups", deny_setgroups ? "deny" : NULL}, {"uid_map", map_uid}, {"gid_map", map_gid}};
     for (size_t i = 0; i < sizeof writes / sizeof *writes; i++) {
         char path[64];
-        if (writes[i].text == NULL)
+        int r;
+        if (!writes[i].text)
             continue;
         snprintf(path, sizeof path, "/proc/%d/%s", pid, writes[i].file);
-        int r = kr_fd_write_file_at(AT_FDCWD, path, writes[i].text);
+        r = kr_fd_write_file_at(AT_FDCWD, path, writes[i].text);
         if (r < 0)
             return kr_err_set(err, KR_ERR_SYSTEM, -r, "write %s", writes[i].file);
     }

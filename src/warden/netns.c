@@ -38,16 +38,17 @@ static int enter_new(struct kr_netns_stock *s, struct kr_err *err)
 
 int kr_netns_enter(struct kr_netns_stock *s, uint32_t network, struct kr_err *err)
 {
+    int r;
     if (network == KR_NET_NONE && s->free_count > 0) {
         s->current = s->free[--s->free_count];
         if (setns(s->current, CLONE_NEWNET) < 0) {
-            int r = kr_err_set(err, KR_ERR_SYSTEM, errno, "enter a network namespace");
+            r = kr_err_set(err, KR_ERR_SYSTEM, errno, "enter a network namespace");
             s->current = kr_fd_close(s->current);
             return r;
         }
         return 0;
     }
-    int r = enter_new(s, err);
+    r = enter_new(s, err);
     if (r >= 0 && network == KR_NET_LOOPBACK && (r = raise_loopback(err)) < 0)
         s->current = kr_fd_close(s->current);
     return r;
@@ -63,7 +64,7 @@ void kr_netns_used_by(struct kr_netns_stock *s, pid_t init, uint32_t network)
     if (network == KR_NET_NONE && s->current >= 0 && s->used_count == s->used_cap) {
         unsigned cap = s->used_cap == 0 ? 64 : 2 * s->used_cap;
         struct kr_netns_use *used = realloc(s->used, cap * sizeof *used);
-        if (used != NULL) {
+        if (used) {
             s->used = used;
             s->used_cap = cap;
         }

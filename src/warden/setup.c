@@ -43,14 +43,14 @@ static int is_prefix(const char *path)
     char lib[300];
     const char *home = getenv("HOME");
     int found = 0;
-    if (home != NULL && strncmp(home, path, strlen(path)) == 0 &&
-        (home[strlen(path)] == '/' || home[strlen(path)] == '\0'))
+    DIR *dir;
+    if (home && strncmp(home, path, strlen(path)) == 0 && (home[strlen(path)] == '/' || home[strlen(path)] == '\0'))
         return 0;
     snprintf(lib, sizeof lib, "%.250s/lib", path);
-    DIR *dir = opendir(lib);
-    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;)
+    dir = opendir(lib);
+    for (struct dirent *e; dir && (e = readdir(dir));)
         found |= strncmp(e->d_name, "python3.", 8) == 0;
-    if (dir != NULL)
+    if (dir)
         closedir(dir);
     return found;
 }
@@ -61,7 +61,7 @@ static int find_pythons(struct kr_warden *w, struct kr_err *err)
     for (size_t i = 0; i < w->config->zygote_count; i++) {
         const char *given = w->config->zygotes[i].python;
         cleanup_free char *real = realpath(given, NULL);
-        if (real == NULL || access(real, X_OK) < 0)
+        if (!real || access(real, X_OK) < 0)
             return kr_err_set(err, KR_ERR_INVALID, errno, "python %s", given);
         if (strlen(real) >= sizeof w->pythons[i])
             return kr_err_set(err, KR_ERR_INVALID, ENAMETOOLONG, "python %s", given);
@@ -70,7 +70,7 @@ static int find_pythons(struct kr_warden *w, struct kr_err *err)
             continue;
         for (int up = 0; up < 2; up++) { /* PREFIX/bin/python3 */
             char *slash = strrchr(real, '/');
-            if (slash == NULL || slash == real)
+            if (!slash || slash == real)
                 return kr_err_set(err, KR_ERR_INVALID, 0, "python %s: not of the form PREFIX/bin/python3", given);
             *slash = '\0';
         }
@@ -94,6 +94,7 @@ static void close_folders(struct kr_warden *w)
 /* What holds after: the caller's uid or the one given for it, no capability, no way to gain one, none of the warden's descriptors. */
 static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main *engine, void *arg)
 {
+    uint32_t uid = w->config->engine_uid, gid = w->config->engine_gid;
     struct kr_err err;
     sigset_t none;
     kr_log_set_who("engine");
@@ -104,7 +105,6 @@ static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     /* Before: the host's root, or whoever started us. After: the server's own user, who owns its data and nothing else. */
-    uint32_t uid = w->config->engine_uid, gid = w->config->engine_gid;
     if ((uid != 0 && geteuid() == 0 && kr_become(uid, gid, &err) < 0) || kr_caps_keep(0, &err) < 0 ||
         kr_no_new_privs(&err) < 0) {
         kr_log(KR_LOG_ERROR, "the engine cannot give up its privileges", "error=\"%s\"", err.msg);
@@ -125,7 +125,7 @@ static int fork_engine(struct kr_warden *w, kr_engine_main *engine, void *arg, s
         be_engine(w, pair[1], engine, arg);
     }
     close(pair[1]);
-    if (w->config->on_engine_forked != NULL)
+    if (w->config->on_engine_forked)
         w->config->on_engine_forked(arg);
     w->engine = pair[0];
     if (w->engine_pid < 0)
@@ -157,7 +157,7 @@ static int open_workspaces(struct kr_warden *w, struct kr_err *err)
         if (r < 0)
             return r;
     }
-    return w->config->shelf != NULL ? open_shelf(w, err) : 0;
+    return w->config->shelf ? open_shelf(w, err) : 0;
 }
 
 /* A mount is cloned only by whoever is in its mount namespace, and ours may be a new one since the folders were opened. */
@@ -190,10 +190,12 @@ static int limit_core(struct kr_err *err)
 {
     const struct rlimit one = {1, 1};
     char pattern[256];
+    int code;
+    ssize_t n;
     if (setrlimit(RLIMIT_CORE, &one) == 0)
         return 0;
-    int code = errno;
-    ssize_t n = kr_fd_read_file_at(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern);
+    code = errno;
+    n = kr_fd_read_file_at(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern);
     if (n > 0 && pattern[0] != '|' && pattern[0] != '@')
         return 0; /* a file, and of 0 bytes */
     return kr_err_set(err, KR_ERR_UNAVAILABLE, code,
@@ -216,9 +218,10 @@ static int set_own_limits(struct kr_err *err)
 static int can_map(const struct kr_warden *w, const struct kr_workspace *folder, struct kr_err *err)
 {
     cleanup_fd int idmap = kr_idmap_new(folder->uid, folder->gid, w->standing.first_id + 2, err);
+    cleanup_fd int tree = -1;
     if (idmap < 0)
         return idmap;
-    cleanup_fd int tree = kr_workspace_tree(folder, idmap, err);
+    tree = kr_workspace_tree(folder, idmap, err);
     return tree < 0 ? tree : 0;
 }
 
@@ -227,7 +230,7 @@ static int make_table(struct kr_warden *w, unsigned count, struct kr_err *err)
 {
     w->cells = calloc(count, sizeof(struct kr_cell *));
     w->idmaps = malloc(count * sizeof *w->idmaps);
-    if (w->cells == NULL || w->idmaps == NULL)
+    if (!w->cells || !w->idmaps)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the table of cells");
     for (unsigned i = 0; i < count; i++)
         w->idmaps[i] = -1;
@@ -240,6 +243,7 @@ static int make_table(struct kr_warden *w, unsigned count, struct kr_err *err)
 static int settle_ids(struct kr_warden *w, const struct kr_id_space *space, int nested, struct kr_err *err)
 {
     struct kr_standing *s = &w->standing;
+    unsigned fits;
     s->unique = space->per_slot > 1;
     s->id_count = space->per_slot;
     s->first_id = space->first + w->instance.id_slot * space->per_slot;
@@ -263,7 +267,7 @@ static int settle_ids(struct kr_warden *w, const struct kr_id_space *space, int 
         return kr_err_set(err, KR_ERR_DENIED, 0,
                           "cells would run as the host's root: there are no other ids here; start krait as an ordinary "
                           "user, or as root outside");
-    unsigned fits = s->unique ? (s->id_count - 1) / 2 : 65535;
+    fits = s->unique ? (s->id_count - 1) / 2 : 65535;
     if (fits > cells_by_descriptors())
         fits = cells_by_descriptors();
     return make_table(w, w->config->max_cells < fits ? w->config->max_cells : fits, err);
@@ -289,6 +293,7 @@ static int open_loop(struct kr_warden *w, struct kr_err *err)
 {
     int pipe_fds[2];
     sigset_t set;
+    int r;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);
@@ -302,7 +307,7 @@ static int open_loop(struct kr_warden *w, struct kr_err *err)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "open the warden's loop");
     w->lifeline_r = pipe_fds[0];
     w->lifeline_w = pipe_fds[1];
-    int r = kr_warden_watch(w, w->signals, &w->from_signals, KR_SRC_SIGNAL, w);
+    r = kr_warden_watch(w, w->signals, &w->from_signals, KR_SRC_SIGNAL, w);
     if (r >= 0)
         r = kr_warden_watch(w, w->engine, &w->from_engine, KR_SRC_ENGINE, w);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "watch the engine") : 0;
@@ -349,9 +354,10 @@ static int note_folder(void *arg, const char *path)
 static int make_cgroups(struct kr_warden *w, struct kr_err *err)
 {
     struct notes notes = {.instance = &w->instance, .err = err};
+    int r;
     w->cgroups.note = note_folder;
     w->cgroups.note_arg = &notes;
-    int r = kr_cgroups_init(&w->cgroups, w->instance.name, err);
+    r = kr_cgroups_init(&w->cgroups, w->instance.name, err);
     w->cgroups.note = NULL;
     w->cgroups.note_arg = NULL;
     return notes.r < 0 ? notes.r : r;
@@ -432,7 +438,7 @@ void kr_setup_undo(struct kr_warden *w)
     kr_fd_close(w->lifeline_r);
     kr_fd_close(w->lifeline_w);
     close_folders(w);
-    for (unsigned i = 0; w->idmaps != NULL && i < w->cell_max; i++)
+    for (unsigned i = 0; w->idmaps && i < w->cell_max; i++)
         kr_fd_close(w->idmaps[i]);
     free(w->idmaps);
 }

@@ -77,15 +77,17 @@ static int copy_file(const char *from, const char *to)
 {
     char buf[65536];
     cleanup_fd int in = open(from, O_RDONLY | O_CLOEXEC);
+    cleanup_fd int out = -1;
     if (in < 0)
         return errno == ENOENT || errno == EACCES ? 0 : -errno;
-    cleanup_fd int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (out < 0)
         return -errno;
     for (ssize_t n; (n = read(in, buf, sizeof buf)) != 0;) {
+        int r;
         if (n < 0)
             return -errno;
-        int r = kr_fd_write_all(out, buf, (size_t)n);
+        r = kr_fd_write_all(out, buf, (size_t)n);
         if (r < 0)
             return r;
     }
@@ -96,7 +98,7 @@ static int make_dirs(const char *path)
 {
     char part[512];
     snprintf(part, sizeof part, "%s", path);
-    for (char *at = part + 1; (at = strchr(at, '/')) != NULL; *at++ = '/') {
+    for (char *at = part + 1; (at = strchr(at, '/')); *at++ = '/') {
         *at = '\0';
         if (mkdir(part, 0755) < 0 && errno != EEXIST)
             return -errno;
@@ -115,9 +117,10 @@ static int make_read_only(const char *path)
 static int bind_read_only(const char *from, const char *to)
 {
     struct stat st;
+    int r;
     if (stat(from, &st) < 0 || !S_ISDIR(st.st_mode))
         return 0;
-    int r = make_dirs(to);
+    r = make_dirs(to);
     if (r < 0)
         return r;
     if (mount(from, to, NULL, MS_BIND | MS_REC, NULL) < 0)
@@ -177,9 +180,9 @@ static int bind_python_etc(void)
 {
     DIR *dir = opendir("/etc");
     int r = 0;
-    if (dir == NULL)
+    if (!dir)
         return -errno;
-    for (struct dirent *e; r >= 0 && (e = readdir(dir)) != NULL;) {
+    for (struct dirent *e; r >= 0 && (e = readdir(dir));) {
         char from[300], to[320];
         if (strncmp(e->d_name, "python3", 7) != 0)
             continue;
@@ -194,8 +197,9 @@ static int put_kernel(void)
 {
     for (size_t i = 0; i < kr_embed_files_count; i++) {
         char to[512];
+        int r;
         snprintf(to, sizeof to, STAGE "/krait/%s", kr_embed_files[i].name);
-        int r = put_file(to, kr_embed_files[i].data, kr_embed_files[i].len);
+        r = put_file(to, kr_embed_files[i].data, kr_embed_files[i].len);
         if (r < 0)
             return r;
     }
@@ -205,8 +209,9 @@ static int put_kernel(void)
 static int attach_prefix(const char *prefix, int tree)
 {
     char to[512];
+    int r;
     staged(prefix, to, sizeof to);
-    int r = make_dirs(to);
+    r = make_dirs(to);
     if (r < 0)
         return r;
     if (tree < 0)
@@ -219,7 +224,7 @@ static int attach_prefix(const char *prefix, int tree)
 /* Places for data sets: a cell's init mounts there what its sandbox may have. */
 static int make_data_places(const struct kr_mount_config *mounts)
 {
-    for (size_t i = 0; i < KR_MOUNTS_MAX && mounts[i].name != NULL; i++) {
+    for (size_t i = 0; i < KR_MOUNTS_MAX && mounts[i].name; i++) {
         char to[128];
         snprintf(to, sizeof to, STAGE "/data/%.40s", mounts[i].name);
         if (mkdir(to, 0755) < 0)
@@ -252,7 +257,7 @@ int kr_tree_build(const struct kr_builder_args *a, uint32_t *ret_layers, struct 
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /etc/python3*");
     if ((r = put_kernel()) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /krait");
-    if (a->prefix != NULL && (r = attach_prefix(a->prefix, a->prefix_tree)) < 0)
+    if (a->prefix && (r = attach_prefix(a->prefix, a->prefix_tree)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", a->prefix);
     if ((r = make_data_places(a->mounts)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /data");

@@ -79,6 +79,7 @@ static int check_workspace(const struct kr_warden *w, int32_t workspace, struct 
 
 static int check_open(struct kr_warden *w, const struct kr_w_open *req, struct kr_err *err)
 {
+    int r;
     if (req->zygote >= w->config->zygote_count)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "zygote %u was not given at start", req->zygote);
     if (!w->woken[req->zygote])
@@ -95,7 +96,7 @@ static int check_open(struct kr_warden *w, const struct kr_w_open *req, struct k
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "flags 0x%x", req->flags);
     if (w->open_count >= w->cell_max)
         return kr_err_set(err, KR_ERR_LIMIT, EAGAIN, "%u sessions wait to be opened, as many as may", w->open_count);
-    int r = check_workspace(w, req->workspace, err);
+    r = check_workspace(w, req->workspace, err);
     return r < 0 ? r : kr_limits_check(&req->limits, err);
 }
 
@@ -103,9 +104,9 @@ static void on_open(struct kr_warden *w, uint32_t id, const struct kr_w_open *re
 {
     struct kr_err err = {0};
     struct kr_open *o = NULL;
-    if (check_open(w, req, &err) >= 0 && (o = malloc(sizeof *o)) == NULL)
+    if (check_open(w, req, &err) >= 0 && !(o = malloc(sizeof *o)))
         kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "an open that waits");
-    if (o == NULL) {
+    if (!o) {
         kr_warden_refuse(w, id, &err);
         return;
     }
@@ -119,13 +120,13 @@ static void serve_opens(struct kr_warden *w)
 {
     struct kr_err err;
     for (unsigned i = 0; w->open_count > 0 && i < w->config->zygote_count; i++) {
-        for (struct kr_open *o; (o = STAILQ_FIRST(&w->opens[i])) != NULL;) {
+        for (struct kr_open *o; (o = STAILQ_FIRST(&w->opens[i]));) {
             struct kr_family *f = kr_family_current(w, i);
-            if (f != NULL && f->uses[KR_USE_WANTED] >= OPENS_MAX)
+            if (f && f->uses[KR_USE_WANTED] >= OPENS_MAX)
                 break;
             STAILQ_REMOVE_HEAD(&w->opens[i], link);
             w->open_count--;
-            if (f != NULL) {
+            if (f) {
                 kr_cell_open(f, o->id, &o->req);
             } else {
                 kr_err_set(&err, KR_ERR_UNAVAILABLE, EAGAIN, "the zygote is not ready");
@@ -147,9 +148,9 @@ static void on_start(struct kr_warden *w, uint32_t id, const struct kr_w_start *
         r = kr_err_set(&err, KR_ERR_INVALID, EINVAL, "mounts 0x%x were not given at start", req->mounts);
     if (r >= 0)
         r = kr_limits_check(&req->limits, &err);
-    if (r >= 0 && (c == NULL || c->state != KR_CELL_PARKED))
+    if (r >= 0 && (!c || c->state != KR_CELL_PARKED))
         r = kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no parked session in cell %llx", (unsigned long long)req->cell);
-    if (r < 0 || c == NULL) {
+    if (r < 0 || !c) {
         kr_warden_refuse(w, id, &err);
         return;
     }
@@ -163,7 +164,7 @@ static void on_stat(struct kr_warden *w, uint32_t id, uint64_t cell)
     struct kr_err err;
     struct kr_cell *c = kr_cell_find(w, cell);
     struct kr_w_stats stats = {.cell = cell};
-    if (c == NULL) {
+    if (!c) {
         kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no cell %llx", (unsigned long long)cell);
         kr_warden_refuse(w, id, &err);
         return;
@@ -177,7 +178,7 @@ static void on_stat(struct kr_warden *w, uint32_t id, uint64_t cell)
 static void on_signal(struct kr_warden *w, const struct kr_w_signal *req)
 {
     struct kr_cell *c = kr_cell_find(w, req->cell);
-    if (c != NULL && req->signo == SIGINT)
+    if (c && req->signo == SIGINT)
         (void)kr_cell_signal(c, SIGINT);
 }
 
@@ -222,6 +223,7 @@ static void on_engine(struct kr_warden *w)
     int fds[KR_FRAME_FDS_MAX];
     struct kr_err err;
     int r = kr_frame_recv(w->engine, &f, buf, sizeof buf, fds, 0, &err);
+    struct kr_cell *c;
     if (r == -ETIMEDOUT || r == -EAGAIN)
         return;
     if (r < 0) {
@@ -230,7 +232,6 @@ static void on_engine(struct kr_warden *w)
         w->stopping = 1;
         return;
     }
-    struct kr_cell *c;
     switch (f.type) {
     case KR_W_OPEN:
         on_open(w, f.id, (const struct kr_w_open *)buf);
@@ -243,7 +244,7 @@ static void on_engine(struct kr_warden *w)
         return;
     case KR_W_KILL:
         c = kr_cell_find(w, ((const struct kr_w_cell *)buf)->cell);
-        if (c != NULL)
+        if (c)
             kr_cell_kill(c);
         return;
     case KR_W_WAKE:
@@ -276,7 +277,7 @@ static void on_process_signal(struct kr_warden *w)
 static void finish_cells(struct kr_warden *w)
 {
     for (unsigned i = 0; w->gone_count > 0 && i < w->cell_max; i++)
-        if (w->cells[i] != NULL && w->cells[i]->init_gone)
+        if (w->cells[i] && w->cells[i]->init_gone)
             (void)kr_cell_finish(w->cells[i]);
 }
 
@@ -298,7 +299,7 @@ static void restock(struct kr_warden *w)
 {
     struct kr_err err;
     struct kr_cell *c;
-    for (struct kr_family *f = w->families; f != NULL; f = f->next) {
+    for (struct kr_family *f = w->families; f; f = f->next) {
         if (!is_short(f) || (!is_pressed(f) && (w->debts > 0 || kr_clock_ns() < w->calm_at)))
             continue;
         if (kr_cell_build(f, KR_NET_NONE, &c, &err) < 0)
@@ -340,7 +341,7 @@ static int pause_ms(const struct kr_warden *w)
 {
     uint64_t now = kr_clock_ns();
     int ms = w->gone_count > 0 ? BUSY_MS : w->debts > 0 || w->children_ended ? TICK_MS : -1;
-    for (const struct kr_family *f = w->families; f != NULL; f = f->next) {
+    for (const struct kr_family *f = w->families; f; f = f->next) {
         if (f->state != KR_ZYG_READY || f->lost)
             ms = at_most(ms, TICK_MS);
         else if (w->debts == 0 && is_short(f))
@@ -383,12 +384,12 @@ static void stop(struct kr_warden *w)
     (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, w->engine, NULL);
     w->engine = kr_fd_close(w->engine);
     for (size_t i = 0; i < KR_ZYGOTES_MAX; i++)
-        for (struct kr_open *o; (o = STAILQ_FIRST(&w->opens[i])) != NULL; free(o))
+        for (struct kr_open *o; (o = STAILQ_FIRST(&w->opens[i])); free(o))
             STAILQ_REMOVE_HEAD(&w->opens[i], link);
     w->open_count = 0;
-    for (struct kr_family *f = w->families; f != NULL; f = f->next)
+    for (struct kr_family *f = w->families; f; f = f->next)
         kr_family_kill(f);
-    while ((w->families != NULL || w->cell_count > 0) && kr_clock_ns() < deadline)
+    while ((w->families || w->cell_count > 0) && kr_clock_ns() < deadline)
         one_round(w, 2);
     if (w->cell_count > 0)
         kr_log(KR_LOG_WARN, "cells not gone in time, ignoring", "count=%u", w->cell_count);
@@ -426,14 +427,15 @@ static int say_hello(struct kr_warden *w)
 int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, void *arg, struct kr_err *err)
 {
     struct kr_warden w = {.config = c, .epoll = -1, .engine = -1, .lifeline_r = -1, .lifeline_w = -1, .signals = -1};
+    int r, hello, status;
     for (size_t i = 0; i < KR_ZYGOTES_MAX; i++)
         STAILQ_INIT(&w.opens[i]);
-    int r = kr_setup(&w, engine, arg, err);
+    r = kr_setup(&w, engine, arg, err);
     for (unsigned i = 0; r >= 0 && !c->lazy && i < c->zygote_count; i++) {
         w.woken[i] = 1;
         r = kr_family_start(&w, i, err);
     }
-    int hello = r >= 0 && !c->lazy ? say_hello(&w) : 0;
+    hello = r >= 0 && !c->lazy ? say_hello(&w) : 0;
     if (hello < 0 && hello != -EPIPE) /* EPIPE: the engine has ended already, and has said why */
         r = kr_err_set(err, KR_ERR_SYSTEM, -hello, "greet the engine");
     if (r >= 0)
@@ -441,7 +443,7 @@ int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, v
     else if (w.engine_pid > 0)
         (void)kill(w.engine_pid, SIGKILL); /* it has been told nothing yet, so nothing was run */
     stop(&w);
-    int status = w.engine_pid > 0 ? reap_engine(&w) : 0;
+    status = w.engine_pid > 0 ? reap_engine(&w) : 0;
     kr_setup_undo(&w);
     return r < 0 ? r : status;
 }

@@ -58,10 +58,11 @@ int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, st
     char path[KR_FOLDER_ROOM + 8];
     struct stat st;
     size_t len = strnlen(name, KR_FOLDER_ROOM);
+    cleanup_fd int dir = -1;
     if (len == 0 || len == KR_FOLDER_ROOM || strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "that is no name of a folder");
     snprintf(path, sizeof path, "%s/files", name);
-    cleanup_fd int dir = (int)syscall(SYS_openat2, shelf->dir, path, &how, sizeof how);
+    dir = (int)syscall(SYS_openat2, shelf->dir, path, &how, sizeof how);
     if (dir < 0 || fstat(dir, &st) < 0)
         return kr_err_set(err, KR_ERR_NOT_FOUND, errno, "sandbox folder %s", name);
     if (st.st_uid != shelf->uid || st.st_gid != shelf->gid)
@@ -78,11 +79,13 @@ int kr_idmap_new(uint32_t uid, uint32_t gid, uint32_t as_id, struct kr_err *err)
     char map_uid[64], map_gid[64], path[64];
     cleanup_fd int gate_r = -1, gate_w = -1;
     int gate[2], fd = -1;
+    pid_t pid;
+    int r;
     if (pipe2(gate, O_CLOEXEC) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "pipe");
     gate_r = gate[0];
     gate_w = gate[1];
-    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0);
+    pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0);
     if (pid < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "make a user namespace for an id map");
     if (pid == 0) {
@@ -92,7 +95,7 @@ int kr_idmap_new(uint32_t uid, uint32_t gid, uint32_t as_id, struct kr_err *err)
     }
     snprintf(map_uid, sizeof map_uid, "%u %u 1\n", uid, as_id);
     snprintf(map_gid, sizeof map_gid, "%u %u 1\n", gid, as_id);
-    int r = kr_maps_write(pid, map_uid, map_gid, 0, err);
+    r = kr_maps_write(pid, map_uid, map_gid, 0, err);
     if (r >= 0) {
         snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
         fd = open(path, O_RDONLY | O_CLOEXEC);

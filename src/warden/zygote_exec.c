@@ -63,15 +63,8 @@ static int reset_signals(void)
 _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, const char *scratch, uint64_t keep_caps)
 {
     static const char *const preloads[KR_PRELOAD_MAX_] = {"basic", "data"};
-    const char *folder = scratch != NULL ? scratch : "/tmp";
+    const char *folder = scratch ? scratch : "/tmp";
     char boot[300], control[16], home[300], mpl[300], own[300];
-    struct kr_err err;
-    sigset_t none;
-    snprintf(boot, sizeof boot, "%s/boot.py", dir);
-    snprintf(control, sizeof control, "%d", CONTROL_FD);
-    snprintf(home, sizeof home, "HOME=%s", folder);
-    snprintf(mpl, sizeof mpl, "MPLCONFIGDIR=%s", folder);
-    snprintf(own, sizeof own, "KRAIT_SCRATCH=%s", folder);
     /* Thread counts are 1 because only one thread may exist when the zygote forks. The last one is for level contained alone. */
     char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin",
                          "LANG=C.UTF-8",
@@ -85,9 +78,16 @@ _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, 
                          "PYTHONDONTWRITEBYTECODE=1",
                          home,
                          mpl,
-                         scratch != NULL ? own : NULL,
+                         scratch ? own : NULL,
                          NULL};
     char *const argv[] = {(char *)a->python, "-I", "-S", boot, (char *)preloads[a->preload], control, NULL};
+    struct kr_err err;
+    sigset_t none;
+    snprintf(boot, sizeof boot, "%s/boot.py", dir);
+    snprintf(control, sizeof control, "%d", CONTROL_FD);
+    snprintf(home, sizeof home, "HOME=%s", folder);
+    snprintf(mpl, sizeof mpl, "MPLCONFIGDIR=%s", folder);
+    snprintf(own, sizeof own, "KRAIT_SCRATCH=%s", folder);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || limit_sessions() < 0 || kr_caps_keep(keep_caps, &err) < 0)
         _exit(71);
     kr_slice_set(KR_SLICE_SESSION_NS);

@@ -10,8 +10,7 @@
 /* One row per counter: which layer it belongs to (0: CPU accounting), in which version, which file, which line of it,
  * where it goes. */
 static const struct {
-    uint32_t layer;
-    uint32_t v2;
+    uint32_t layer, v2;
     const char *file, *key;
     size_t offset;
     uint64_t scale;
@@ -36,16 +35,18 @@ int kr_counter_look(int fd, const char *key, uint64_t *ret)
 {
     char text[1024];
     ssize_t n = pread(fd, text, sizeof text - 1, 0); /* such a file comes whole in one read */
+    const char *at;
+    size_t len;
     if (n <= 0)
         return n < 0 ? -errno : -ENODATA;
     text[n] = '\0';
-    const char *at = text;
-    size_t len = key != NULL ? strlen(key) : 0;
-    while (key != NULL && at != NULL && !(strncmp(at, key, len) == 0 && at[len] == ' ')) {
+    at = text;
+    len = key ? strlen(key) : 0;
+    while (key && at && !(strncmp(at, key, len) == 0 && at[len] == ' ')) {
         at = strchr(at, '\n');
-        at = at == NULL ? NULL : at + 1;
+        at = at ? at + 1 : NULL;
     }
-    if (at == NULL)
+    if (!at)
         return -ENODATA;
     *ret = strtoull(at + len, NULL, 10);
     return 0;
@@ -57,9 +58,10 @@ int kr_counters_read(const struct kr_w_hier *h, unsigned hier, kr_counters_look 
     int failed = 0;
     for (size_t k = 0; k < sizeof counters / sizeof *counters; k++) {
         uint64_t value;
+        int r;
         if (counters[k].v2 != h->v2 || (counters[k].layer != 0 ? !(counters[k].layer & h->layers) : !h->accounting))
             continue;
-        int r = look(arg, hier, counters[k].file, counters[k].key, &value);
+        r = look(arg, hier, counters[k].file, counters[k].key, &value);
         if (r >= 0)
             *(uint64_t *)((char *)ret + counters[k].offset) = value * counters[k].scale;
         else if (r != -ENOENT || !counters[k].may_miss)

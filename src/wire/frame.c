@@ -69,10 +69,11 @@ int kr_frame_send(int sock, uint16_t type, uint32_t id, const void *payload, siz
     if (kr_frame_check(&head, KR_FRAME_CONTROL_MAX, NULL) < 0)
         return -EINVAL; /* our own mistake; better here than as the peer's complaint */
     if (nfds > 0) {
+        struct cmsghdr *c;
         memset(&control, 0, sizeof control);
         msg.msg_control = control.bytes;
         msg.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c = CMSG_FIRSTHDR(&msg);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof(int) * nfds);

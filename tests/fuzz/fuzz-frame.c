@@ -87,9 +87,10 @@ static int send_message(int sock, const uint8_t *data, size_t size, unsigned nfd
 
     memset(&control, 0, sizeof control);
     if (nfds > 0) {
+        struct cmsghdr *c;
         msg.msg_control = control.bytes;
         msg.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c = CMSG_FIRSTHDR(&msg);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof(int) * nfds);

@@ -54,7 +54,7 @@ static bool replay_file(const char *path)
     free(data);
     if (fd >= 0)
         close(fd);
-    return violation == NULL;
+    return !violation;
 }
 
 /* Weak: libFuzzer brings a main of its own, which then is the one. */

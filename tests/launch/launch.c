@@ -68,9 +68,10 @@ static void say(int sock, char what, int fd)
     struct iovec iov = {&what, 1};
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
     if (fd >= 0) {
+        struct cmsghdr *c;
         m.msg_control = control;
         m.msg_controllen = sizeof control;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c = CMSG_FIRSTHDR(&m);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof fd);
@@ -87,13 +88,15 @@ static int hear(int sock, char what)
     char got = 0, control[CMSG_SPACE(sizeof fd)];
     struct iovec iov = {&got, 1};
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t n;
+    struct cmsghdr *c;
     if (poll(&p, 1, 5000) != 1)
         _exit(98);
-    ssize_t n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+    n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
     if (n != 1 || got != what)
         _exit(97);
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (c != NULL && c->cmsg_type == SCM_RIGHTS)
+    c = CMSG_FIRSTHDR(&m);
+    if (c && c->cmsg_type == SCM_RIGHTS)
         memcpy(&fd, CMSG_DATA(c), sizeof fd);
     return fd;
 }
@@ -122,6 +125,7 @@ static void become(uid_t id)
 static void build_tree(void)
 {
     const char *const links[] = {"bin", "lib", "lib64"};
+    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     TRY(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
     TRY(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755"));
     TRY(chdir("/tmp"));
@@ -134,7 +138,6 @@ static void build_tree(void)
         TRY(symlink(target, links[i]));
     }
     TRY(mount("/usr", "usr", NULL, MS_BIND | MS_REC, NULL));
-    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     TRY(syscall(SYS_mount_setattr, AT_FDCWD, "usr", AT_RECURSIVE, &ro, sizeof ro));
     TRY(mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL));
     TRY(syscall(SYS_pivot_root, ".", "."));
@@ -145,6 +148,7 @@ static void build_tree(void)
 /* PID 1 of the cell. */
 static void init_main(int sock, int unique)
 {
+    int tree;
     hear(sock, 'g'); /* maps are written */
     if (unique)
         become(0);
@@ -152,7 +156,7 @@ static void init_main(int sock, int unique)
     TRY(mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid"));
     TRY(mount("tmpfs", "/workspace", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777,size=1m"));
     say(sock, 'r', -1);
-    int tree = hear(sock, 'a');
+    tree = hear(sock, 'a');
     TRY(syscall(SYS_move_mount, tree, "", AT_FDCWD, "/workspace", MOVE_MOUNT_F_EMPTY_PATH));
     close(tree);
     TRY(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
@@ -165,9 +169,9 @@ static void landlock_workspace(void)
 {
     struct landlock_ruleset_attr attr = {.handled_access_fs =
                                              LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG};
+    struct landlock_path_beneath_attr beneath = {.allowed_access = attr.handled_access_fs};
     int rules = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr.handled_access_fs, 0);
     TRY(rules);
-    struct landlock_path_beneath_attr beneath = {.allowed_access = attr.handled_access_fs};
     TRY(beneath.parent_fd = open("/workspace", O_PATH | O_CLOEXEC));
     TRY(syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0));
     TRY(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
@@ -177,6 +181,7 @@ static void landlock_workspace(void)
 /* The session: already in the cell's pid namespace, still in the zygote's others. */
 static void session_main(int sock, int init_pidfd)
 {
+    int fd;
     TRY(setns(init_pidfd, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS));
     become(1000);
     TRY(prctl(PR_SET_PDEATHSIG, 0)); /* nothing may tie it to its zygote */
@@ -188,7 +193,6 @@ static void session_main(int sock, int init_pidfd)
         _exit(96);
     if (open("/usr/x", O_CREAT | O_WRONLY, 0600) >= 0)
         _exit(95);
-    int fd;
     TRY(fd = open("made-inside", O_CREAT | O_WRONLY, 0640));
     TRY(write(fd, "hello", 5));
     _exit(42);
@@ -199,13 +203,14 @@ static void zygote_main(int sock)
     int init_pidfd = hear(sock, 'f');
     int session_sock = hear(sock, 'c');
     int self = pidfd_of(getpid());
+    pid_t pid;
+    int status;
     TRY(setns(init_pidfd, CLONE_NEWPID));
-    pid_t pid = fork();
+    pid = fork();
     TRY(pid);
     if (pid == 0)
         session_main(session_sock, init_pidfd);
     TRY(setns(self, CLONE_NEWPID));
-    int status;
     say(sock, 'k', pidfd_of(pid));
     TRY(waitpid(pid, &status, 0));
     say(sock, WIFEXITED(status) && WEXITSTATUS(status) == 42 ? 'y' : 'n', -1);
@@ -215,6 +220,8 @@ static void zygote_main(int sock)
 
 static void builder_main(int sock, int zygote_sock, int init_sock, int unique)
 {
+    pid_t init;
+    const char *map;
     hear(sock, 'g');
     become(0);
     TRY(prctl(PR_SET_PDEATHSIG, SIGKILL)); /* after the change of ids, which clears it */
@@ -223,12 +230,12 @@ static void builder_main(int sock, int zygote_sock, int init_sock, int unique)
         zygote_main(zygote_sock);
     /* Changing ids made us undumpable, and an undumpable child's /proc/PID/uid_map belongs to the host's root. */
     TRY(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
-    pid_t init = clone_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS);
+    init = clone_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS);
     if (init == 0)
         init_main(init_sock, unique);
     TRY(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
     /* Outside ids 0x70000001 and 0x70000002 are 1 and 2 in the zygote's namespace. */
-    const char *map = unique ? "0 1 1\n1000 2 1\n" : "1000 0 1\n";
+    map = unique ? "0 1 1\n1000 2 1\n" : "1000 0 1\n";
     put_maps(init, !unique, map, map);
     say(sock, 'm', pidfd_of(init));
     for (;;)
@@ -238,19 +245,20 @@ static void builder_main(int sock, int zygote_sock, int init_sock, int unique)
 /* A user namespace whose only use is to be the id map of a mount: what `owner` has on disk is the session's. */
 static int idmap_namespace(uid_t owner)
 {
-    int gate[2];
+    char map[64], path[64];
+    int gate[2], fd;
+    pid_t pid;
     TRY(pipe2(gate, O_CLOEXEC));
-    pid_t pid = clone_into(CLONE_NEWUSER);
+    pid = clone_into(CLONE_NEWUSER);
     if (pid == 0) {
         char c;
         close(gate[1]);
         _exit(read(gate[0], &c, 1) < 0);
     }
-    char map[64], path[64];
     snprintf(map, sizeof map, "%u %u 1\n", owner, BASE_ID + 2);
     put_maps(pid, 0, map, map);
     snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
     TRY(fd);
     close(gate[0]);
     close(gate[1]);
@@ -260,9 +268,9 @@ static int idmap_namespace(uid_t owner)
 
 static int detached_workspace(const struct how *h)
 {
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     int tree = (int)syscall(SYS_open_tree, AT_FDCWD, h->dir, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     TRY(tree);
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
     if (h->unique) {
         attr.attr_set |= MOUNT_ATTR_IDMAP;
         attr.userns_fd = (uint64_t)idmap_namespace(h->owner);
@@ -285,9 +293,14 @@ static void pair(int p[2])
 static void recipe(struct how *h)
 {
     int b[2], z[2], i[2], s[2];
+    uid_t me;
+    pid_t builder;
+    char map[32];
+    int init, session;
+    gid_t my_group;
     pair(b), pair(z), pair(i), pair(s);
-    uid_t me = getuid();
-    gid_t my_group = getgid();
+    me = getuid();
+    my_group = getgid();
     if (!h->unique) { /* without ids to give away the warden first becomes root of a namespace of its own */
         char uids[32], gids[32];
         TRY(unshare(CLONE_NEWUSER | CLONE_NEWNS));
@@ -295,19 +308,18 @@ static void recipe(struct how *h)
         snprintf(gids, sizeof gids, "0 %u 1\n", my_group);
         put_maps(getpid(), 1, uids, gids);
     }
-    pid_t builder = clone_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET);
+    builder = clone_into(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET);
     if (builder == 0)
         builder_main(b[1], z[1], i[1], h->unique);
-    char map[32];
     snprintf(map, sizeof map, "0 %u %u\n", h->unique ? BASE_ID : 0, h->unique ? 65536u : 1u);
     put_maps(builder, !h->unique, map, map);
     say(b[0], 'g', -1);
-    int init = hear(b[0], 'm');
+    init = hear(b[0], 'm');
     say(i[0], 'g', -1);
     hear(i[0], 'r');
     say(z[0], 'f', init);
     say(z[0], 'c', s[1]);
-    int session = hear(z[0], 'k');
+    session = hear(z[0], 'k');
     hear(s[0], 'p');
     say(i[0], 'a', detached_workspace(h));
     hear(i[0], 'd');
@@ -323,8 +335,9 @@ static void expect_file(const struct how *h)
 {
     char path[128], text[8] = {0};
     struct stat st;
+    int fd;
     snprintf(path, sizeof path, "%s/made-inside", h->dir);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read(fd, text, 5) != 5 || strcmp(text, "hello") != 0 || fstat(fd, &st) < 0 || st.st_uid != h->owner)
         _exit(93);
     TRY(unlink(path));
@@ -334,13 +347,15 @@ static void expect_file(const struct how *h)
 static int way(const char *name, uid_t uid, int nest, unsigned nested_ids)
 {
     struct how h = {.owner = uid, .unique = uid == 0 && nest == 0};
+    int gate[2], status = 0, ok;
+    pid_t pid;
     snprintf(h.dir, sizeof h.dir, "/var/tmp/krait-launch-XXXXXX");
-    TRY(mkdtemp(h.dir) == NULL ? -1 : 0);
+    TRY(mkdtemp(h.dir) ? 0 : -1);
     TRY(chown(h.dir, uid, uid));
-    int gate[2], status = 0;
     pair(gate);
-    pid_t pid = fork();
+    pid = fork();
     if (pid == 0) {
+        pid_t worker;
         if (uid != 0)
             become(uid);
         TRY(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
@@ -350,7 +365,7 @@ static int way(const char *name, uid_t uid, int nest, unsigned nested_ids)
             hear(gate[1], 'm');
             become(0);
         }
-        pid_t worker = fork(); /* the recipe may leave for a namespace; the file is read from where we are */
+        worker = fork(); /* the recipe may leave for a namespace; the file is read from where we are */
         if (worker == 0) {
             recipe(&h);
             _exit(0);
@@ -372,7 +387,7 @@ static int way(const char *name, uid_t uid, int nest, unsigned nested_ids)
         say(gate[0], 'm', -1);
     }
     waitpid(pid, &status, 0);
-    int ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     TRY(rmdir(h.dir));
     if (ok)
         printf("PASS launch:%s\n", name);
@@ -384,9 +399,10 @@ static int way(const char *name, uid_t uid, int nest, unsigned nested_ids)
 
 int main(void)
 {
+    int bad;
     if (getuid() != 0)
         return way("as-i-am", getuid(), 0, 0);
-    int bad = way("root", 0, 0, 0);
+    bad = way("root", 0, 0, 0);
     bad |= way("user", 54321, 0, 0);
     bad |= way("userns-one-id", 54321, 1, 1);
     bad |= way("userns-range", 54321, 1, 65536);

@@ -21,6 +21,7 @@
 static void forget(void *arg)
 {
     struct kr_serve *s = arg;
+    cleanup_fd int null = -1;
 
     kr_config_forget_secrets(s->config);
     for (size_t i = 0; i < s->config->listener_count; i++)
@@ -30,7 +31,7 @@ static void forget(void *arg)
     s->in = kr_fd_close(s->in);
     s->out = kr_fd_close(s->out);
     /* So do the client's streams, which are nobody's else: nothing but the server may ever write there. */
-    cleanup_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0 && (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0))
         kr_log(KR_LOG_WARN, "stdin and stdout stay open, ignoring", "errno=%d", errno);
 }

@@ -172,10 +172,11 @@ static int own_folder(const struct kr_serve *s, int at, const char *path, const 
     uint32_t gid = s->warden.engine_uid ? s->warden.engine_gid : getegid();
     bool made = mkdirat(at, path, 0700) == 0;
     struct stat st;
+    cleanup_fd int fd = -1;
 
     if (!made && errno != EEXIST)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
-    cleanup_fd int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
     if (made && st.st_uid == geteuid() && st.st_uid != uid && (fchown(fd, uid, gid) < 0 || fstat(fd, &st) < 0))

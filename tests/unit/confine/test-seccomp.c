@@ -219,7 +219,7 @@ static void dump_has_every_row_and_is_the_same_twice(void)
         snprintf(line, sizeof line, "\n| %u | `%s` |", kr_sc_rows[i].nr, kr_sc_rows[i].name);
         CHECK_THAT(strstr(one, line), "%s", line);
     }
-    for (const char *p = one; (p = strstr(p, "\n| ")) != NULL; p++)
+    for (const char *p = one; (p = strstr(p, "\n| ")); p++)
         lines++;
     CHECK_THAT(lines == kr_sc_rows_count + LEN(kr_sc_checks) + 2, "%zu lines", lines);
     CHECK(!strchr(one, '?'));
@@ -676,7 +676,7 @@ static void failures_are_told(void)
     struct kr_err err = {0};
 
     CHECK(kr_seccomp_install(&none, &err) == -EINVAL && err.kind == KR_ERR_INTERNAL);
-    CHECK(kr_seccomp_compile(KR_SECCOMP_MAX_, KR_SECCOMP_WHOLE, &none, &err) == -EINVAL && none.insns == NULL);
+    CHECK(kr_seccomp_compile(KR_SECCOMP_MAX_, KR_SECCOMP_WHOLE, &none, &err) == -EINVAL && !none.insns);
 }
 
 int main(void)

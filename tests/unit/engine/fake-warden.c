@@ -103,9 +103,12 @@ static void on_open(uint32_t id, const struct kr_w_open *open)
     }
     tell(KR_W_OPENED, id, &opened, sizeof opened, (int[]){chan[0], o[0], e[0], in[1]},
          open->flags & KR_OPEN_STDIN ? 4 : 3);
-    int all[] = {chan[0], chan[1], o[0], o[1], e[0], e[1], in[0], in[1]};
-    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
-        close(all[k]);
+    for (size_t k = 0; k < 2; k++) {
+        close(chan[k]);
+        close(o[k]);
+        close(e[k]);
+        close(in[k]);
+    }
 }
 
 static int find(uint64_t cell)

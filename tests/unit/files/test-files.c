@@ -258,6 +258,8 @@ static void files_are_written_whole(void)
 static void uploads_have_a_limit_and_leave_nothing(void)
 {
     struct kr_files_upload *u;
+    struct kr_files_list list;
+    pid_t pid;
 
     setup();
     CHECK(kr_files_upload_begin(ws, "big", 10, &u, &err) == 0);
@@ -272,8 +274,7 @@ static void uploads_have_a_limit_and_leave_nothing(void)
     kr_files_upload_abort(u);
     CHECK(is(content("big"), "0123456789") && count_in(ws, ".") == 1);
     /* A process that dies leaves its temporary file, which is not listed and goes with the next start. */
-    struct kr_files_list list;
-    pid_t pid = fork();
+    pid = fork();
     if (pid == 0) {
         kr_files_upload_begin(ws, "never", 10, &u, &err);
         kr_files_upload_write(u, "x", 1, &err);
@@ -348,6 +349,7 @@ static void huge_folders_are_bounded(void)
     struct kr_files_usage usage;
     char name[32];
     size_t seen = 0;
+    int calls;
 
     setup();
     for (int i = 0; i < 5000; i++) {
@@ -377,7 +379,7 @@ static void huge_folders_are_bounded(void)
     CHECK(usage.incomplete && usage.entries == 10);
     CHECK(kr_files_usage(ws, "", NULL, &usage, &err) == 0 && !usage.incomplete && usage.entries == 5000);
     CHECK(kr_files_delete(ws, "", false, NULL, &err) == -ENOTEMPTY);
-    int calls = 1;
+    calls = 1;
     while (kr_files_delete(ws, "", true, &(struct kr_files_budget){.steps = 500}, &err) == 1)
         calls++;
     CHECK(calls >= 10 && calls <= 13 && count_in(ws, ".") == 0);
@@ -472,6 +474,7 @@ static int in_child(int (*fn)(void))
 
 static int modes_as_user(void)
 {
+    char path[500] = "t";
     struct kr_files_usage usage;
     struct kr_snapshot *s;
 
@@ -487,7 +490,6 @@ static int modes_as_user(void)
     STEP(9, kr_files_delete(ws, "tree", true, NULL, &err) == 0 && faccessat(ws, "tree", F_OK, 0) < 0);
     STEP(10, kr_files_delete(ws, "zero", false, NULL, &err) == 0 && count_in(ws, ".") == 0);
     /* Deep, and without rights on every level. */
-    char path[500] = "t";
     for (int i = 0; i < 60; i++)
         snprintf(path + strlen(path), sizeof path - strlen(path), "/d%d", i);
     STEP(11, kr_files_mkdir(ws, path, &err) == 0);

@@ -34,6 +34,7 @@ static void spills_while_running(void)
     unsigned pauses = 0;
     char text[3000];
     struct kr_runlog_spec spec = {.id = "big", .on_room = on_room, .data = &room};
+    struct stat st;
 
     CHECK(bench_open(&b, &config, true));
     CHECK(kr_runlog_new(b.logs, &spec, &log) == 0);
@@ -63,7 +64,6 @@ static void spills_while_running(void)
     CHECK(f.cuts == 0 && f.disk_error == 0);
     kr_runlog_reader_close(w.reader);
     CHECK(flush(&b));
-    struct stat st;
     CHECK(fstatat(b.dirfd, "big.log", &st, 0) == 0 && (st.st_mode & 07777) == 0600);
     truth_done(&t);
     CHECK(bench_close(&b));
@@ -215,6 +215,7 @@ static void torn_files_end_as_lost(void)
     struct kr_runlog *log;
     struct stat st, st2;
     char text[100];
+    size_t last;
 
     CHECK(bench_open(&b, &config, true));
     CHECK((log = new_log(&b, "a")));
@@ -226,13 +227,14 @@ static void torn_files_end_as_lost(void)
     kr_runlog_unref(log);
     CHECK(flush(&b));
     CHECK(fstatat(b.dirfd, "a.log", &st, 0) == 0);
-    size_t last = 0;
+    last = 0;
     for (size_t len = 0; len <= (size_t)st.st_size; len += len < 400 ? 1 : 1 + rnd(60)) {
         bool flipped = len > 16 && rnd(3) == 0, whole = len == (size_t)st.st_size;
         size_t flip = flipped ? 16 + rnd((unsigned)len - 16) : SIZE_MAX;
 
         CHECK(torn_copy(&b, "torn.log", len, flip));
         for (int look = 0; look < 2; look++) {
+            size_t sound;
             CHECK(bench_restart(&b, &config));
             CHECK(kr_runlog_open(b.logs, "torn", &log) == 0);
             CHECK(watch(&w, log, &t, 1, 0) == 0);
@@ -255,7 +257,7 @@ static void torn_files_end_as_lost(void)
             }
             CHECK(!w.error && !w.wrong && w.ended && kr_runlog_done(w.reader));
             CHECK(w.cause == (whole && !flipped ? KR_CAUSE_OK : KR_CAUSE_LOST));
-            size_t sound = len < 16 ? 0 : ((flip < len ? flip : len) - 16) / 132; /* records of 32 and 100 bytes */
+            sound = len < 16 ? 0 : ((flip < len ? flip : len) - 16) / 132; /* records of 32 and 100 bytes */
             CHECK(w.events == (sound < 40 ? sound : 40));
             CHECK(look == 0 || w.events == last);
             last = w.events;
@@ -291,6 +293,8 @@ static void killed_process_leaves_a_readable_log(void)
         unsigned long start = seed;
         char id[16];
         pid_t pid;
+        unsigned long after;
+        int r;
 
         snprintf(id, sizeof id, "k%d", round);
         pid = fork();
@@ -315,14 +319,14 @@ static void killed_process_leaves_a_readable_log(void)
         usleep(20000 + rnd(30000));
         kill(pid, SIGKILL);
         CHECK(waitpid(pid, NULL, 0) == pid);
-        unsigned long after = seed;
+        after = seed;
         seed = start; /* what the child's numbers were */
         for (int i = 0; i < 4000; i++) {
             fill(text, sizeof text);
             truth_add(&t, kind_of(KR_EVENT_STDOUT), text, sizeof text);
         }
         seed = after;
-        int r = kr_runlog_open(b.logs, id, &log);
+        r = kr_runlog_open(b.logs, id, &log);
         if (r == -ENOENT) { /* killed before its first write */
             truth_done(&t);
             continue;

@@ -192,7 +192,7 @@ static void test_passwords(void)
     CHECK(!strncmp(hash, parameters, strlen(parameters)));
     CHECK(pthread_create(&thread, NULL, verify_thread, other) == 0); /* as on the thread pool: two at once */
     CHECK(kr_password_verify(hash, "correct horse", 13) == 0);
-    CHECK(pthread_join(thread, &result) == 0 && result == NULL);
+    CHECK(pthread_join(thread, &result) == 0 && !result);
     CHECK(kr_password_verify(hash, "correct horsf", 13) == -EKEYREJECTED);
     CHECK(kr_password_verify(NULL, "correct horse", 13) == -EKEYREJECTED);
     CHECK(kr_password_verify("", "", 0) == -EKEYREJECTED);

@@ -291,9 +291,10 @@ static void numbers_read_back(void)
     static const double values[] = {
         0, 1, 0.1, 1e9, 123456789012345, 9007199254740992, 1.0 / 3, 5e-324, 1.7976931348623157e308};
     struct kr_metrics *m = fresh();
+    char *text;
 
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        char *text, *at;
+        const char *at;
 
         kr_metrics_set(m, KR_M_STORE_BYTES, KR_AT_NONE, values[i]);
         text = text_of(m);
@@ -303,7 +304,7 @@ static void numbers_read_back(void)
     }
     kr_metrics_set(m, KR_M_STORE_BYTES, KR_AT_NONE, INFINITY);
     kr_metrics_set(m, KR_M_DATA_BYTES, KR_AT_NONE, NAN);
-    char *text = text_of(m);
+    text = text_of(m);
     CHECK(has_line(text, "krait_store_bytes +Inf") && has_line(text, "krait_data_bytes NaN"));
     free(text);
     kr_metrics_free(m);

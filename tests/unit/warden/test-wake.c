@@ -211,7 +211,7 @@ int main(void)
         printf("SKIP wake: needs root and %s\n", PYTHON);
         return 0;
     }
-    if (mkdtemp(folder) == NULL || chmod(folder, 0755) < 0)
+    if (!mkdtemp(folder) || chmod(folder, 0755) < 0)
         return 1;
     snprintf(workspace, sizeof workspace, "%s/workspace", folder);
     snprintf(other, sizeof other, "%s/other", folder);

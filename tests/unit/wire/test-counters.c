@@ -17,6 +17,7 @@ static int file_of(const char *text)
 
 static void numbers_are_found(void)
 {
+    uint64_t value;
     /* clang-format off */
     static const struct {
         const char *text, *key;
@@ -34,14 +35,13 @@ static void numbers_are_found(void)
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint64_t value = 0;
         int fd = file_of(rows[i].text);
 
+        value = 0;
         CHECK(kr_counter_look(fd, rows[i].key, &value) == rows[i].r);
         CHECK(value == rows[i].value);
         close(fd);
     }
-    uint64_t value;
     CHECK(kr_counter_look(-1, NULL, &value) == -EBADF);
 }
 

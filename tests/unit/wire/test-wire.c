@@ -40,9 +40,10 @@ static int send_raw(int sock, const void *data, size_t len, const int *fds, unsi
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
     if (nfds) {
+        struct cmsghdr *c;
         msg.msg_control = control.bytes;
         msg.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c = CMSG_FIRSTHDR(&msg);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
@@ -339,6 +340,7 @@ static void recv_tells_the_end_from_a_deadline(void)
     struct kr_err err;
     struct pair p;
     uint64_t deadline;
+    int r;
 
     CHECK(pair_open(&p, SOCK_SEQPACKET) == 0);
     CHECK(kr_frame_recv(p.b, &f, &heard, sizeof heard, fds, 0, &err) == -ETIMEDOUT && err.kind == KR_ERR_TIMEOUT);
@@ -349,7 +351,7 @@ static void recv_tells_the_end_from_a_deadline(void)
     CHECK(kr_frame_send(p.b, KR_W_KILL, 8, &cell, sizeof cell, NULL, 0) == 0);
     close(p.a); /* with a frame unread on its side: the kernel reports a reset */
     p.a = -1;
-    int r = kr_frame_recv(p.b, &f, &heard, sizeof heard, fds, kr_clock_after_ms(1000), &err);
+    r = kr_frame_recv(p.b, &f, &heard, sizeof heard, fds, kr_clock_after_ms(1000), &err);
     CHECK((r == 0 && f.id == 7) || r == -ENODATA);
     r = kr_frame_recv(p.b, &f, &heard, sizeof heard, fds, kr_clock_after_ms(1000), &err);
     CHECK((r == 0 && f.id == 7) || r == -ENODATA);
@@ -386,7 +388,7 @@ static void stream_carries_the_largest_frame(void)
     struct pair p;
     int got = 0;
 
-    CHECK(pair_open(&p, SOCK_STREAM) == 0 && (w.payload = malloc(w.len)) != NULL);
+    CHECK(pair_open(&p, SOCK_STREAM) == 0 && (w.payload = malloc(w.len)));
     for (size_t i = 0; i < w.len; i++)
         w.payload[i] = (char)(i % 251);
     w.fd = p.a;
@@ -484,6 +486,10 @@ static void stream_same_frames_at_every_split(void)
 
 static void stream_refuses(void)
 {
+    static const struct {
+        uint16_t type;
+        uint32_t most;
+    } rows[] = {{KR_S_READY, 64u << 10}, {KR_S_STARTED, 64u << 10}, {KR_S_INPUT, 64u << 10}, {KR_S_END, 4u << 20}};
     unsigned char bytes[200];
     struct kr_frame f;
     int frames;
@@ -501,10 +507,6 @@ static void stream_refuses(void)
     f = (struct kr_frame){.type = KR_S_END, .len = UINT32_MAX};
     memcpy(bytes, &f, sizeof f);
     CHECK(read_in_steps(bytes, sizeof f, 7, UINT32_MAX, &frames) == -EPROTO); /* before any memory is taken for it */
-    static const struct {
-        uint16_t type;
-        uint32_t most;
-    } rows[] = {{KR_S_READY, 64u << 10}, {KR_S_STARTED, 64u << 10}, {KR_S_INPUT, 64u << 10}, {KR_S_END, 4u << 20}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { /* refused by the header, with none of it read */
         f = (struct kr_frame){.type = rows[i].type, .len = rows[i].most + 1};
         memcpy(bytes, &f, sizeof f);

@@ -74,7 +74,7 @@ static void query_broken_text_is_refused_by_name(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         CHECK(parse(&q, cases[i].text, &err) == -EINVAL);
         CHECK(err.kind == KR_ERR_INVALID && strstr(err.msg, cases[i].says));
-        CHECK(q.count == 0 && q.text == NULL);
+        CHECK(q.count == 0 && !q.text);
     }
     CHECK(kr_query_parse(&q, "a=\0b", 4, &err) == -EINVAL);
 }

@@ -239,7 +239,7 @@ static void origins_are_judged(void)
         if (v.status != cases[i].status || v.cors != cases[i].cors)
             printf("# %s from %s: %d\n", cases[i].host, cases[i].origin, v.status);
         CHECK(v.status == cases[i].status && v.cors == cases[i].cors);
-        CHECK((v.status == 0) == (v.text == NULL));
+        CHECK((v.status == 0) == !v.text);
         CHECK(v.status == 0 || v.hint);
     }
     kr_guard_free(g);
@@ -431,7 +431,7 @@ static void bad_settings_are_named(void)
         struct kr_guard_config config = {.public_url = bad_urls[i]};
         CHECK(kr_guard_new(&config, &g, &err) == -EINVAL && strstr(err.msg, "public URL \""));
     }
-    CHECK(g == NULL);
+    CHECK(!g);
     kr_guard_free(NULL);
 }
 

@@ -29,7 +29,7 @@ int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *
                      struct kr_err *err)
 {
     (void)b, (void)id, (void)len, (void)err;
-    replies += strcmp(who->user, "u") == 0 && text == NULL;
+    replies += strcmp(who->user, "u") == 0 && !text;
     return asks ? 0 : -EINVAL;
 }
 

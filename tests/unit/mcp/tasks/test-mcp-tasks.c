@@ -169,6 +169,8 @@ static void modern_questions_are_answered_by_update(void)
     struct client cl;
     json_t *id, *answer;
     const char *key, *second;
+    json_t *bad;
+    json_t *half;
 
     client_open(&cl, ALICE, true, ABLE);
     id = begin(&cl, "multi_input", NULL);
@@ -179,13 +181,13 @@ static void modern_questions_are_answered_by_update(void)
     /* One that is no object is refused, unknown keys are left alone, and neither answers anything. */
     json_decref(
         client_call(&cl, "tasks/update", json_pack("{s:O, s:{s:{}}}", "taskId", id, "inputResponses", "input-9")));
-    json_t *bad = client_call(&cl, "tasks/update", json_pack("{s:O, s:{s:i}}", "taskId", id, "inputResponses", key, 7));
+    bad = client_call(&cl, "tasks/update", json_pack("{s:O, s:{s:i}}", "taskId", id, "inputResponses", key, 7));
     CHECK(code_of(bad) == -32602);
     json_decref(bad);
     json_decref(
         client_call(&cl, "tasks/update",
                     json_pack("{s:O, s:{s:o}}", "taskId", id, "inputResponses", key, accepted("{\"confirm\":true}"))));
-    json_t *half = ask_task(&cl, "tasks/get", id);
+    half = ask_task(&cl, "tasks/get", id);
     CHECK(json_object_size(at(half, "result", "inputRequests", NULL)) == 1);
     CHECK(at(half, "result", "inputRequests", second, NULL));
     json_decref(half);
