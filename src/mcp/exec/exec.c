@@ -208,7 +208,8 @@ static void on_more(void *data, struct kr_runlog_reader *reader)
     }
 }
 
-int kr_mcp_exec_follow(struct kr_mcp_exec *x, struct kr_runlog *log, uint64_t from)
+/* From that number on. 0 or -ENOMEM. */
+static int follow_log(struct kr_mcp_exec *x, struct kr_runlog *log, uint64_t from)
 {
     kr_box_run_watch(x->box, x->o.run_id);
     x->watching = true;
@@ -225,7 +226,7 @@ static void on_admitted(void *data, struct kr_box_run *run, const struct kr_err 
     x->starting = NULL;
     if (!run)
         fail(x, err);
-    else if (kr_mcp_exec_follow(x, kr_box_run_log(run), 0) < 0)
+    else if (follow_log(x, kr_box_run_log(run), 0) < 0)
         fail_memory(x);
 }
 
@@ -259,7 +260,7 @@ static void resume(struct kr_mcp_exec *x, const json_t *payload)
         fail(x, &err);
         return;
     }
-    r = kr_mcp_exec_follow(x, log, 0);
+    r = follow_log(x, log, 0);
     kr_runlog_unref(log);
     kr_mcp_runs_take(x->mcp, x->o.run_id); /* after it is watched again */
     if (r < 0)
@@ -340,7 +341,7 @@ static void read_on(struct kr_mcp_exec *x, uint64_t from, uint64_t wait_ms, cons
         fail(x, &err);
         return;
     }
-    r = kr_mcp_exec_follow(x, log, from);
+    r = follow_log(x, log, from);
     kr_runlog_unref(log);
     if (payload)
         kr_mcp_runs_take(x->mcp, x->o.run_id);

@@ -57,8 +57,6 @@ void kr_mcp_exec_free(struct kr_mcp_exec *x);
 void kr_mcp_exec_render(struct kr_mcp_exec *x);
 /* A question was answered: what counts against the call counts anew. */
 void kr_mcp_exec_go_on(struct kr_mcp_exec *x);
-/* Follows the log from that number on. 0 or -ENOMEM. */
-int kr_mcp_exec_follow(struct kr_mcp_exec *x, struct kr_runlog *log, uint64_t from);
 
 /* ---- exec_take.c ---- */
 void kr_mcp_exec_init_outcome(struct kr_mcp_exec *x);

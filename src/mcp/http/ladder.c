@@ -37,7 +37,8 @@ static void refuse(struct kr_mcp_step *s, int code, const char *text)
 
 /* ---- values of headers ---- */
 
-int kr_mcp_head_equal(const char *value, const char *text, size_t len)
+/* Does the value of a header say this text? It may be =?base64?…?=. -EINVAL: no, or what is within is not base64. */
+static int compare_head(const char *value, const char *text, size_t len)
 {
     size_t n = strlen(value), prefix = strlen(PREFIX), suffix = strlen(SUFFIX);
     char *decoded;
@@ -60,7 +61,7 @@ static bool value_equal(const char *value, const json_t *argument)
     long long number;
 
     if (json_is_string(argument))
-        return kr_mcp_head_equal(value, json_string_value(argument), json_string_length(argument)) == 0;
+        return compare_head(value, json_string_value(argument), json_string_length(argument)) == 0;
     if (json_is_boolean(argument))
         return strcmp(value, json_is_true(argument) ? "true" : "false") == 0;
     if (!json_is_integer(argument))
@@ -139,7 +140,7 @@ static void judge_name(const struct kr_mcp_heads *h, struct kr_mcp_step *s)
         return; /* without a name in the body the method itself refuses it */
     if (!h->name)
         refuse(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Name is missing");
-    else if (!json_is_string(name) || kr_mcp_head_equal(h->name, json_string_value(name), json_string_length(name)) < 0)
+    else if (!json_is_string(name) || compare_head(h->name, json_string_value(name), json_string_length(name)) < 0)
         refuse(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Name differs from the body");
 }
 

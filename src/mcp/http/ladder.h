@@ -35,9 +35,6 @@ void kr_mcp_ladder(const struct kr_mcp_heads *heads, json_t *root, struct kr_mcp
 /* Is this a revision that is opened by `initialize`? A version nobody knows is taken for a newer one. */
 bool kr_mcp_is_legacy(const char *version);
 
-/* Does the value of a header say this text? It may be =?base64?…?=. -EINVAL: no, or what is within is not base64. */
-int kr_mcp_head_equal(const char *value, const char *text, size_t len);
-
 /* Arguments whose schema says x-mcp-header, against their headers. `header` looks one up by name (NULL: absent). 0, or
  * -EINVAL with f. */
 int kr_mcp_head_params(const json_t *schema, const json_t *arguments,

@@ -24,6 +24,3 @@ extern const struct kr_mcp_prompt kr_mcp_prompts[];
 extern const size_t kr_mcp_prompts_count;
 /* The i-th of all, additions included, or NULL. */
 const struct kr_mcp_prompt *kr_mcp_prompt_at(size_t i);
-
-/* Answers prompts/get with one text of the user's. */
-void kr_mcp_prompt_text(struct kr_mcp_call *c, const char *description, const char *text);

@@ -15,6 +15,13 @@
 
 /* ---- ours ---- */
 
+/* Answers with one text of the user's. */
+static void reply_text(struct kr_mcp_call *c, const char *description, const char *text)
+{
+    kr_mcp_reply(c, json_pack("{s:s, s:[{s:s, s:{s:s, s:s}}]}", "description", description, "messages", "role", "user",
+                              "content", "type", "text", "text", text));
+}
+
 static void get_use_krait(struct kr_mcp_call *c, const char *const *values)
 {
     cleanup_buf struct kr_buf text = {0};
@@ -23,7 +30,7 @@ static void get_use_krait(struct kr_mcp_call *c, const char *const *values)
     kr_buf_add_str(&text, kr_mcp_guide);
     if (values[0][0])
         kr_buf_printf(&text, "\n## The task\n%s\n", values[0]);
-    kr_mcp_prompt_text(c, "How to work with krait's tools.", kr_buf_str(&text));
+    reply_text(c, "How to work with krait's tools.", kr_buf_str(&text));
 }
 
 static const struct kr_mcp_prompt_arg use_krait_args[] = {
@@ -56,7 +63,7 @@ static void get_code_execution(struct kr_mcp_call *c, const char *const *values)
         "call when you give the same session_id; figures that are shown come back as pictures.",
         values[0], how[style],
         strcmp(values[2], "true") == 0 ? "Explain what is not obvious in comments." : "Leave comments out.");
-    kr_mcp_prompt_text(c, "Solve a task by running Python code.", kr_buf_str(&text));
+    reply_text(c, "Solve a task by running Python code.", kr_buf_str(&text));
 }
 
 static const struct kr_mcp_prompt_arg code_execution_args[] = {
@@ -93,7 +100,7 @@ static void get_sandbox_workflow(struct kr_mcp_call *c, const char *const *value
         "5. If something fails, read stderr, mend the code and run it again.\n"
         "%s%s",
         values[0][0] ? "\nThe task:\n" : "", values[0]);
-    kr_mcp_prompt_text(c, "The way from a task to files, through sandboxes.", kr_buf_str(&text));
+    reply_text(c, "The way from a task to files, through sandboxes.", kr_buf_str(&text));
 }
 
 static const struct kr_mcp_prompt_arg workflow_args[] = {
@@ -133,12 +140,6 @@ const struct kr_mcp_prompt *kr_mcp_prompt_at(size_t i)
         return &kr_mcp_prompts[i];
     i -= kr_mcp_prompts_count;
     return i < kr_mcp_additions.prompt_count ? &kr_mcp_additions.prompts[i] : NULL;
-}
-
-void kr_mcp_prompt_text(struct kr_mcp_call *c, const char *description, const char *text)
-{
-    kr_mcp_reply(c, json_pack("{s:s, s:[{s:s, s:{s:s, s:s}}]}", "description", description, "messages", "role", "user",
-                              "content", "type", "text", "text", text));
 }
 
 /* ---- prompts/list ---- */

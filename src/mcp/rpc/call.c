@@ -185,11 +185,6 @@ json_t *kr_mcp_params(const struct kr_mcp_call *c)
     return c->params;
 }
 
-const json_t *kr_mcp_call_id(const struct kr_mcp_call *c)
-{
-    return c->id;
-}
-
 bool kr_mcp_client_can(const struct kr_mcp_call *c, const char *capability)
 {
     const json_t *at = c->can;

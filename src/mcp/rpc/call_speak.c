@@ -17,7 +17,8 @@
 
 /* ---- meanwhile ---- */
 
-json_t *kr_mcp_number(double value)
+/* A JSON number without a fraction if it has none. New. */
+static json_t *number(double value)
 {
     bool whole = value > -9007199254740992.0 && value < 9007199254740992.0 && (double)(json_int_t)value == value;
 
@@ -45,9 +46,9 @@ void kr_mcp_progress(struct kr_mcp_call *c, double progress, double total, const
         return;
     c->progress = progress;
     c->progress_ns = now;
-    params = json_pack("{s:O,s:o}", "progressToken", c->token, "progress", kr_mcp_number(progress));
+    params = json_pack("{s:O,s:o}", "progressToken", c->token, "progress", number(progress));
     if (total >= 0)
-        json_object_set_new(params, "total", kr_mcp_number(total));
+        json_object_set_new(params, "total", number(total));
     if (message && c->rev >= KR_REV_2025_03_26)
         json_object_set_new(params, "message", json_string(message));
     kr_mcp_call_note(c, "notifications/progress", params);

@@ -122,9 +122,6 @@ void kr_mcp_call_cancel(struct kr_mcp_call *c, bool tell);
 /* A notification on the stream of the call, whatever it is for. params is taken. */
 void kr_mcp_call_note(struct kr_mcp_call *c, const char *method, json_t *params);
 #define KR_MCP_TASKS_EXTENSION "io.modelcontextprotocol/tasks"
-/* A JSON number without a fraction if it has none. New. */
-json_t *kr_mcp_number(double value);
-const json_t *kr_mcp_call_id(const struct kr_mcp_call *c); /* borrowed */
 
 /* ---- held.c ---- */
 
@@ -142,8 +139,6 @@ bool kr_mcp_has_room(const struct kr_mcp *m, const char *user, size_t cost);
 void kr_mcp_peer_fail(struct kr_mcp_peer *p, void *stream, const json_t *id, int code, const char *text, json_t *data);
 /* A notification that belongs to no request. params is borrowed. */
 void kr_mcp_peer_note(struct kr_mcp_peer *p, const char *method, const json_t *params);
-/* The client's answer to a question of ours: calls on_answer, or nothing if there is no such question. */
-void kr_mcp_peer_answered(struct kr_mcp_peer *p, const struct kr_mcp_message *m);
 void kr_mcp_question_drop(struct kr_mcp_peer *p, struct kr_mcp_question *q);
 
 /* ---- rpc_method.c ---- */

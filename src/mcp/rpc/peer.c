@@ -159,7 +159,8 @@ void kr_mcp_question_drop(struct kr_mcp_peer *p, struct kr_mcp_question *q)
     free(q);
 }
 
-void kr_mcp_peer_answered(struct kr_mcp_peer *p, const struct kr_mcp_message *m)
+/* The client's answer to a question of ours: calls on_answer, or nothing if there is no such question. */
+static void take_response(struct kr_mcp_peer *p, const struct kr_mcp_message *m)
 {
     struct kr_mcp_question *q, asked;
 
@@ -194,7 +195,7 @@ static void take_notification(struct kr_mcp_peer *p, const struct kr_mcp_message
 static void take(struct kr_mcp_peer *p, const struct kr_mcp_message *m, int rev, void *stream)
 {
     if (m->kind == KR_MCP_RESPONSE)
-        kr_mcp_peer_answered(p, m);
+        take_response(p, m);
     else if (m->kind == KR_MCP_NOTIFICATION)
         take_notification(p, m);
     else
@@ -295,17 +296,4 @@ void kr_mcp_peer_receive(struct kr_mcp_peer *p, const char *text, size_t len, vo
     }
     kr_mcp_peer_receive_json(p, root, stream);
     json_decref(root);
-}
-
-void kr_mcp_peer_stream_gone(struct kr_mcp_peer *p, void *stream)
-{
-    struct kr_mcp_call *c, *next;
-
-    p->busy++;
-    for (c = TAILQ_FIRST(&p->calls); c; c = next) {
-        next = TAILQ_NEXT(c, entry);
-        if (c->stream == stream)
-            kr_mcp_call_cancel(c, false);
-    }
-    release(p);
 }

@@ -63,8 +63,6 @@ void kr_mcp_peer_receive(struct kr_mcp_peer *p, const char *text, size_t len, vo
 void kr_mcp_peer_receive_json(struct kr_mcp_peer *p, json_t *root, void *stream);
 /* The same for what is no text any more: -32600 (a line past KR_MCP_MESSAGE_MAX, say), without an id. */
 void kr_mcp_peer_refuse(struct kr_mcp_peer *p, void *stream, int code, const char *text);
-/* The stream's reader is gone for good: calls on it are cancelled, nothing more is sent to it. */
-void kr_mcp_peer_stream_gone(struct kr_mcp_peer *p, void *stream);
 
 /* Calls in flight: 0 means that nothing is left to be told but what comes of its own accord. */
 size_t kr_mcp_peer_calls(const struct kr_mcp_peer *p);

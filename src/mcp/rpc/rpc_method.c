@@ -4,9 +4,8 @@
 
 #define FIRST KR_REV_2024_11_05
 #define HANDSHAKE KR_REV_2025_11_25 /* the last revision with one */
-#define TASKS KR_REV_2025_11_25     /* the one that has them without an extension */
+#define TASKS KR_REV_2025_11_25     /* the only one that has them without an extension */
 #define LAST KR_REV_2026_07_28
-#define TASKS KR_REV_2025_11_25  /* their first design; the extension is the second */
 #define LIST_MS (5u * 60 * 1000) /* lists that change with the program only */
 
 /* clang-format off */

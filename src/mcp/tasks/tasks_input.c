@@ -52,6 +52,8 @@ static bool can_answer(const struct kr_mcp_call *c, const char *method)
     return strcmp(method, "roots/list") == 0 && kr_mcp_client_can(c, "roots");
 }
 
+static void ask_waiters(struct kr_task *task);
+
 int kr_task_ask(void *data, struct kr_mcp_call *c, const char *method, json_t *params, kr_mcp_answer_fn *on_answer,
                 void *answer_data)
 {
@@ -75,7 +77,7 @@ int kr_task_ask(void *data, struct kr_mcp_call *c, const char *method, json_t *p
     TAILQ_INSERT_TAIL(&task->questions, q, entry);
     task->question_count++;
     kr_task_set(task, KR_TASK_INPUT_REQUIRED);
-    kr_task_ask_waiters(task);
+    ask_waiters(task);
     kr_tasks_arm(task->all);
     return 0;
 }
@@ -123,7 +125,7 @@ static bool ask_waiter(struct kr_task *task, struct kr_task_question *q, struct 
     asked->waiter = w;
     memcpy(asked->key, q->key, sizeof asked->key);
     if (kr_mcp_ask(w->call, q->method, related_params(task, q), on_waiter_answer, asked) < 0) {
-        SLIST_REMOVE_HEAD(&w->asked, entry); /* it is tried again whenever somebody comes or goes */
+        SLIST_REMOVE_HEAD(&w->asked, entry); /* it is tried again when a waiter comes or goes */
         free(asked);
         return false;
     }
@@ -131,7 +133,8 @@ static bool ask_waiter(struct kr_task *task, struct kr_task_question *q, struct 
     return true;
 }
 
-void kr_task_ask_waiters(struct kr_task *task)
+/* Puts what was not asked yet to a tasks/result that can be asked. */
+static void ask_waiters(struct kr_task *task)
 {
     struct kr_task_question *q;
     struct kr_task_waiter *w;
@@ -173,7 +176,7 @@ static void on_waiter_cancel(void *data, struct kr_mcp_call *c)
     if (q->asked == w)
         q->asked = NULL;
     waiter_free(w);
-    kr_task_ask_waiters(task);
+    ask_waiters(task);
 }
 
 void kr_task_wait(struct kr_task *task, struct kr_mcp_call *c)
@@ -190,7 +193,7 @@ void kr_task_wait(struct kr_task *task, struct kr_mcp_call *c)
     TAILQ_INSERT_TAIL(&task->waiters, w, entry);
     task->waiter_count++;
     kr_mcp_on_cancel(c, on_waiter_cancel, w);
-    kr_task_ask_waiters(task);
+    ask_waiters(task);
 }
 
 void kr_task_release_waiters(struct kr_task *task)

@@ -464,7 +464,13 @@ static void calls_in_flight_are_bounded(void)
         say(text);
     }
     CHECK(kr_mcp_peer_calls(peer) == KR_MCP_CALLS_MAX && last_code() == KR_RPC_INTERNAL);
-    kr_mcp_peer_stream_gone(peer, NULL);
+    for (unsigned i = 0; i < KR_MCP_CALLS_MAX; i++) {
+        char text[128];
+
+        snprintf(text, sizeof text,
+                 "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":%u}}", i);
+        say(text);
+    }
     CHECK(kr_mcp_peer_calls(peer) == 0 && mcp->listen_count == 0);
 }
 
