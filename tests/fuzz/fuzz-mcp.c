@@ -6,7 +6,7 @@
 #include "replay.h"
 #include "api.h"
 #include "err.h"
-#include "ladder.h"
+#include "mcp_http_decide.h"
 #include "mcp.h"
 #include "mcp_internal.h"
 #include <uv.h>

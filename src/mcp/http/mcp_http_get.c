@@ -5,7 +5,7 @@
 #include "mcp_http_routes.h"
 #include "mcp_http_session.h"
 #include "mcp_http_sse.h"
-#include "ladder.h"
+#include "mcp_http_decide.h"
 #include "pages.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #include "mcp_http_body.h"
 #include "mcp_http_routes.h"
 #include "mcp_http_session.h"
-#include "ladder.h"
+#include "mcp_http_decide.h"
 #include "tool.h"
 #include <errno.h>
 #include <string.h>

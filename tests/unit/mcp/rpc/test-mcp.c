@@ -4,7 +4,7 @@
 #include "check.h"
 #include "api.h"
 #include "err.h"
-#include "ladder.h"
+#include "mcp_http_decide.h"
 #include "mcp.h"
 #include "mcp_internal.h"
 #include <errno.h>

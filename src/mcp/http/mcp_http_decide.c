@@ -2,7 +2,7 @@
  *
  * Invariant: the order of the rungs is the contract (a version that is not served is told only after header and body
  * agree on it), and every refusal has a code and a text that names what was wrong. */
-#include "ladder.h"
+#include "mcp_http_decide.h"
 #include "base64.h"
 #include "mcp_internal.h"
 #include <errno.h>
