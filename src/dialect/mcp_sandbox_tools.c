@@ -251,7 +251,7 @@ static void render_run(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, vo
 void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_text *code)
 {
     char id[KR_STORE_ID_ROOM];
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = id,
                  .fresh = true,
                  .code = code->text,
@@ -297,7 +297,7 @@ static void run_command(struct kr_mcp_call *c, const void *args)
     const struct code_args *a = args;
     struct kr_mcp_terminal t = {.command = a->code.text, .command_len = a->code.len};
     char id[KR_STORE_ID_ROOM];
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = id,
                  .fresh = true,
                  .stdin_text = "",

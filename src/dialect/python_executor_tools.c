@@ -121,7 +121,7 @@ static void run(struct kr_mcp_call *c, const void *args)
     const struct executor_args *a = args;
     struct asked *asked = calloc(1, sizeof *asked);
     int64_t own = (int64_t)(kr_compat_timeout(c, KR_DIALECT_PYTHON_EXECUTOR) / 1000);
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = KR_STORE_DEFAULT, .fresh = true, .code = a->code.text, .code_len = a->code.len},
         .render = render,
         .free_data = free,
@@ -197,7 +197,7 @@ static void render_info(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, v
 
 static void run_info(struct kr_mcp_call *c, const void *args)
 {
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = KR_STORE_DEFAULT,
                  .fresh = true,
                  .code = probe,

@@ -211,7 +211,7 @@ static void run_code(struct kr_mcp_call *c, const void *args)
 {
     const struct code_args *a = args;
     uintptr_t data = (a->capture ? DATA_CAPTURE : 0) | (a->memory ? DATA_MEMORY : 0);
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec wish = {
         .spec = {.fresh = true,
                  .code = a->code.text,
                  .code_len = a->code.len,

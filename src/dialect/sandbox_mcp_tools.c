@@ -94,7 +94,7 @@ static void run(struct kr_mcp_call *c, const void *args)
 {
     const struct execute_args *a = args;
     char made_up[KR_STORE_ID_ROOM];
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec wish = {
         .spec = {.session = a->session,
                  .code = a->code.text,
                  .code_len = a->code.len,

@@ -49,7 +49,7 @@ static void render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
 static void run(struct kr_mcp_call *c, const void *args)
 {
     const struct service_args *a = args;
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = KR_STORE_DEFAULT,
                  .fresh = true,
                  .code = a->code.text,

@@ -63,7 +63,7 @@ void kr_mcp_free(struct kr_mcp *m)
         kr_mcp_call_end(c);
     kr_mcp_runs_free(m->runs);
     kr_mcp_states_free(m->states);
-    kr_mcp_told_free(m->told);
+    kr_mcp_openapi_free(m->openapi);
     if (m->api->mcp == m) {
         m->api->mcp = NULL;
         m->api->on_file_changed = NULL;

@@ -2,7 +2,7 @@
  *
  * Called by `krait mcp` for its own stdin and stdout, and by `krait serve` for each connection of that socket. Invariants:
  * nothing but messages is written, each whole and with its line's end; a line past the cap is skipped to its end and
- * refused, and no line ends the peer; whoever does not read is not read from any more, so that what waits is bounded; when
+ * refused, and no line ends the peer; a client that does not read is not read from any more, so that what waits is bounded; when
  * the input ends, calls are cancelled at once and what is written already has LAST_MS to be taken. */
 #include "buf.h"
 #include "fd.h"
@@ -40,7 +40,7 @@ struct kr_mcp_lines {
 /* ---- the end ---- */
 
 /* Nothing comes in any more. What waits may still go out, if anything can. */
-static void finish(struct kr_mcp_lines *l, bool can_write)
+static void finish_lines(struct kr_mcp_lines *l, bool can_write)
 {
     struct kr_mcp_peer *peer = l->peer;
 
@@ -66,10 +66,10 @@ static void on_drained(void *data)
     }
 }
 
-static void on_failed(void *data, int error)
+static void on_output_failed(void *data, int error)
 {
     (void)error;
-    finish(data, false);
+    finish_lines(data, false);
 }
 
 /* ---- out ---- */
@@ -96,8 +96,8 @@ static void send_message(void *data, void *stream, enum kr_mcp_sent what, int co
         return;
     r = write_message(l, json, len);
     if (r == -ENOBUFS)
-        kr_log(KR_LOG_WARN, "an MCP client does not read its answers and is cut", "waiting=%zu", waits);
-    if (r < 0) { /* not from here: whoever sends is in the midst of a call, which must not be cancelled under him */
+        kr_log(KR_LOG_WARN, "MCP client does not read its answers: connection ended", "waiting=%zu", waits);
+    if (r < 0) { /* not from here: the sender is in the midst of a call, which must not be cancelled meanwhile */
         l->failed = true;
         kr_timer_arm(l->timer, 0);
     }
@@ -148,14 +148,14 @@ static void take_lines(struct kr_mcp_lines *l)
 }
 
 /* What came with the end of the input is a message too, if it is whole. */
-static void on_end(struct kr_mcp_lines *l)
+static void on_input_end(struct kr_mcp_lines *l)
 {
     l->ended = true;
     if (l->peer && l->buf.len > 0 && !l->paused) {
         take_line(l, l->buf.data, l->buf.len);
         kr_buf_reset(&l->buf);
     }
-    finish(l, true);
+    finish_lines(l, true);
 }
 
 /* True: there may be more. */
@@ -175,7 +175,7 @@ static bool read_some(struct kr_mcp_lines *l, int fd)
     }
     if (n > 0)
         kr_log(KR_LOG_ERROR, "no memory for a message", NULL);
-    on_end(l);
+    on_input_end(l);
     return false;
 }
 
@@ -187,7 +187,7 @@ static void on_readable(void *data)
         kr_watch_want_read(l->in, !l->paused);
 }
 
-static void on_timer(void *data)
+static void on_lines_timer(void *data)
 {
     struct kr_mcp_lines *l = data;
 
@@ -196,7 +196,7 @@ static void on_timer(void *data)
         return;
     }
     if (l->failed) {
-        finish(l, false);
+        finish_lines(l, false);
         return;
     }
     take_lines(l);
@@ -214,7 +214,7 @@ static void on_timer(void *data)
 static int watch(struct kr_mcp_lines *l, const struct kr_mcp_lines_spec *s)
 {
     static const struct kr_watch_calls calls = {.on_readable = on_readable};
-    static const struct kr_outq_calls out_calls = {on_drained, on_failed};
+    static const struct kr_outq_calls out_calls = {on_drained, on_output_failed};
     int r = kr_watch_new(s->loop, s->in, &calls, l, &l->in);
 
     if (r == -EPERM)
@@ -235,7 +235,7 @@ static int watch(struct kr_mcp_lines *l, const struct kr_mcp_lines_spec *s)
 }
 
 /* The descriptors stay the caller's. */
-static void let_go(struct kr_mcp_lines *l)
+static void let_go_of_peer(struct kr_mcp_lines *l)
 {
     if (l->out && l->out != l->in)
         (void)kr_watch_release(l->out);
@@ -263,13 +263,13 @@ int kr_mcp_lines_open(struct kr_mcp *m, const struct kr_mcp_lines_spec *spec, st
     l->on_closed = spec->on_closed;
     l->data = spec->data;
     kr_buf_init(&l->buf, KR_MCP_MESSAGE_MAX + 2 * CHUNK);
-    r = kr_timer_new(spec->loop, on_timer, l, &l->timer);
+    r = kr_timer_new(spec->loop, on_lines_timer, l, &l->timer);
     if (r >= 0)
         r = kr_mcp_peer_new(m, &config, &l->peer);
     if (r >= 0)
         r = watch(l, spec);
     if (r < 0) {
-        let_go(l);
+        let_go_of_peer(l);
         return r;
     }
     if (l->in) /* from the loop, as everything that follows */

@@ -1,4 +1,4 @@
-/* Fuzzes src/mcp from the text of a message to its answer: the parser, the ladder of HTTP, a peer with its dispatcher.
+/* Fuzzes src/mcp from the text of a message to its answer: the parser, the decision for a POST, a peer with its dispatcher.
  * An input is lines: the first three are headers (MCP-Protocol-Version, Mcp-Method, Mcp-Name; empty: absent), the rest
  * is messages of one conversation. Methods that need an engine are judged, and not called. */
 #define _GNU_SOURCE 1
@@ -43,11 +43,11 @@ static bool needs_engine(const json_t *root)
     return false;
 }
 
-static void try_ladder(const struct kr_mcp_heads *heads, json_t *root)
+static void try_decide(const struct kr_mcp_heads *heads, json_t *root)
 {
-    struct kr_mcp_step step;
+    struct kr_mcp_decision step;
 
-    kr_mcp_ladder(heads, root, &step);
+    kr_mcp_http_decide(heads, root, &step);
     must(step.way != KR_WAY_REFUSE || (step.flaw.code < 0 && step.flaw.text[0] && step.status == 400),
          "a refusal says why");
     must(step.way != KR_WAY_MODERN || (step.msg.id && heads->version && heads->method), "a modern request is whole");
@@ -69,7 +69,7 @@ static void try_message(struct kr_mcp_peer *peer, const struct kr_mcp_heads *hea
         kr_mcp_peer_receive(peer, text, len, NULL);
         return;
     }
-    try_ladder(heads, root);
+    try_decide(heads, root);
     skip = needs_engine(root);
     if (json_is_array(root))
         json_array_foreach(root, i, item)

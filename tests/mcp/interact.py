@@ -179,7 +179,7 @@ def input_legacy_declined():
         result = run(c, NAME)
         assert result["isError"]
         contains(text(result), "EOFError")
-        contains(text(result), "[hint] whoever was asked gave no answer")
+        contains(text(result), "[hint] the client gave no answer to input()")
 
 
 @eras

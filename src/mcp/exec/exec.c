@@ -1,4 +1,4 @@
-/* A run on behalf of a call, from the wish to the answer.
+/* A run on behalf of a call, from its specification to the answer.
  *
  * Called by the tools that run something, and by read_run. Invariants: a call is answered exactly once or its on_cancel came;
  * a run whose call was cancelled is stopped; a run that outlives its call is watched for a bounded time (exec_runs.c) or it
@@ -29,13 +29,13 @@ static struct kr_mcp_exec *exec_new(struct kr_mcp_call *c)
     x->mcp = kr_mcp_of(c);
     x->box = kr_mcp_api(c)->box;
     kr_mcp_who_copy(&x->who, kr_mcp_caller(c));
-    x->begun_ns = x->told_ns = kr_clock_ns();
+    x->begun_ns = x->progress_ns = kr_clock_ns();
     kr_mcp_exec_init_outcome(x);
     return x;
 }
 
 /* Of the run, its log and the clock: only the answer is left to do. */
-static void let_go(struct kr_mcp_exec *x)
+static void let_go_of_run(struct kr_mcp_exec *x)
 {
     kr_runlog_reader_close(x->reader);
     kr_runlog_unref(x->log);
@@ -50,14 +50,14 @@ static void let_go(struct kr_mcp_exec *x)
 
 void kr_mcp_exec_free(struct kr_mcp_exec *x)
 {
-    let_go(x);
+    let_go_of_run(x);
     if (x->free_data)
         x->free_data(x->data);
     kr_mcp_exec_done_outcome(x);
     free(x);
 }
 
-static void on_cancel(void *data, struct kr_mcp_call *c)
+static void on_exec_cancel(void *data, struct kr_mcp_call *c)
 {
     struct kr_mcp_exec *x = data;
     struct kr_err err;
@@ -72,7 +72,7 @@ static void on_cancel(void *data, struct kr_mcp_call *c)
 
 /* ---- answers ---- */
 
-static void fail(struct kr_mcp_exec *x, const struct kr_err *err)
+static void fail_exec(struct kr_mcp_exec *x, const struct kr_err *err)
 {
     struct kr_mcp_call *c = x->call;
 
@@ -86,7 +86,7 @@ static void fail_memory(struct kr_mcp_exec *x)
     struct kr_err err;
 
     kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "a run");
-    fail(x, &err);
+    fail_exec(x, &err);
 }
 
 void kr_mcp_exec_render(struct kr_mcp_exec *x)
@@ -96,11 +96,11 @@ void kr_mcp_exec_render(struct kr_mcp_exec *x)
 }
 
 /* Over, or as far as the answer is to go. */
-static void finish(struct kr_mcp_exec *x)
+static void finish_exec(struct kr_mcp_exec *x)
 {
     kr_mcp_on_cancel(x->call, NULL, NULL);
     x->o.asks = !x->run.ended && x->question && kr_box_run_asks(x->box, &x->who.caller, x->o.run_id);
-    let_go(x);
+    let_go_of_run(x);
     kr_mcp_exec_close_outcome(x);
     if (!kr_mcp_exec_read_files(x))
         kr_mcp_exec_render(x);
@@ -119,7 +119,7 @@ static bool is_behind(const struct kr_mcp_exec *x)
 
 static void arm(struct kr_mcp_exec *x, uint64_t now)
 {
-    uint64_t at = kr_mcp_exec_tell(x, now);
+    uint64_t at = kr_mcp_exec_report(x, now);
 
     if (x->task_ns && (!at || x->task_ns < at))
         at = x->task_ns;
@@ -132,7 +132,7 @@ static void arm(struct kr_mcp_exec *x, uint64_t now)
 }
 
 /* Does what is due: becomes a task, answers with what there is, tells. True: it has answered, and x is gone. */
-static bool settle(struct kr_mcp_exec *x)
+static bool do_what_is_due(struct kr_mcp_exec *x)
 {
     uint64_t now = kr_clock_ns();
 
@@ -147,10 +147,10 @@ static bool settle(struct kr_mcp_exec *x)
             return false;
         }
         if (x->quiet || kr_mcp_runs_leave(x, KR_MCP_LEFT_RUNNING, KR_MCP_LEFT_MS) >= 0 || x->reads) {
-            finish(x);
+            finish_exec(x);
             return true;
         }
-        x->answer_ns = 0; /* nowhere to leave it: the call waits for its end */
+        x->answer_ns = 0; /* it cannot be left: the call waits for its end */
     }
     arm(x, now);
     return false;
@@ -165,9 +165,9 @@ void kr_mcp_exec_go_on(struct kr_mcp_exec *x)
     arm(x, now);
 }
 
-static void on_timer(void *data)
+static void on_exec_timer(void *data)
 {
-    (void)settle(data);
+    (void)do_what_is_due(data);
 }
 
 /* ---- following the log ---- */
@@ -181,7 +181,7 @@ static bool page_is_full(struct kr_mcp_exec *x, const struct kr_event *e)
            (e->type == KR_EVENT_STDOUT || e->type == KR_EVENT_STDERR);
 }
 
-static void on_more(void *data, struct kr_runlog_reader *reader)
+static void on_log_more(void *data, struct kr_runlog_reader *reader)
 {
     struct kr_mcp_exec *x = data;
     struct kr_event e;
@@ -192,7 +192,7 @@ static void on_more(void *data, struct kr_runlog_reader *reader)
         if (page_is_full(x, &e)) {
             x->o.more = true;
             (void)kr_mcp_runs_leave(x, KR_MCP_LEFT_RUNNING, KR_MCP_LEFT_MS);
-            finish(x);
+            finish_exec(x);
             return;
         }
         kr_mcp_exec_take(x, &e);
@@ -200,11 +200,11 @@ static void on_more(void *data, struct kr_runlog_reader *reader)
     }
     if (r < 0) {
         kr_err_set(&err, KR_ERR_NOT_FOUND, 0, "the log of run %s cannot be read", x->o.run_id);
-        fail(x, &err);
+        fail_exec(x, &err);
     } else if (kr_runlog_done(reader)) {
-        finish(x);
+        finish_exec(x);
     } else if (!(x->question > x->answered && !x->asked && !x->quiet && kr_mcp_exec_ask(x))) {
-        (void)settle(x);
+        (void)do_what_is_due(x);
     }
 }
 
@@ -214,33 +214,34 @@ static int follow_log(struct kr_mcp_exec *x, struct kr_runlog *log, uint64_t fro
     kr_box_run_watch(x->box, x->o.run_id);
     x->watching = true;
     x->log = kr_runlog_ref(log);
-    return kr_runlog_read(log, from, on_more, x, &x->reader);
+    return kr_runlog_read(log, from, on_log_more, x, &x->reader);
 }
 
 /* ---- starting ---- */
 
-static void on_admitted(void *data, struct kr_box_run *run, const struct kr_err *err)
+static void on_run_admitted(void *data, struct kr_box_run *run, const struct kr_err *err)
 {
     struct kr_mcp_exec *x = data;
 
     x->starting = NULL;
     if (!run)
-        fail(x, err);
+        fail_exec(x, err);
     else if (follow_log(x, kr_box_run_log(run), 0) < 0)
         fail_memory(x);
 }
 
-static void start(struct kr_mcp_exec *x, const struct kr_box_run_spec *wish)
+static void start_run(struct kr_mcp_exec *x, const struct kr_box_run_spec *wanted)
 {
-    struct kr_box_run_spec spec = *wish;
+    struct kr_box_run_spec spec = *wanted;
     struct kr_err err;
 
-    spec.interactive = !spec.stdin_text; /* a question that nobody answers is seen all the same, and ended by us */
+    spec.interactive =
+        !spec.stdin_text; /* a question that no client can answer is seen all the same, and ended by us */
     spec.leave_cancels = true;
     if (!spec.figure_px)
         spec.figure_px = FIGURE_PX;
-    if (kr_box_run_start(x->box, &x->who.caller, &spec, on_admitted, x, &x->starting, &err) < 0) {
-        fail(x, &err);
+    if (kr_box_run_start(x->box, &x->who.caller, &spec, on_run_admitted, x, &x->starting, &err) < 0) {
+        fail_exec(x, &err);
         return;
     }
     snprintf(x->o.run_id, sizeof x->o.run_id, "%s", kr_box_run_id(x->starting));
@@ -248,7 +249,7 @@ static void start(struct kr_mcp_exec *x, const struct kr_box_run_spec *wish)
 }
 
 /* The call is a retry that brings the answer to the question of a run. */
-static void resume(struct kr_mcp_exec *x, const json_t *payload)
+static void resume_run(struct kr_mcp_exec *x, const json_t *payload)
 {
     struct kr_runlog *log;
     struct kr_err err;
@@ -257,7 +258,7 @@ static void resume(struct kr_mcp_exec *x, const json_t *payload)
     if (r != 0)
         return;
     if (kr_box_run_open_log(x->box, &x->who.caller, x->o.run_id, &log, &err) < 0) {
-        fail(x, &err);
+        fail_exec(x, &err);
         return;
     }
     r = follow_log(x, log, 0);
@@ -273,45 +274,45 @@ static int set_times(struct kr_mcp_exec *x, uint64_t answer_after_ms)
 {
     if (kr_mcp_task_possible(x->call) && !kr_mcp_is_task(x->call))
         x->task_ns = x->begun_ns + TASK_AFTER_MS * MS;
-    if (answer_after_ms && !kr_mcp_is_task(x->call) && !kr_mcp_exec_tells(x))
+    if (answer_after_ms && !kr_mcp_is_task(x->call) && !kr_mcp_exec_reports(x))
         x->answer_after_ms = answer_after_ms;
     if (x->answer_after_ms && !x->task_ns)
         x->answer_ns = x->begun_ns + x->answer_after_ms * MS;
-    return kr_timer_new(kr_mcp_api(x->call)->loop, on_timer, x, &x->timer);
+    return kr_timer_new(kr_mcp_api(x->call)->loop, on_exec_timer, x, &x->timer);
 }
 
-void kr_mcp_run(struct kr_mcp_call *c, const struct kr_mcp_run_wish *wish)
+void kr_mcp_run(struct kr_mcp_call *c, const struct kr_mcp_run_spec *spec)
 {
     struct kr_mcp_exec *x;
     json_t *payload = NULL;
     int r = kr_mcp_state_open(c, &payload);
 
     if (r < 0) { /* answered */
-        if (wish->free_data)
-            wish->free_data(wish->data);
+        if (spec->free_data)
+            spec->free_data(spec->data);
         return;
     }
     x = exec_new(c);
     if (!x) {
-        if (wish->free_data)
-            wish->free_data(wish->data);
+        if (spec->free_data)
+            spec->free_data(spec->data);
         json_decref(payload);
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "out of memory");
         return;
     }
-    x->render = wish->render;
-    x->free_data = wish->free_data;
-    x->data = wish->data;
-    x->ask_client = wish->ask_client;
-    x->small_files = wish->small_files;
-    if (set_times(x, wish->answer_after_ms) < 0) {
+    x->render = spec->render;
+    x->free_data = spec->free_data;
+    x->data = spec->data;
+    x->ask_client = spec->ask_client;
+    x->small_files = spec->small_files;
+    if (set_times(x, spec->answer_after_ms) < 0) {
         fail_memory(x);
     } else {
-        kr_mcp_on_cancel(c, on_cancel, x);
+        kr_mcp_on_cancel(c, on_exec_cancel, x);
         if (r > 0)
-            resume(x, payload);
+            resume_run(x, payload);
         else
-            start(x, &wish->spec);
+            start_run(x, &spec->spec);
     }
     json_decref(payload);
 }
@@ -330,15 +331,15 @@ static void read_on(struct kr_mcp_exec *x, uint64_t from, uint64_t wait_ms, cons
     x->o.page = from > 0;
     x->answer_after_ms = wait_ms;
     x->answer_ns = x->begun_ns + wait_ms * MS;
-    kr_mcp_on_cancel(x->call, on_cancel, x);
+    kr_mcp_on_cancel(x->call, on_exec_cancel, x);
     if (payload && kr_mcp_exec_retry(x, payload) != 0)
         return;
-    if (kr_timer_new(kr_mcp_api(x->call)->loop, on_timer, x, &x->timer) < 0) {
+    if (kr_timer_new(kr_mcp_api(x->call)->loop, on_exec_timer, x, &x->timer) < 0) {
         fail_memory(x);
         return;
     }
     if (kr_box_run_open_log(x->box, &x->who.caller, x->o.run_id, &log, &err) < 0) {
-        fail(x, &err);
+        fail_exec(x, &err);
         return;
     }
     r = follow_log(x, log, from);

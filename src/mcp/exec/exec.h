@@ -1,5 +1,5 @@
-/* A run on behalf of a call: started, followed, its output told as progress, its questions asked, stopped when the client
- * cancels, and at its end rendered by whoever wished for it. */
+/* A run on behalf of a call: started, followed, its output sent as progress, its questions asked, stopped when the client
+ * cancels, and at its end rendered by the function that the tool named. */
 #pragma once
 #include "box.h"
 #include "buf.h"
@@ -24,7 +24,7 @@ struct kr_mcp_outcome {
     bool more;           /* a page of read_run that is full; `running` says nothing then */
     bool cut;            /* something is missing in the texts or displays */
     bool restarted;      /* its session is a new one under an old name: variables are gone */
-    bool input_refused;  /* input() asked and nobody could be asked */
+    bool input_refused;  /* input() asked and the client could not be asked */
     bool input_secret;   /* … because it asked for a password */
     bool input_declined; /* the client gave no line */
     uint64_t next_seq;   /* read_run(id, from=…) goes on here */
@@ -39,7 +39,7 @@ struct kr_mcp_outcome {
     size_t mark_count;
 };
 
-struct kr_mcp_run_wish {
+struct kr_mcp_run_spec {
     struct kr_box_run_spec spec; /* texts are borrowed until kr_mcp_run() returns */
     /* Over, or (o->running) not over after answer_after_ms: renders and answers the call. */
     void (*render)(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data);
@@ -51,11 +51,11 @@ struct kr_mcp_run_wish {
 };
 /* Starts it. Whatever goes wrong is answered. A call that is a retry of a question (kr_mcp_state_open()) goes on with the
  * very run that asked. */
-void kr_mcp_run(struct kr_mcp_call *c, const struct kr_mcp_run_wish *wish);
+void kr_mcp_run(struct kr_mcp_call *c, const struct kr_mcp_run_spec *spec);
 /* Follows a run that is there already, from the number on, for at most wait_ms. A question of its is left alone. */
 void kr_mcp_run_read(struct kr_mcp_call *c, const char *run_id, uint64_t from, uint64_t wait_ms,
                      void (*render)(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data), void *data);
-/* The same, and for a caller who may run, a question that nobody has is asked; a call that is the retry of that brings the
+/* The same, and for a caller who may run, a question that no client has is asked; a call that is the retry of that brings the
  * answer: read_run. */
 void kr_mcp_run_go_on(struct kr_mcp_call *c, const char *run_id, uint64_t from, uint64_t wait_ms,
                       void (*render)(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data), void *data);
@@ -65,7 +65,7 @@ void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
 
 /* ---- what lasts between calls ---- */
 
-/* Runs that nobody waits for at the moment: those that outlived the answer to their call, those whose question is with the
+/* Runs without a call that waits for them: those that outlived the answer to their call, those whose question is with the
  * client. kr_mcp.runs; made when first needed, freed by mcp.c after every call is gone and before the box. The runs
  * themselves are then the box's to end. */
 struct kr_mcp_runs;

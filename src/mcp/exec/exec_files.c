@@ -51,7 +51,7 @@ static void read_one(int ws, struct small *s)
         s->len = (ssize_t)len;
 }
 
-static void read_all(struct kr_fileop *op)
+static void read_small_files(struct kr_fileop *op)
 {
     struct reading *r = (struct reading *)op;
 
@@ -59,7 +59,7 @@ static void read_all(struct kr_fileop *op)
         read_one(op->ws, &r->files[i]);
 }
 
-static void on_read(struct kr_fileop *op)
+static void on_files_read(struct kr_fileop *op)
 {
     struct reading *r = (struct reading *)op;
     struct kr_mcp_exec *x = r->x;
@@ -75,7 +75,7 @@ static void on_read(struct kr_fileop *op)
     kr_fileop_end(op);
 }
 
-static void on_done(struct kr_fileop *op)
+static void on_reading_done(struct kr_fileop *op)
 {
     struct reading *r = (struct reading *)op;
 
@@ -87,7 +87,7 @@ static void on_done(struct kr_fileop *op)
 
 bool kr_mcp_exec_read_files(struct kr_mcp_exec *x)
 {
-    static const struct kr_fileop_kind kind = {.size = sizeof(struct reading), .done = on_done};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct reading), .done = on_reading_done};
     const json_t *files = json_object_get(x->o.end, "files");
     struct reading *r = NULL;
     struct kr_err err;
@@ -113,6 +113,6 @@ bool kr_mcp_exec_read_files(struct kr_mcp_exec *x)
         return false;
     }
     r->x = x;
-    kr_fileop_run(&r->op, read_all, on_read);
+    kr_fileop_run(&r->op, read_small_files, on_files_read);
     return true;
 }

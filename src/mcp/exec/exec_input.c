@@ -1,8 +1,8 @@
 /* Questions of input(): to the client in whichever way it can be asked, back to the run.
  *
  * Called by exec.c. Three ways: until 2025-11-25 a request on the call's stream; in 2026-07-28 a result that asks, whose
- * retry goes on with the very same run; in a task, through its outlet. Invariants: a run never waits for somebody who was
- * not asked; no form asks for a secret; whoever declines gives the end of input, which input() raises as EOFError. */
+ * retry goes on with the very same run; in a task, through its outlet. Invariants: a run never waits for a client that
+ * was not asked; no form asks for a secret; a client that declines gives the end of input, which input() raises as EOFError. */
 #include "exec_internal.h"
 #include "clock.h"
 #include "utf8.h"
@@ -26,7 +26,7 @@ static json_t *form(const char *prompt)
 }
 
 /* Hands the line to the run, or with NULL the end of input. That it does not ask any more is no error: its log tells. */
-static void answer(struct kr_mcp_exec *x, const char *line, size_t len)
+static void answer_input(struct kr_mcp_exec *x, const char *line, size_t len)
 {
     struct kr_err err;
 
@@ -61,7 +61,7 @@ static void on_answer(void *data, struct kr_mcp_call *c, const json_t *result)
     x->asked = false;
     if (read_answer(result, &line, &len) <= 0)
         x->o.input_declined = true;
-    answer(x, line, len);
+    answer_input(x, line, len);
     kr_mcp_exec_go_on(x);
 }
 
@@ -88,7 +88,7 @@ bool kr_mcp_exec_ask(struct kr_mcp_exec *x)
 {
     bool modern = kr_mcp_revs[kr_mcp_call_rev(x->call)].modern, task = kr_mcp_is_task(x->call);
 
-    if (!kr_box_run_asks(x->box, &x->who.caller, x->o.run_id)) { /* somebody else has answered */
+    if (!kr_box_run_asks(x->box, &x->who.caller, x->o.run_id)) { /* another client has answered */
         x->answered = x->question;
         return false;
     }
@@ -108,7 +108,7 @@ bool kr_mcp_exec_ask(struct kr_mcp_exec *x)
     }
     x->o.input_refused = true;
     x->o.input_secret |= x->password;
-    answer(x, NULL, 0);
+    answer_input(x, NULL, 0);
     return false;
 }
 
@@ -135,6 +135,6 @@ int kr_mcp_exec_retry(struct kr_mcp_exec *x, const json_t *payload)
         return 1;
     }
     x->o.input_declined = r == 0;
-    answer(x, line, len);
+    answer_input(x, line, len);
     return 0;
 }

@@ -1,11 +1,11 @@
 /* What the files of execution share. Not for others: exec.h is.
  *
- * exec.c        from the wish to the answer: one struct kr_mcp_exec per call
- * exec_take.c   events of the log become an outcome (run_outcome.h)
- * exec_tell.c   progress and log messages meanwhile
- * exec_input.c  questions of input(), in whichever way the client can be asked
- * exec_files.c  short texts among the changed files
- * exec_runs.c   runs that nobody waits for at the moment */
+ * exec.c           from the specification to the answer: one struct kr_mcp_exec per call
+ * exec_take.c      events of the log become an outcome (run_outcome.h)
+ * exec_progress.c  progress and log messages meanwhile
+ * exec_input.c     questions of input(), in whichever way the client can be asked
+ * exec_files.c     short texts among the changed files
+ * exec_runs.c      runs without a call that waits for them */
 #pragma once
 #include "exec.h"
 #include "call_input.h"
@@ -33,7 +33,7 @@ struct kr_mcp_exec {
     struct kr_mcp_outcome o; /* what the renderer sees: whole after kr_mcp_exec_close_outcome() */
     bool small_files;
     bool watching; /* counted among the run's readers */
-    bool reads;    /* somebody else's run: it is not stopped when the client leaves */
+    bool reads;    /* a run of another call: it is not stopped when the client leaves */
     bool quiet;    /* questions are left alone */
 
     bool ask_client, asked; /* asked: the client has the question */
@@ -45,15 +45,15 @@ struct kr_mcp_exec {
     uint64_t answer_after_ms;
     uint64_t begun_ns, answer_ns, task_ns; /* when to answer with what there is, when to become a task; 0: never */
     uint64_t page_max;                     /* characters after which a page of read_run is full; 0: no pages */
-    uint64_t told_ns;                      /* the last progress */
-    double told;
+    uint64_t progress_ns;                  /* the last progress */
+    double progress;
     struct kr_buf news; /* output since then */
 };
 
 /* ---- exec.c ---- */
-/* Not answered, or by somebody else: the run is let go. */
+/* Without an answer, or after another function gave it: the run is let go. */
 void kr_mcp_exec_free(struct kr_mcp_exec *x);
-/* Hands the outcome to whoever wished for it, which answers; x is gone. */
+/* Hands the outcome to the renderer, which answers; x is freed. */
 void kr_mcp_exec_render(struct kr_mcp_exec *x);
 /* A question was answered: what counts against the call counts anew. */
 void kr_mcp_exec_go_on(struct kr_mcp_exec *x);
@@ -69,13 +69,13 @@ void kr_mcp_exec_done_outcome(struct kr_mcp_exec *x);
 /* Reads short texts among the changed files, then renders. False: there is nothing to read, or it cannot be. */
 bool kr_mcp_exec_read_files(struct kr_mcp_exec *x);
 
-/* ---- exec_tell.c ---- */
+/* ---- exec_progress.c ---- */
 #define KR_MCP_NEWS_MAX 1024u /* bytes of one message of progress */
-#define KR_MCP_BEAT_MS 5000u  /* a run that is silent is told of so often, so that clients do not give up */
-bool kr_mcp_exec_tells(const struct kr_mcp_exec *x);
+#define KR_MCP_BEAT_MS 5000u  /* how often a silent run is reported, so that clients do not give up */
+bool kr_mcp_exec_reports(const struct kr_mcp_exec *x);
 void kr_mcp_exec_news(struct kr_mcp_exec *x, const char *text, size_t len);
-/* Tells what is due; returns when to come again (kr_clock_ns() scale), 0: not. */
-uint64_t kr_mcp_exec_tell(struct kr_mcp_exec *x, uint64_t now);
+/* Sends what is due; returns when to come again (kr_clock_ns() scale), 0: not. */
+uint64_t kr_mcp_exec_report(struct kr_mcp_exec *x, uint64_t now);
 void kr_mcp_exec_log(struct kr_mcp_exec *x, enum kr_mcp_level level, const char *what, const char *text);
 
 /* ---- exec_input.c ---- */
@@ -89,11 +89,11 @@ enum kr_mcp_left {
     KR_MCP_LEFT_RUNNING, /* its call was answered with what there was */
     KR_MCP_LEFT_ASKING,  /* its question is with the client */
 };
-#define KR_MCP_LEFT_MS (10u * 60 * 1000) /* how long a run goes on that nobody asks for */
+#define KR_MCP_LEFT_MS (10u * 60 * 1000) /* how long a run goes on that no call asks for */
 #define KR_MCP_LEFT_MAX 4096u            /* at once; then a run ends with the call that left it */
-/* Watches the run on behalf of nobody, for the time; one that is watched so starts anew. 0; -ENOMEM, -EBUSY. */
+/* Watches the run without a reader, for the time; one that is watched so starts anew. 0; -ENOMEM, -EBUSY. */
 int kr_mcp_runs_leave(struct kr_mcp_exec *x, enum kr_mcp_left how, uint64_t ms);
 /* Is its question with a client? */
 bool kr_mcp_runs_asking(const struct kr_mcp *m, const char *run_id);
-/* Somebody waits for it again. */
+/* A call waits for it again. */
 void kr_mcp_runs_take(struct kr_mcp *m, const char *run_id);

@@ -1,6 +1,6 @@
 /* What a client hears while its run goes on: progress with the new output, log messages. Called by the files of execution.
  *
- * Invariants: nothing is told without a token; at most one message in KR_MCP_PROGRESS_MS, each of KR_MCP_NEWS_MAX bytes at
+ * Invariants: nothing is sent without a token; at most one message in KR_MCP_PROGRESS_MS, each of KR_MCP_NEWS_MAX bytes at
  * most, whole characters; numbers rise. What was left out of a message is in the answer. */
 #include "exec_internal.h"
 #include "clock.h"
@@ -11,7 +11,7 @@
 
 #define MS UINT64_C(1000000)
 
-bool kr_mcp_exec_tells(const struct kr_mcp_exec *x)
+bool kr_mcp_exec_reports(const struct kr_mcp_exec *x)
 {
     return kr_mcp_has_token(x->call) && !kr_mcp_is_task(x->call);
 }
@@ -20,7 +20,7 @@ void kr_mcp_exec_news(struct kr_mcp_exec *x, const char *text, size_t len)
 {
     size_t from;
 
-    if (!kr_mcp_exec_tells(x))
+    if (!kr_mcp_exec_reports(x))
         return;
     kr_buf_add(&x->news, text, len);
     if (x->news.len <= KR_MCP_NEWS_MAX)
@@ -31,28 +31,28 @@ void kr_mcp_exec_news(struct kr_mcp_exec *x, const char *text, size_t len)
     kr_buf_drop(&x->news, from);
 }
 
-static void send(struct kr_mcp_exec *x, uint64_t now)
+static void send_progress(struct kr_mcp_exec *x, uint64_t now)
 {
     char text[64];
     double seconds = floor((double)(now - x->begun_ns) / (double)MS) / 1e3;
 
     snprintf(text, sizeof text, "running for %.0f s", seconds);
-    x->told = seconds > x->told ? seconds : x->told + 0.001;
-    kr_mcp_progress(x->call, x->told, -1, x->news.len > 0 ? kr_buf_str(&x->news) : text);
+    x->progress = seconds > x->progress ? seconds : x->progress + 0.001;
+    kr_mcp_progress(x->call, x->progress, -1, x->news.len > 0 ? kr_buf_str(&x->news) : text);
     kr_buf_reset(&x->news);
-    x->told_ns = now;
+    x->progress_ns = now;
 }
 
-uint64_t kr_mcp_exec_tell(struct kr_mcp_exec *x, uint64_t now)
+uint64_t kr_mcp_exec_report(struct kr_mcp_exec *x, uint64_t now)
 {
     uint64_t due;
 
-    if (!kr_mcp_exec_tells(x))
+    if (!kr_mcp_exec_reports(x))
         return 0;
-    due = x->told_ns + (x->news.len > 0 ? KR_MCP_PROGRESS_MS : KR_MCP_BEAT_MS) * MS;
+    due = x->progress_ns + (x->news.len > 0 ? KR_MCP_PROGRESS_MS : KR_MCP_BEAT_MS) * MS;
     if (now < due)
         return due;
-    send(x, now);
+    send_progress(x, now);
     return now + KR_MCP_BEAT_MS * MS;
 }
 

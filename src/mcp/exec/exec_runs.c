@@ -1,7 +1,7 @@
-/* Runs that nobody waits for at the moment. Called by the files of execution.
+/* Runs without a call that waits for them. Called by the files of execution.
  *
- * A run goes on while somebody reads it; these have no reader between two calls of their client. Invariants: each is
- * watched once on behalf of nobody and for a bounded time; when that is over its question (if it has one) gets the end of
+ * A run goes on while it has a reader; these have none between two calls of their client. Invariants: each is watched
+ * once, without a reader, and for a bounded time; when that is over its question (if it has one) gets the end of
  * input, and then it is let go, which ends it; there are at most KR_MCP_LEFT_MAX, and those that are over make room. */
 #include "exec_internal.h"
 #include <errno.h>
@@ -38,7 +38,7 @@ static struct kr_caller caller_of(const struct left *l)
     return (struct kr_caller){.user = l->user, .rights = KR_RIGHT_RUN, .address = "", .request = ""};
 }
 
-static void on_time(void *data)
+static void on_left_timer(void *data)
 {
     struct left *l = data;
     struct kr_box *box = l->runs->api->box;
@@ -54,7 +54,7 @@ static void on_time(void *data)
     left_free(l);
 }
 
-static struct left *find(struct kr_mcp_runs *runs, const char *run_id)
+static struct left *find_left(struct kr_mcp_runs *runs, const char *run_id)
 {
     struct left *l;
 
@@ -92,7 +92,7 @@ static struct kr_mcp_runs *runs_of(struct kr_mcp *m)
 int kr_mcp_runs_leave(struct kr_mcp_exec *x, enum kr_mcp_left how, uint64_t ms)
 {
     struct kr_mcp_runs *runs = runs_of(x->mcp);
-    struct left *l = runs ? find(runs, x->o.run_id) : NULL;
+    struct left *l = runs ? find_left(runs, x->o.run_id) : NULL;
 
     if (!runs)
         return -ENOMEM;
@@ -102,7 +102,7 @@ int kr_mcp_runs_leave(struct kr_mcp_exec *x, enum kr_mcp_left how, uint64_t ms)
         if (runs->count >= KR_MCP_LEFT_MAX)
             return -EBUSY;
         l = calloc(1, sizeof *l);
-        if (!l || kr_timer_new(runs->api->loop, on_time, l, &l->timer) < 0) {
+        if (!l || kr_timer_new(runs->api->loop, on_left_timer, l, &l->timer) < 0) {
             free(l);
             return -ENOMEM;
         }
@@ -123,14 +123,14 @@ int kr_mcp_runs_leave(struct kr_mcp_exec *x, enum kr_mcp_left how, uint64_t ms)
 
 bool kr_mcp_runs_asking(const struct kr_mcp *m, const char *run_id)
 {
-    const struct left *l = m->runs ? find(m->runs, run_id) : NULL;
+    const struct left *l = m->runs ? find_left(m->runs, run_id) : NULL;
 
     return l && l->how == KR_MCP_LEFT_ASKING;
 }
 
 void kr_mcp_runs_take(struct kr_mcp *m, const char *run_id)
 {
-    struct left *l = m->runs ? find(m->runs, run_id) : NULL;
+    struct left *l = m->runs ? find_left(m->runs, run_id) : NULL;
 
     if (!l)
         return;

@@ -8,7 +8,7 @@
 
 /* ---- events ---- */
 
-static json_t *load(const struct kr_event *e)
+static json_t *load_event(const struct kr_event *e)
 {
     return json_loadb(e->data, e->len, JSON_ALLOW_NUL, NULL);
 }
@@ -28,7 +28,7 @@ static void note_mark(struct kr_mcp_exec *x, const struct kr_event *e)
 
 static void take_question(struct kr_mcp_exec *x, const struct kr_event *e)
 {
-    json_t *question = load(e);
+    json_t *question = load_event(e);
     const char *prompt = json_string_value(json_object_get(question, "prompt"));
 
     free(x->prompt);
@@ -54,7 +54,7 @@ static void take_names(struct kr_mcp_outcome *o, const json_t *object)
 
 static void take_started(struct kr_mcp_exec *x, const struct kr_event *e)
 {
-    json_t *started = load(e);
+    json_t *started = load_event(e);
 
     take_names(&x->o, started);
     x->o.restarted = json_is_true(json_object_get(started, "session_restarted"));
@@ -66,7 +66,7 @@ static void take_started(struct kr_mcp_exec *x, const struct kr_event *e)
 
 static void take_queued(struct kr_mcp_exec *x, const struct kr_event *e)
 {
-    json_t *queued = load(e);
+    json_t *queued = load_event(e);
     char text[64];
     int len = snprintf(text, sizeof text, "[waiting: %lld runs ahead]\n",
                        (long long)json_integer_value(json_object_get(queued, "ahead")) + 1);
@@ -75,7 +75,7 @@ static void take_queued(struct kr_mcp_exec *x, const struct kr_event *e)
     json_decref(queued);
 }
 
-static void take_end(struct kr_mcp_exec *x)
+static void take_run_end(struct kr_mcp_exec *x)
 {
     json_decref(x->o.end);
     x->o.end = kr_outcome_object(&x->run.end);
@@ -104,7 +104,7 @@ void kr_mcp_exec_take(struct kr_mcp_exec *x, const struct kr_event *e)
         take_queued(x, e);
         break;
     case KR_EVENT_END:
-        take_end(x);
+        take_run_end(x);
         break;
     case KR_EVENT_DISPLAY:
     case KR_EVENT_RESULT:

@@ -1,6 +1,6 @@
 /* "What a model reads": a run's outcome as blocks of content, in the krait dialect.
  *
- * Called by exec.c through the wish of our execution tools. Order: stdout; stderr; the result; the traceback; figures; files;
+ * Called by exec.c through the specification of krait's execution tools. Order: stdout; stderr; the result; the traceback; figures; files;
  * and last, only when the end is no plain ok, what a model has to know. Invariants: at most KR_MCP_SHOWN_MAX characters of
  * text; what is left out is said, with the number from which read_run goes on. */
 #include "render.h"
@@ -30,7 +30,7 @@ struct page {
     uint64_t cut_at; /* bytes of stdout before the cut */
 };
 
-static const char *get(const json_t *object, const char *key)
+static const char *get_text(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
@@ -75,7 +75,7 @@ static size_t reserve(const struct page *p, const char *trace, const char *value
     return (n < TRACE_MAX ? n : TRACE_MAX) + (m < RESULT_MAX ? m : RESULT_MAX) + (e < ERR_MAX ? e : ERR_MAX);
 }
 
-static bool is_terminal(const struct page *p)
+static bool is_terminal_run(const struct page *p)
 {
     return p->how && p->how->is_terminal;
 }
@@ -84,9 +84,9 @@ static bool is_terminal(const struct page *p)
 static void add_output(struct page *p)
 {
     const struct kr_mcp_outcome *o = p->o;
-    bool hide = is_terminal(p) && o->cause != KR_CAUSE_EXCEPTION;
-    const char *trace = hide ? NULL : get(o->error, "traceback");
-    const char *value = is_terminal(p) ? NULL : get(o->result, "text");
+    bool hide = is_terminal_run(p) && o->cause != KR_CAUSE_EXCEPTION;
+    const char *trace = hide ? NULL : get_text(o->error, "traceback");
+    const char *value = is_terminal_run(p) ? NULL : get_text(o->result, "text");
     size_t kept = reserve(p, trace, value), head;
 
     if (o->out.len > 0) {
@@ -117,18 +117,18 @@ static bool add_image(struct page *p, const json_t *data, const char *mime)
 
 static void add_displays(struct page *p)
 {
-    const char *value = get(p->o->result, "text");
+    const char *value = get_text(p->o->result, "text");
     json_t *display;
     size_t i;
 
     json_array_foreach(p->o->displays, i, display)
     {
         const json_t *data = json_object_get(display, "data");
-        const char *text = get(data, "text/plain");
+        const char *text = get_text(data, "text/plain");
 
         if (add_image(p, data, "image/png") || add_image(p, data, "image/jpeg") || !text)
             continue;
-        if (value && strcmp(value, text) == 0) /* the result, which is told already */
+        if (value && strcmp(value, text) == 0) /* the result, which is there already */
             continue;
         add_part(p, "", text, strlen(text), SHOW_MAX);
     }
@@ -158,7 +158,7 @@ static void name_files(struct page *p, const json_t *files)
     kr_buf_add_str(&p->text, "[files]\n");
     for (size_t i = 0; i < n && i < FILES_MAX; i++) {
         const json_t *file = json_array_get(files, i);
-        const char *path = get(file, "path"), *change = get(file, "change");
+        const char *path = get_text(file, "path"), *change = get_text(file, "change");
 
         if (!path || !change)
             continue;
@@ -184,7 +184,7 @@ static void link_files(struct page *p, const json_t *files)
         return;
     for (size_t i = 0; i < n && i < FILES_MAX; i++) {
         const json_t *file = json_array_get(files, i);
-        const char *path = get(file, "path"), *change = get(file, "change");
+        const char *path = get_text(file, "path"), *change = get_text(file, "change");
         const json_t *text = json_object_get(p->o->small_files, path ? path : "");
         struct kr_buf uri;
 
@@ -210,7 +210,7 @@ static void add_message(struct page *p, const char *message)
 
     kr_buf_add_str(&p->text, "[");
     kr_buf_add(&p->text, message, what ? (size_t)(what - message) : strlen(message));
-    if (is_terminal(p) && then && strcmp(then, "; variables kept") == 0)
+    if (is_terminal_run(p) && then && strcmp(then, "; variables kept") == 0)
         then = NULL; /* a shell has none */
     kr_buf_printf(&p->text, "%s]\n", then ? then : "");
 }
@@ -218,7 +218,7 @@ static void add_message(struct page *p, const char *message)
 static void add_cause(struct page *p)
 {
     const struct kr_mcp_outcome *o = p->o;
-    const char *message = get(o->end, "message");
+    const char *message = get_text(o->end, "message");
     bool alive = json_is_true(json_object_get(o->end, "session_alive"));
     long long code = json_integer_value(json_object_get(o->end, "exit_code"));
 
@@ -249,8 +249,8 @@ static void add_states(struct page *p)
     if (o->restarted)
         kr_buf_add_str(&p->text, "[session restarted: variables gone, files kept]\n");
     add_cause(p);
-    if (is_terminal(p) && o->result && strcmp(get(o->result, "text"), "0") != 0)
-        kr_buf_printf(&p->text, "[exit code %s]\n", get(o->result, "text"));
+    if (is_terminal_run(p) && o->result && strcmp(get_text(o->result, "text"), "0") != 0)
+        kr_buf_printf(&p->text, "[exit code %s]\n", get_text(o->result, "text"));
     if (json_is_true(json_object_get(o->end, "truncated")) && !p->cut && !o->cut)
         kr_buf_add_str(&p->text, "[cut: output or displays past the sandbox's output limit are not kept]\n");
     else if (p->cut || o->cut)
@@ -275,8 +275,8 @@ static bool failed(const struct page *p)
 
     if (o->running || o->more || (p->how && p->how->is_fine))
         return false;
-    if (is_terminal(p) && o->result)
-        return strcmp(get(o->result, "text"), "0") != 0;
+    if (is_terminal_run(p) && o->result)
+        return strcmp(get_text(o->result, "text"), "0") != 0;
     if (o->cause == KR_CAUSE_EXIT)
         return json_integer_value(json_object_get(o->end, "exit_code")) != 0;
     return o->cause != KR_CAUSE_OK;
@@ -284,15 +284,15 @@ static bool failed(const struct page *p)
 
 static void add_hint(struct page *p)
 {
-    const char *hint = get(p->o->end, "hint");
+    const char *hint = get_text(p->o->end, "hint");
 
     if (p->o->input_secret)
         hint = "passwords are not asked for here: pass what is secret by `env`, and read it with os.environ";
     else if (p->o->input_refused)
-        hint = "nobody can be asked here: pass what input() is to read as `stdin`, one line each";
+        hint = "input() cannot ask this client: pass what it is to read as `stdin`, one line each";
     else if (p->o->input_declined)
-        hint = "whoever was asked gave no answer";
-    if (is_terminal(p) && failed(p))
+        hint = "the client gave no answer to input()";
+    if (is_terminal_run(p) && failed(p))
         hint = kr_mcp_terminal_hint(kr_buf_str(&p->o->err));
     else if (p->o->cause == KR_CAUSE_OK)
         hint = NULL;

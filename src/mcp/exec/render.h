@@ -2,14 +2,14 @@
 #pragma once
 #include "exec.h"
 
-/* What the renderer is told beside the outcome: kr_mcp_render()'s data, or NULL. */
+/* What the renderer gets beside the outcome: kr_mcp_render()'s data, or NULL. */
 struct kr_mcp_render_how {
     char note[160];   /* a line of its own at the end, "" for none: a timeout that was clamped */
     bool is_fine;     /* however it ended, it is no error */
     bool is_terminal; /* the result is an exit code, and [exit code N] is said of one that is not 0 */
 };
 
-/* The wish for a time as milliseconds, within the server's ceiling; one that was brought down is said in the note. */
+/* The requested time as milliseconds, within the server's ceiling; one that was brought down is said in the note. */
 uint64_t kr_mcp_clamp_timeout(const struct kr_mcp_call *c, double seconds, struct kr_mcp_render_how *how);
 /* When a run is answered before its end; clients give a call 60 s. */
 uint64_t kr_mcp_answer_after(const struct kr_mcp_call *c);

@@ -1,4 +1,4 @@
-/* Who asks over HTTP, and in what manner he is to be answered: what POST, GET and the old streams share. Not for other
+/* The caller of a request over HTTP, and how it is to be answered: what POST, GET and the old streams share. Not for other
  * folders. */
 #pragma once
 #include "api.h"

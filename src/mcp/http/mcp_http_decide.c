@@ -1,6 +1,6 @@
-/* The ladder: one decision for each POST. Called by mcp_http_post.c, by its unit test and by the fuzzer.
+/* One decision for each POST. Called by mcp_http_post.c, by its unit test and by the fuzzer.
  *
- * Invariant: the order of the rungs is the contract (a version that is not served is told only after header and body
+ * Invariant: the order of the checks is the contract (a version that is not served is refused only after header and body
  * agree on it), and every refusal has a code and a text that names what was wrong. */
 #include "mcp_http_decide.h"
 #include "base64.h"
@@ -26,7 +26,7 @@ static bool names_modern(const struct kr_mcp_heads *h)
     return h->version && !kr_mcp_is_legacy(h->version);
 }
 
-static void refuse(struct kr_mcp_step *s, int code, const char *text)
+static void decide_refusal(struct kr_mcp_decision *s, int code, const char *text)
 {
     s->way = KR_WAY_REFUSE;
     s->status = 400;
@@ -97,32 +97,32 @@ int kr_mcp_head_params(const json_t *schema, const json_t *arguments,
     return 0;
 }
 
-/* ---- the rungs ---- */
+/* ---- the checks, in their order ---- */
 
-static void judge_batch(json_t *root, const struct kr_mcp_heads *h, struct kr_mcp_step *s)
+static void decide_batch(json_t *root, const struct kr_mcp_heads *h, struct kr_mcp_decision *s)
 {
     size_t i, count = json_array_size(root);
     struct kr_mcp_message m;
     json_t *item;
 
     if (names_modern(h)) {
-        refuse(s, KR_RPC_INVALID_REQUEST, "a body is one message: batches are of 2025-03-26 only");
+        decide_refusal(s, KR_RPC_INVALID_REQUEST, "a body is one message: batches are of 2025-03-26 only");
         return;
     }
     if (count == 0 || count > KR_MCP_BATCH_MAX) {
-        refuse(s, KR_RPC_INVALID_REQUEST, "a batch has 1 to 100 messages");
+        decide_refusal(s, KR_RPC_INVALID_REQUEST, "a batch has 1 to 100 messages");
         return;
     }
     json_array_foreach(root, i, item)
     {
         if (kr_mcp_classify(item, &m, &s->flaw) < 0) {
-            refuse(s, s->flaw.code, s->flaw.text);
+            decide_refusal(s, s->flaw.code, s->flaw.text);
             return;
         }
         if (m.kind == KR_MCP_BATCH || kr_mcp_meta(&m, KR_MCP_META_VERSION) ||
             (m.method && strcmp(m.method, "initialize") == 0)) {
-            refuse(s, KR_RPC_INVALID_REQUEST,
-                   "a batch holds neither batches nor initialize nor requests of 2026-07-28");
+            decide_refusal(s, KR_RPC_INVALID_REQUEST,
+                           "a batch holds neither batches nor initialize nor requests of 2026-07-28");
             return;
         }
         s->requests += m.kind == KR_MCP_REQUEST;
@@ -131,7 +131,7 @@ static void judge_batch(json_t *root, const struct kr_mcp_heads *h, struct kr_mc
 }
 
 /* Mcp-Name repeats the member of params that the method's row names. */
-static void judge_name(const struct kr_mcp_heads *h, struct kr_mcp_step *s)
+static void check_name(const struct kr_mcp_heads *h, struct kr_mcp_decision *s)
 {
     const struct kr_mcp_method *row = kr_mcp_method_find(s->msg.method, KR_REV_2026_07_28);
     const json_t *name = row && row->named_by ? json_object_get(s->msg.params, row->named_by) : NULL;
@@ -139,70 +139,71 @@ static void judge_name(const struct kr_mcp_heads *h, struct kr_mcp_step *s)
     if (!row || !row->named_by || (!json_is_string(name) && !h->name))
         return; /* without a name in the body the method itself refuses it */
     if (!h->name)
-        refuse(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Name is missing");
+        decide_refusal(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Name is missing");
     else if (!json_is_string(name) || compare_head(h->name, json_string_value(name), json_string_length(name)) < 0)
-        refuse(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Name differs from the body");
+        decide_refusal(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Name differs from the body");
 }
 
-static void judge_claim(const struct kr_mcp_heads *h, enum kr_mcp_envelope envelope, struct kr_mcp_step *s)
+static void decide_claim(const struct kr_mcp_heads *h, enum kr_mcp_envelope envelope, struct kr_mcp_decision *s)
 {
     const char *claim = json_string_value(kr_mcp_meta(&s->msg, KR_MCP_META_VERSION));
 
     s->way = KR_WAY_MODERN;
     if (envelope == KR_MCP_BAD_ENVELOPE) {
-        refuse(s, s->flaw.code, s->flaw.text);
+        decide_refusal(s, s->flaw.code, s->flaw.text);
     } else if (h->twice) {
         char text[96];
 
         snprintf(text, sizeof text, "header %.40s came more than once", h->twice);
-        refuse(s, KR_RPC_HEADER_MISMATCH, text);
+        decide_refusal(s, KR_RPC_HEADER_MISMATCH, text);
     } else if (h->version && strcmp(h->version, claim) != 0) {
-        refuse(s, KR_RPC_HEADER_MISMATCH, "header MCP-Protocol-Version differs from the body");
+        decide_refusal(s, KR_RPC_HEADER_MISMATCH, "header MCP-Protocol-Version differs from the body");
     } else if (h->method && strcmp(h->method, s->msg.method) != 0) {
-        refuse(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Method differs from the body");
+        decide_refusal(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Method differs from the body");
     } else if (envelope == KR_MCP_NOT_SERVED) {
         s->data = kr_mcp_versions(claim);
-        refuse(s, s->flaw.code, s->flaw.text);
+        decide_refusal(s, s->flaw.code, s->flaw.text);
     } else if (!h->version) {
-        refuse(s, KR_RPC_HEADER_MISMATCH, "header MCP-Protocol-Version is missing");
+        decide_refusal(s, KR_RPC_HEADER_MISMATCH, "header MCP-Protocol-Version is missing");
     } else if (!h->method) {
-        refuse(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Method is missing");
+        decide_refusal(s, KR_RPC_HEADER_MISMATCH, "header Mcp-Method is missing");
     } else {
-        judge_name(h, s);
+        check_name(h, s);
     }
 }
 
-static void judge_request(const struct kr_mcp_heads *h, struct kr_mcp_step *s)
+static void decide_request(const struct kr_mcp_heads *h, struct kr_mcp_decision *s)
 {
     enum kr_mcp_envelope envelope = kr_mcp_envelope(&s->msg, &s->flaw);
 
     if (envelope != KR_MCP_MODERN && strcmp(s->msg.method, "initialize") == 0) {
         if (names_modern(h))
-            refuse(s, KR_RPC_HEADER_MISMATCH, "header MCP-Protocol-Version names a revision without initialize");
+            decide_refusal(s, KR_RPC_HEADER_MISMATCH,
+                           "header MCP-Protocol-Version names a revision without initialize");
         else
             s->way = KR_WAY_INITIALIZE;
     } else if (envelope != KR_MCP_NO_CLAIM) {
-        judge_claim(h, envelope, s);
+        decide_claim(h, envelope, s);
     } else if (names_modern(h)) {
-        refuse(s, KR_RPC_INVALID_PARAMS,
-               "params._meta needs \"" KR_MCP_META_VERSION "\" and \"" KR_MCP_META_CAPABILITIES "\"");
+        decide_refusal(s, KR_RPC_INVALID_PARAMS,
+                       "params._meta needs \"" KR_MCP_META_VERSION "\" and \"" KR_MCP_META_CAPABILITIES "\"");
     } else {
         s->way = KR_WAY_LEGACY;
     }
 }
 
-void kr_mcp_ladder(const struct kr_mcp_heads *heads, json_t *root, struct kr_mcp_step *ret)
+void kr_mcp_http_decide(const struct kr_mcp_heads *heads, json_t *root, struct kr_mcp_decision *ret)
 {
-    *ret = (struct kr_mcp_step){.way = KR_WAY_LEGACY};
+    *ret = (struct kr_mcp_decision){.way = KR_WAY_LEGACY};
     if (kr_mcp_classify(root, &ret->msg, &ret->flaw) < 0)
-        refuse(ret, ret->flaw.code, ret->flaw.text);
+        decide_refusal(ret, ret->flaw.code, ret->flaw.text);
     else if (ret->msg.kind == KR_MCP_BATCH)
-        judge_batch(root, heads, ret);
+        decide_batch(root, heads, ret);
     else if (ret->msg.kind == KR_MCP_RESPONSE && names_modern(heads))
-        refuse(ret, KR_RPC_INVALID_REQUEST, "a body is a request or a notification");
+        decide_refusal(ret, KR_RPC_INVALID_REQUEST, "a body is a request or a notification");
     else if (ret->msg.kind == KR_MCP_NOTIFICATION)
         ret->way =
             kr_mcp_meta(&ret->msg, KR_MCP_META_VERSION) || names_modern(heads) ? KR_WAY_MODERN_NOTE : KR_WAY_LEGACY;
     else if (ret->msg.kind == KR_MCP_REQUEST)
-        judge_request(heads, ret);
+        decide_request(heads, ret);
 }

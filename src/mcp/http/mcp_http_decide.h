@@ -22,7 +22,7 @@ enum kr_mcp_way {
     KR_WAY_BATCH,  /* the same, several: every element is a message, none of them `initialize` */
 };
 
-struct kr_mcp_step {
+struct kr_mcp_decision {
     enum kr_mcp_way way;
     int status; /* of a refusal */
     struct kr_mcp_flaw flaw;
@@ -30,7 +30,7 @@ struct kr_mcp_step {
     struct kr_mcp_message msg; /* borrowed from root; of a batch only the root */
     unsigned requests;         /* in a batch */
 };
-void kr_mcp_ladder(const struct kr_mcp_heads *heads, json_t *root, struct kr_mcp_step *ret);
+void kr_mcp_http_decide(const struct kr_mcp_heads *heads, json_t *root, struct kr_mcp_decision *ret);
 
 /* Is this a revision that is opened by `initialize`? A version nobody knows is taken for a newer one. */
 bool kr_mcp_is_legacy(const char *version);

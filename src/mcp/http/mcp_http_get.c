@@ -32,7 +32,7 @@ static int parse_event_id(const char *text, uint64_t *ret_stream, uint64_t *ret_
     return errno || *end ? -EINVAL : 0;
 }
 
-static void resume(struct kr_http_ex *ex, struct kr_mcp_session *session, const char *last)
+static void resume_stream(struct kr_http_ex *ex, struct kr_mcp_session *session, const char *last)
 {
     uint64_t number, event;
     struct kr_mcp_stream *s = NULL;
@@ -117,9 +117,9 @@ void kr_mcp_http_get(struct kr_http_ex *ex, void *app)
     if (!(session = session_of(ex, api->mcp, id, asker.who.user)))
         return;
     if (kr_http_method(ex) == KR_HTTP_HEAD)
-        kr_http_reply(ex, 200, "text/event-stream", NULL, 0); /* a stream without a body would be nobody's */
+        kr_http_reply(ex, 200, "text/event-stream", NULL, 0); /* HEAD: a stream without a body has no reader */
     else if (last && last[0])
-        resume(ex, session, last);
+        resume_stream(ex, session, last);
     else
         open_own(ex, session);
 }

@@ -1,7 +1,7 @@
 /* The tools as rows of OpenAPI: a path for each that the server's own dialect lists. Called by src/api/pages/pages.c through
- * kr_api.openapi_more. The rows are told, not served: POST /api/v1/tools/{name} serves them all.
+ * kr_api.openapi_more. The rows are documentation only: POST /api/v1/tools/{name} serves them all.
  *
- * Invariant: a row's schema is the one that tools/list tells, byte by byte. */
+ * Invariant: a row's schema is that of tools/list, byte by byte. */
 #include "mcp_http_tools.h"
 #include "mcp_internal.h"
 #include "tool.h"
@@ -18,7 +18,7 @@ struct row {
     char *schema, *description;
 };
 
-struct kr_mcp_told {
+struct kr_mcp_openapi {
     struct kr_http_route *routes;
     struct row *rows;
     size_t count; /* of routes; rows: OWN fewer */
@@ -56,7 +56,7 @@ static char *sentence(const char *text)
     return copy;
 }
 
-static bool fill(struct row *row, const struct kr_mcp_tool *tool)
+static bool fill_row(struct row *row, const struct kr_mcp_tool *tool)
 {
     json_t *schema = kr_mcp_input_schema(tool->input, (tool->dialects & KR_IN_KRAIT) != 0);
 
@@ -77,48 +77,47 @@ static bool fill(struct row *row, const struct kr_mcp_tool *tool)
     return row->schema && row->description;
 }
 
-void kr_mcp_told_free(struct kr_mcp_told *told)
+void kr_mcp_openapi_free(struct kr_mcp_openapi *o)
 {
-    if (!told)
+    if (!o)
         return;
-    for (size_t i = 0; told->rows && i + OWN < told->count; i++) {
-        free(told->rows[i].schema);
-        free(told->rows[i].description);
+    for (size_t i = 0; o->rows && i + OWN < o->count; i++) {
+        free(o->rows[i].schema);
+        free(o->rows[i].description);
     }
-    free(told->rows);
-    free(told->routes);
-    free(told);
+    free(o->rows);
+    free(o->routes);
+    free(o);
 }
 
-static struct kr_mcp_told *told_new(const struct kr_mcp *m)
+static struct kr_mcp_openapi *openapi_new(const struct kr_mcp *m)
 {
-    struct kr_mcp_told *told = calloc(1, sizeof *told);
+    struct kr_mcp_openapi *o = calloc(1, sizeof *o);
 
-    if (!told)
+    if (!o)
         return NULL;
-    told->routes = calloc(kr_mcp_tools_count + OWN, sizeof *told->routes);
-    told->rows = calloc(kr_mcp_tools_count, sizeof *told->rows);
-    told->count = OWN;
-    if (!told->routes || !told->rows)
+    o->routes = calloc(kr_mcp_tools_count + OWN, sizeof *o->routes);
+    o->rows = calloc(kr_mcp_tools_count, sizeof *o->rows);
+    o->count = OWN;
+    if (!o->routes || !o->rows)
         goto out;
-    told->routes[0] =
-        (struct kr_http_route){KR_HTTP_GET, KR_MCP_TOOLS_PATH, 0, 0, kr_mcp_http_tools, &kr_mcp_tools_doc};
-    told->routes[1] = (struct kr_http_route){
+    o->routes[0] = (struct kr_http_route){KR_HTTP_GET, KR_MCP_TOOLS_PATH, 0, 0, kr_mcp_http_tools, &kr_mcp_tools_doc};
+    o->routes[1] = (struct kr_http_route){
         KR_HTTP_POST, KR_MCP_TOOLS_PATH "/{name}", KR_MCP_MESSAGE_MAX, 0, kr_mcp_http_tool, &kr_mcp_tool_doc};
     for (size_t i = 0; i < kr_mcp_tools_count; i++) {
         const struct kr_mcp_tool *tool = kr_mcp_tools[i];
-        struct row *row = &told->rows[told->count - OWN];
+        struct row *row = &o->rows[o->count - OWN];
 
         if (!kr_mcp_tool_listed(m, m->config.dialect, tool))
             continue;
-        told->routes[told->count++] =
+        o->routes[o->count++] =
             (struct kr_http_route){KR_HTTP_POST, row->pattern, KR_MCP_MESSAGE_MAX, 0, kr_mcp_http_tool, &row->doc};
-        if (!fill(row, tool))
+        if (!fill_row(row, tool))
             goto out;
     }
-    return told;
+    return o;
 out:
-    kr_mcp_told_free(told);
+    kr_mcp_openapi_free(o);
     return NULL;
 }
 
@@ -126,8 +125,8 @@ const struct kr_http_route *kr_mcp_openapi_rows(struct kr_api *api, size_t *ret_
 {
     struct kr_mcp *m = api->mcp;
 
-    if (!m->told)
-        m->told = told_new(m);
-    *ret_count = m->told ? m->told->count : 0;
-    return m->told ? m->told->routes : NULL;
+    if (!m->openapi)
+        m->openapi = openapi_new(m);
+    *ret_count = m->openapi ? m->openapi->count : 0;
+    return m->openapi ? m->openapi->routes : NULL;
 }

@@ -1,6 +1,6 @@
 /* POST /mcp: one message (or a batch) in, its answer out. Handler of the route table.
  *
- * The ladder decides whose message it is; a request of 2026-07-28, and an older one without a session, get a peer of
+ * mcp_http_decide.c finds out whose message it is; a request of 2026-07-28, and an older one without a session, get a peer of
  * their own that ends with the answer or with the connection. Invariant: an exchange is answered here, or a stream has
  * it. */
 #include "accept.h"
@@ -157,7 +157,7 @@ static void take_legacy(struct kr_http_ex *ex, struct kr_mcp *m, struct kr_mcp_a
 }
 
 static void take_batch(struct kr_http_ex *ex, struct kr_mcp *m, struct kr_mcp_asker *asker, const char *version,
-                       const struct kr_mcp_step *step)
+                       const struct kr_mcp_decision *step)
 {
     struct kr_mcp_session *session;
     struct kr_mcp_stream *s = NULL;
@@ -194,18 +194,18 @@ static void take_batch(struct kr_http_ex *ex, struct kr_mcp *m, struct kr_mcp_as
 
 /* ---- the handler ---- */
 
-static void on_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
+static void on_post_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
 {
     struct kr_mcp_heads heads = heads_of(ex);
     struct kr_mcp_asker asker;
-    struct kr_mcp_step step = {0};
+    struct kr_mcp_decision step = {0};
 
     if (!root) {
         kr_mcp_http_refuse(ex, flaw->code == KR_RPC_INTERNAL ? 503 : 400, NULL, flaw->code, flaw->text, NULL);
         return;
     }
     if (kr_mcp_http_asker(ex, api, &asker)) {
-        kr_mcp_ladder(&heads, root, &step);
+        kr_mcp_http_decide(&heads, root, &step);
         switch (step.way) {
         case KR_WAY_REFUSE:
             kr_mcp_http_refuse(ex, step.status, step.msg.id, step.flaw.code, step.flaw.text, step.data);
@@ -233,7 +233,7 @@ static void on_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, c
 void kr_mcp_http_post(struct kr_http_ex *ex, void *app)
 {
     if (is_json(kr_http_header(ex, "content-type")))
-        kr_mcp_http_read(ex, app, on_parsed);
+        kr_mcp_http_read(ex, app, on_post_parsed);
     else
         kr_mcp_http_refuse(ex, 415, NULL, KR_RPC_INVALID_REQUEST, "Content-Type: application/json is needed", NULL);
 }

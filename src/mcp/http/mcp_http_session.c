@@ -1,7 +1,7 @@
 /* The table of sessions, and what time does to them and to streams. Called by mcp_http_post.c and mcp_http_get.c.
  *
- * Invariant: `all` is in the order of use, so that the first is the one to go; a session with calls in flight or
- * somebody connected is in use and never goes for another. */
+ * Invariant: `all` is in the order of use, so that the first is the one to go; a session with calls in flight or a
+ * connected client is in use and never goes for another. */
 #include "mcp_http_session.h"
 #include "clock.h"
 #include "mcp_http_sse.h"
@@ -36,7 +36,7 @@ static bool in_use(const struct kr_mcp_session *s)
 }
 
 /* Makes room for one more of this user's. False: there is none. */
-static bool make_room(struct kr_mcp_sessions *all, const char *user)
+static bool make_session_room(struct kr_mcp_sessions *all, const char *user)
 {
     uint32_t max = all->mcp->config.max_sessions ? all->mcp->config.max_sessions : KR_MCP_SESSIONS_MAX;
     struct kr_mcp_session *s, *own_idle = NULL, *idle = NULL;
@@ -70,7 +70,7 @@ int kr_mcp_session_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config
     struct kr_mcp_peer_config own = *config;
     struct kr_mcp_session *s;
 
-    if (m->stopping || !make_room(all, config->who.user))
+    if (m->stopping || !make_session_room(all, config->who.user))
         return -EBUSY;
     if (!(s = calloc(1, sizeof *s)))
         return -ENOMEM;
@@ -243,7 +243,7 @@ void kr_mcp_sessions_free(struct kr_mcp_sessions *s)
         return;
     TAILQ_FOREACH(session, &s->all, entry)
     TAILQ_FOREACH(stream, &session->streams, entry)
-    stream->ex = NULL; /* gone with the server, told or not */
+    stream->ex = NULL; /* gone with the server */
     while ((session = TAILQ_FIRST(&s->all)))
         kr_mcp_session_free(session);
     while ((stream = TAILQ_FIRST(&s->loose))) {

@@ -36,7 +36,7 @@ static void sse_free(struct kr_mcp_sse *s)
 
 /* ---- out ---- */
 
-static void on_send(void *data, void *stream, enum kr_mcp_sent what, int code, const char *json, size_t len)
+static void on_sse_send(void *data, void *stream, enum kr_mcp_sent what, int code, const char *json, size_t len)
 {
     const struct kr_mcp_sse *s = data;
 
@@ -52,7 +52,7 @@ static void on_sse_gone(void *data, struct kr_http_ex *ex)
     sse_free(data);
 }
 
-static bool is_full(const struct kr_mcp_sessions *all, const char *user)
+static bool has_no_room(const struct kr_mcp_sessions *all, const char *user)
 {
     const struct kr_mcp_sse *s;
     size_t own = 0;
@@ -62,8 +62,8 @@ static bool is_full(const struct kr_mcp_sessions *all, const char *user)
     return all->sse_count >= KR_MCP_SSE_MAX || own >= KR_MCP_SSE_PER_USER_MAX;
 }
 
-/* A client that shows its key in the address of the stream has no other place for it: the address of its messages
- * carries it too (clients of system 004, supergateway). Nobody but the sender of the key sees it. */
+/* A client that shows its key in the address of the stream has no other way to show it: the address of its
+ * messages carries it too (clients of document 004 (mcp-sandbox), supergateway). Only the sender of the key sees it. */
 static void say_endpoint(struct kr_mcp_sse *s, const char *messages)
 {
     bool by_header = kr_http_header(s->ex, "authorization") || kr_http_header(s->ex, "x-api-key");
@@ -85,7 +85,7 @@ static void say_endpoint(struct kr_mcp_sse *s, const char *messages)
 void kr_mcp_sse_open(struct kr_http_ex *ex, struct kr_api *api, const struct kr_mcp_asker *asker, const char *messages)
 {
     static const struct kr_http_calls calls = {.on_gone = on_sse_gone};
-    static const struct kr_mcp_wire wire = {.send = on_send};
+    static const struct kr_mcp_wire wire = {.send = on_sse_send};
     struct kr_mcp *m = api->mcp;
     struct kr_mcp_peer_config config = asker->config;
     unsigned char random[ID_BYTES];
@@ -95,7 +95,7 @@ void kr_mcp_sse_open(struct kr_http_ex *ex, struct kr_api *api, const struct kr_
         kr_http_reply(ex, 200, "text/event-stream", NULL, 0);
         return;
     }
-    if (m->stopping || is_full(m->sessions, asker->who.user)) {
+    if (m->stopping || has_no_room(m->sessions, asker->who.user)) {
         kr_http_reply_error(ex, 503, "too many event streams are open: try again later");
         return;
     }
@@ -161,7 +161,7 @@ static bool is_json_kind(const struct kr_http_ex *ex)
     return strncmp(kr_http_path(ex), "/mcp/", 5) == 0;
 }
 
-static void say(struct kr_http_ex *ex, int status, const char *member, const char *text)
+static void reply_member(struct kr_http_ex *ex, int status, const char *member, const char *text)
 {
     char json[160];
 
@@ -181,17 +181,17 @@ static const char *id_of(struct kr_http_ex *ex, struct kr_query *q)
 
     if (kr_query_parse(q, text, strlen(text), &err) < 0 ||
         (kr_query_get(q, "session_id", &id, &err) <= 0 && kr_query_get(q, "sessionId", &id, &err) <= 0)) {
-        say(ex, 400, "detail", "session_id is required");
+        reply_member(ex, 400, "detail", "session_id is required");
         return NULL;
     }
     if (strlen(id) != ID_CHARS || strspn(id, "0123456789abcdefABCDEF") != ID_CHARS) {
-        say(ex, 400, "detail", "Invalid session ID");
+        reply_member(ex, 400, "detail", "Invalid session ID");
         return NULL;
     }
     return id;
 }
 
-static struct kr_mcp_sse *find(struct kr_http_ex *ex, struct kr_api *api)
+static struct kr_mcp_sse *find_sse(struct kr_http_ex *ex, struct kr_api *api)
 {
     struct kr_mcp_sessions *all = ((struct kr_mcp *)api->mcp)->sessions;
     cleanup_query struct kr_query q = {0};
@@ -206,19 +206,19 @@ static struct kr_mcp_sse *find(struct kr_http_ex *ex, struct kr_api *api)
         kr_mcp_peer_set_who(s->peer, &who.caller);
         return s;
     }
-    say(ex, 404, "detail", "Could not find session");
+    reply_member(ex, 404, "detail", "Could not find session");
     return NULL;
 }
 
-static void on_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
+static void on_message_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
 {
-    struct kr_mcp_sse *s = root ? find(ex, api) : NULL;
+    struct kr_mcp_sse *s = root ? find_sse(ex, api) : NULL;
 
     (void)flaw;
     if (!root)
-        say(ex, 400, "error", "Could not parse message");
+        reply_member(ex, 400, "error", "Could not parse message");
     if (s) {
-        say(ex, 202, "message", "Accepted");
+        reply_member(ex, 202, "message", "Accepted");
         kr_mcp_peer_receive_json(s->peer, root, NULL);
     }
     json_decref(root);
@@ -226,8 +226,8 @@ static void on_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, c
 
 void kr_mcp_http_messages(struct kr_http_ex *ex, void *app)
 {
-    if (find(ex, app))
-        kr_mcp_http_read(ex, app, on_parsed);
+    if (find_sse(ex, app))
+        kr_mcp_http_read(ex, app, on_message_parsed);
 }
 
 void kr_mcp_http_sse(struct kr_http_ex *ex, void *app)

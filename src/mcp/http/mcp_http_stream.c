@@ -1,7 +1,7 @@
 /* Streams of /mcp. Called by mcp_http_post.c and mcp_http_get.c, and through the wire by the peers of sessions and requests.
  *
  * Invariants: each message goes to one stream; a stream's events are numbered without gaps, so that what is kept can be
- * told from what is lost; a stream without a session ends with its connection, and its call with it; one of a session
+ * distinguished from what is lost; a stream without a session ends with its connection, and its call with it; one of a session
  * goes on without it until its answers are there. */
 #include "mcp_http_stream.h"
 #include "accept.h"
@@ -33,7 +33,7 @@ static void drop_oldest(struct kr_mcp_stream *s)
     free(e);
 }
 
-static void keep(struct kr_mcp_stream *s, const char *json, size_t len)
+static void keep_event(struct kr_mcp_stream *s, const char *json, size_t len)
 {
     struct kr_mcp_sessions *all = s->mcp->sessions;
     struct kr_mcp_event *e = malloc(sizeof *e + len);
@@ -60,7 +60,7 @@ static void keep(struct kr_mcp_stream *s, const char *json, size_t len)
 
 /* ---- out ---- */
 
-static void set_headers(struct kr_mcp_stream *s, int code)
+static void set_session_header(struct kr_mcp_stream *s, int code)
 {
     if (s->session && !(s->opening && code))
         kr_http_set_header(s->ex, "Mcp-Session-Id", s->session->id);
@@ -73,9 +73,9 @@ static void stop_waiting(struct kr_mcp_stream *s)
     s->waiting = false;
 }
 
-static void begin(struct kr_mcp_stream *s)
+static void begin_events(struct kr_mcp_stream *s)
 {
-    set_headers(s, 0);
+    set_session_header(s, 0);
     kr_http_set_header(s->ex, "Cache-Control", "no-cache, no-transform");
     kr_http_sse_begin(s->ex);
 }
@@ -97,7 +97,7 @@ void kr_mcp_stream_begin(struct kr_mcp_stream *s)
     if (s->begun || !s->ex)
         return;
     s->begun = true;
-    begin(s);
+    begin_events(s);
     prime(s);
     kr_mcp_sessions_tick(s->mcp->sessions);
 }
@@ -124,11 +124,11 @@ static void write_event(const struct kr_mcp_stream *s, uint64_t number, const ch
     kr_http_sse_event(s->ex, "message", s->session ? id : NULL, json, len);
 }
 
-static void put(struct kr_mcp_stream *s, const char *json, size_t len)
+static void put_event(struct kr_mcp_stream *s, const char *json, size_t len)
 {
     s->last_event++;
     if (s->session)
-        keep(s, json, len);
+        keep_event(s, json, len);
     if (s->ex)
         write_event(s, s->last_event, json, len);
 }
@@ -142,11 +142,11 @@ static int status_of(enum kr_mcp_rev rev, int code)
     return code == KR_RPC_HEADER_MISMATCH || code == KR_RPC_NO_CAPABILITY || code == KR_RPC_NO_VERSION ? 400 : 200;
 }
 
-static void reply(struct kr_mcp_stream *s, int status, int code, const char *json, size_t len)
+static void reply_json(struct kr_mcp_stream *s, int status, int code, const char *json, size_t len)
 {
     struct kr_http_ex *ex = s->ex;
 
-    set_headers(s, code);
+    set_session_header(s, code);
     s->ex = NULL;
     if (s->plain)
         kr_mcp_plain_answer(ex, code, json, len);
@@ -209,17 +209,17 @@ static void reply_batch(struct kr_mcp_stream *s)
         return;
     }
     kr_buf_add_str(&s->answers, "]");
-    reply(s, 200, 0, s->answers.data, s->answers.len);
+    reply_json(s, 200, 0, s->answers.data, s->answers.len);
 }
 
-static void finish(struct kr_mcp_stream *s)
+static void end_stream(struct kr_mcp_stream *s)
 {
     if (s->ex && !s->begun && s->collects && s->answers.len > 0)
         reply_batch(s);
     else if (s->ex && !s->begun && s->takes_events)
         kr_mcp_stream_begin(s); /* everything was cancelled: a stream of nothing */
     else if (s->ex && !s->begun)
-        reply(s, 202, 0, NULL, 0);
+        reply_json(s, 202, 0, NULL, 0);
     stop_waiting(s);
     if (s->ex)
         kr_http_end(s->ex);
@@ -233,40 +233,40 @@ static void finish(struct kr_mcp_stream *s)
 void kr_mcp_stream_release(struct kr_mcp_stream *s)
 {
     if (--s->due == 0)
-        finish(s);
+        end_stream(s);
 }
 
 /* ---- the wire ---- */
 
-static void collect(struct kr_mcp_stream *s, const char *json, size_t len)
+static void collect_answer(struct kr_mcp_stream *s, const char *json, size_t len)
 {
     kr_buf_add_str(&s->answers, s->answers.len ? "," : "[");
     kr_buf_add(&s->answers, json, len);
 }
 
-static void send_answer(struct kr_mcp_stream *s, int code, const char *json, size_t len)
+static void send_stream_answer(struct kr_mcp_stream *s, int code, const char *json, size_t len)
 {
     if (!s->begun && s->ex && !s->takes_json && s->takes_events)
         kr_mcp_stream_begin(s);
     if (s->begun)
-        put(s, json, len);
+        put_event(s, json, len);
     else if (s->collects)
-        collect(s, json, len);
+        collect_answer(s, json, len);
     else if (s->ex)
-        reply(s, status_of(s->rev, code), code, json, len);
+        reply_json(s, status_of(s->rev, code), code, json, len);
     kr_mcp_stream_release(s);
 }
 
-static void on_send(void *data, void *stream, enum kr_mcp_sent what, int code, const char *json, size_t len)
+static void on_stream_send(void *data, void *stream, enum kr_mcp_sent what, int code, const char *json, size_t len)
 {
     struct kr_mcp_session *session = data;
     struct kr_mcp_stream *s = stream ? stream : session ? kr_mcp_session_stream(session, 0) : NULL;
 
     if (!s)
-        return; /* nobody has opened the session's own stream */
+        return; /* the session's own stream is not open */
     switch (what) {
     case KR_MCP_ANSWER:
-        send_answer(s, code, json, len);
+        send_stream_answer(s, code, json, len);
         break;
     case KR_MCP_SILENCE:
         kr_mcp_stream_release(s);
@@ -276,7 +276,7 @@ static void on_send(void *data, void *stream, enum kr_mcp_sent what, int code, c
         if (!s->begun && s->ex && s->takes_events)
             kr_mcp_stream_begin(s);
         if (s->begun && !(what == KR_MCP_NOTE && s->ex && kr_http_queued(s->ex) > KR_HTTP_QUEUE_HIGH))
-            put(s, json, len);
+            put_event(s, json, len);
         break;
     }
 }
@@ -288,7 +288,7 @@ static bool may_ask(void *data, void *stream)
     return data && s && (s->begun || (s->ex && s->takes_events));
 }
 
-const struct kr_mcp_wire kr_mcp_http_wire = {.send = on_send, .may_ask = may_ask};
+const struct kr_mcp_wire kr_mcp_http_wire = {.send = on_stream_send, .may_ask = may_ask};
 
 /* ---- in ---- */
 
@@ -352,7 +352,7 @@ int kr_mcp_stream_resume(struct kr_mcp_stream *s, struct kr_http_ex *ex, uint64_
         kr_http_end(s->ex); /* the client has given that one up */
     s->ex = ex;
     kr_http_defer(ex, &calls, s);
-    begin(s);
+    begin_events(s);
     if (last == s->last_event && !s->ended)
         prime(s);
     TAILQ_FOREACH(e, &s->events, entry)

@@ -31,7 +31,7 @@ struct kr_mcp_stream {
     struct kr_mcp *mcp;
     struct kr_mcp_session *session; /* NULL: of one request */
     struct kr_mcp_peer *peer;       /* its own if there is no session */
-    struct kr_http_ex *ex;          /* NULL: nobody is connected */
+    struct kr_http_ex *ex;          /* NULL: no client is connected */
     enum kr_mcp_rev rev;
     uint64_t number; /* in its session; 0: the GET stream */
     bool takes_events, takes_json;
@@ -40,7 +40,7 @@ struct kr_mcp_stream {
     bool ended;    /* nothing follows; in the list of the ended */
     bool collects; /* answers of a batch */
     bool plain;    /* its answer goes out without the envelope of JSON-RPC: mcp_http_tools.c */
-    bool opening;  /* of `initialize`: the session's id is told if it succeeds */
+    bool opening;  /* of `initialize`: the session's id goes out if it succeeds */
     unsigned due;  /* answers that are still to come */
     uint64_t since_ns;
     struct kr_buf answers; /* of a batch */
@@ -62,7 +62,7 @@ void kr_mcp_stream_plain(struct kr_mcp_stream *s);
 void kr_mcp_stream_begin(struct kr_mcp_stream *s);
 /* Another connection for it: what came after event `last` first. -ENOENT: that is not known any more. */
 int kr_mcp_stream_resume(struct kr_mcp_stream *s, struct kr_http_ex *ex, uint64_t last);
-/* One answer fewer is due (of a batch: it was held by one). May free it. */
+/* One answer fewer is due (of a batch: one more holds it). May free it. */
 void kr_mcp_stream_release(struct kr_mcp_stream *s);
 /* Ends its connection if there is one, and frees it. */
 void kr_mcp_stream_free(struct kr_mcp_stream *s);

@@ -1,8 +1,8 @@
 /* The tools over plain HTTP: GET /api/v1/tools and POST /api/v1/tools/{name}. Handlers of the route table.
  *
  * Each request is a tools/list or tools/call of a peer that ends with it: the same rows, checks and limits as over MCP,
- * without the envelope. Such a peer declares nothing, so nobody is asked anything and nothing is told meanwhile; whoever
- * leaves has his call cancelled. Invariant: what JSON-RPC calls an error goes out in krait's voice, a tool's refusal as
+ * without the envelope. Such a peer declares nothing, so it is asked nothing and gets no notifications; when the
+ * client leaves, its call is cancelled. Invariant: what JSON-RPC calls an error goes out in krait's voice, a tool's refusal as
  * a result with isError. */
 #include "mcp_http_tools.h"
 #include "dialect.h"
@@ -81,7 +81,7 @@ const struct kr_api_doc kr_mcp_tools_doc = {
 const struct kr_api_doc kr_mcp_tool_doc = {
     .id = "call_tool", .tag = "tools", .summary = "Call a tool by its name", .voice = KR_API_KRAIT,
     .description = "The body is the arguments. Those of the server's own dialect have paths of their own here; with "
-                   "`dialect` it is another server's tool. Whoever leaves before the answer stops what he asked for.",
+                   "`dialect` it is another server's tool. A client that leaves before the answer stops what it asked for.",
     .params = name_params, .query = &manner_table, .body_schema = "{\"type\":\"object\"}", .responses = kr_mcp_tool_ok};
 /* clang-format on */
 
@@ -94,7 +94,7 @@ bool kr_mcp_is_plain(const struct kr_http_ex *ex)
     return doc == &kr_mcp_tools_doc || doc == &kr_mcp_tool_doc;
 }
 
-/* A call with a name and arguments alone has but one error of its parameters: nobody knows the name. */
+/* A call with a name and arguments alone has but one error of its parameters: an unknown name. */
 static enum kr_err_kind kind_of(int code)
 {
     return code == KR_RPC_INVALID_PARAMS ? KR_ERR_NOT_FOUND : code == KR_RPC_INTERNAL ? KR_ERR_BUSY : KR_ERR_INVALID;
@@ -119,7 +119,8 @@ void kr_mcp_plain_answer(struct kr_http_ex *ex, int code, const char *json, size
 /* ---- handlers ---- */
 
 /* params is taken, NULL: no memory. */
-static void begin(struct kr_http_ex *ex, struct kr_api *api, const char *method, json_t *params, enum kr_mcp_rev rev)
+static void begin_plain_call(struct kr_http_ex *ex, struct kr_api *api, const char *method, json_t *params,
+                             enum kr_mcp_rev rev)
 {
     struct kr_mcp_message msg = {.kind = KR_MCP_REQUEST, .method = method, .params = params, .id = json_integer(1)};
     struct kr_mcp_asker asker;
@@ -137,7 +138,7 @@ static void begin(struct kr_http_ex *ex, struct kr_api *api, const char *method,
 
 void kr_mcp_http_tools(struct kr_http_ex *ex, void *app)
 {
-    begin(ex, app, "tools/list", json_object(), LIST_REV);
+    begin_plain_call(ex, app, "tools/list", json_object(), LIST_REV);
 }
 
 /* arguments are taken. The engine lets no name through that is not UTF-8. */
@@ -145,10 +146,10 @@ static void call(struct kr_http_ex *ex, struct kr_api *api, json_t *arguments)
 {
     const char *name = kr_http_param(ex, "name");
 
-    begin(ex, api, "tools/call", json_pack("{s:s, s:o}", "name", name, "arguments", arguments), CALL_REV);
+    begin_plain_call(ex, api, "tools/call", json_pack("{s:s, s:o}", "name", name, "arguments", arguments), CALL_REV);
 }
 
-static void on_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
+static void on_arguments_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
 {
     if (json_is_object(root)) {
         call(ex, api, root);
@@ -167,7 +168,7 @@ void kr_mcp_http_tool(struct kr_http_ex *ex, void *app)
 
     (void)kr_http_body(ex, &len);
     if (len)
-        kr_mcp_http_read(ex, app, on_parsed);
+        kr_mcp_http_read(ex, app, on_arguments_parsed);
     else
         call(ex, app, json_object()); /* no body: no arguments */
 }

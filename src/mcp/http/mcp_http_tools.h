@@ -4,7 +4,7 @@
 #include "http.h"
 
 struct kr_api;
-struct kr_mcp_told;
+struct kr_mcp_openapi;
 
 #define KR_MCP_TOOLS_PATH "/api/v1/tools"
 
@@ -23,4 +23,4 @@ void kr_mcp_plain_answer(struct kr_http_ex *ex, int code, const char *json, size
 /* For kr_api.openapi_more: the two routes, and a row for each tool that the server's own dialect lists. Made once, and
  * kept until kr_mcp_free(). NULL: no memory. */
 const struct kr_http_route *kr_mcp_openapi_rows(struct kr_api *api, size_t *ret_count);
-void kr_mcp_told_free(struct kr_mcp_told *told); /* takes NULL */
+void kr_mcp_openapi_free(struct kr_mcp_openapi *o); /* takes NULL */

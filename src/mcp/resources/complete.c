@@ -1,7 +1,7 @@
 /* completion/complete: what an argument of a prompt or of a resource template may be. Called through the table of methods.
  *
- * Ids and paths are the caller's own. Invariants: at most VALUES_MAX values; a prompt, template or argument that nobody knows has
- * no values and is no error. Paths are looked for on the thread pool, in one folder. */
+ * Ids and paths are the caller's own. Invariants: at most VALUES_MAX values; an unknown prompt, template or argument has no values
+ * and is no error. Paths are looked for on the thread pool, in one folder. */
 #include "buf.h"
 #include "clock.h"
 #include "mcp_fileop.h"
@@ -30,7 +30,7 @@ static void offer(struct answer *a, const char *value)
         json_array_append_new(a->values, json_string(value));
 }
 
-static void reply(struct kr_mcp_call *c, struct answer *a)
+static void reply_completion(struct kr_mcp_call *c, struct answer *a)
 {
     kr_mcp_reply(c, json_pack("{s:{s:o, s:I, s:b}}", "completion", "values", a->values, "total", (json_int_t)a->total,
                               "hasMore", a->total > VALUES_MAX));
@@ -49,23 +49,23 @@ static void complete_prompt(struct kr_mcp_call *c, struct answer *a, const char 
             for (size_t n = 0; strcmp(arg->name, argument) == 0 && arg->choices && arg->choices[n]; n++)
                 offer(a, arg->choices[n]);
     }
-    reply(c, a);
+    reply_completion(c, a);
 }
 
 /* ---- ids ---- */
 
-static void on_sandbox(void *data, const struct kr_store_sandbox *s)
+static void on_sandbox_id(void *data, const struct kr_store_sandbox *s)
 {
     offer(data, s->id);
     offer(data, s->name);
 }
 
-static void on_session(void *data, const struct kr_box_session_info *s)
+static void on_session_id(void *data, const struct kr_box_session_info *s)
 {
     offer(data, s->name);
 }
 
-static void on_run(void *data, const struct kr_store_run *run)
+static void on_run_id(void *data, const struct kr_store_run *run)
 {
     offer(data, run->id);
 }
@@ -79,12 +79,12 @@ static void complete_ids(struct kr_mcp_call *c, struct answer *a, const char *ar
     struct kr_err ignored; /* what cannot be looked up is not offered */
 
     if (strcmp(argument, "sandbox") == 0)
-        kr_store_sandboxes_list(api->store, user, &page, on_sandbox, a, &ignored);
+        kr_store_sandboxes_list(api->store, user, &page, on_sandbox_id, a, &ignored);
     else if (strcmp(argument, "session_id") == 0)
-        kr_box_sessions(api->box, kr_mcp_caller(c), NULL, on_session, a);
+        kr_box_sessions(api->box, kr_mcp_caller(c), NULL, on_session_id, a);
     else if (strcmp(argument, "run_id") == 0)
-        kr_store_runs_list(api->store, user, &any, &page, on_run, a, &ignored);
-    reply(c, a);
+        kr_store_runs_list(api->store, user, &any, &page, on_run_id, a, &ignored);
+    reply_completion(c, a);
 }
 
 /* ---- paths ---- */
@@ -96,7 +96,7 @@ struct looking {
     char prefix[KR_FILES_PATH_MAX];
 };
 
-static void step_list(struct kr_fileop *op)
+static void list_paths(struct kr_fileop *op)
 {
     struct looking *l = (struct looking *)op;
     struct kr_files_list_spec spec = {.limit = 10000, .deadline_ns = kr_clock_after_ms(LIST_MS)};
@@ -104,7 +104,7 @@ static void step_list(struct kr_fileop *op)
     l->listed = kr_files_list(op->ws, op->path, &spec, &l->list, &op->err) >= 0;
 }
 
-static void done(struct kr_fileop *op)
+static void free_listing(struct kr_fileop *op)
 {
     struct looking *l = (struct looking *)op;
 
@@ -112,7 +112,7 @@ static void done(struct kr_fileop *op)
         kr_files_list_done(&l->list);
 }
 
-static void on_listed(struct kr_fileop *op)
+static void on_paths_listed(struct kr_fileop *op)
 {
     struct looking *l = (struct looking *)op;
     struct answer a = {.prefix = l->prefix, .values = json_array()};
@@ -120,14 +120,14 @@ static void on_listed(struct kr_fileop *op)
 
     for (size_t i = 0; l->listed && i < l->list.count; i++)
         offer(&a, l->list.entries[i].path);
-    reply(c, &a);
+    reply_completion(c, &a);
     kr_fileop_end(op);
 }
 
 /* The folder that the text so far is in. */
 static void complete_path(struct kr_mcp_call *c, struct answer *a, const char *sandbox)
 {
-    static const struct kr_fileop_kind kind = {.size = sizeof(struct looking), .done = done};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct looking), .done = free_listing};
     char folder[KR_FILES_PATH_MAX];
     const char *slash = strrchr(a->prefix, '/');
     struct kr_err err;
@@ -136,17 +136,17 @@ static void complete_path(struct kr_mcp_call *c, struct answer *a, const char *s
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - a->prefix) : 0, a->prefix);
     l = strlen(a->prefix) < sizeof folder ? kr_mcp_fileop_new(c, &kind, &err) : NULL;
     if (!l) {
-        reply(c, a);
+        reply_completion(c, a);
         return;
     }
     snprintf(l->prefix, sizeof l->prefix, "%s", a->prefix);
     if (kr_mcp_fileop_place(&l->op, sandbox, folder, false) < 0) {
-        reply(kr_mcp_fileop_take(&l->op), a);
+        reply_completion(kr_mcp_fileop_take(&l->op), a);
         kr_fileop_end(&l->op);
         return;
     }
     json_decref(a->values);
-    kr_fileop_run(&l->op, step_list, on_listed);
+    kr_fileop_run(&l->op, list_paths, on_paths_listed);
 }
 
 /* ---- the method ---- */
@@ -172,7 +172,7 @@ static void complete_template(struct kr_mcp_call *c, struct answer *a, const cha
                 complete_ids(c, a, strstr(template, argument) ? argument : "");
             return;
         }
-    reply(c, a);
+    reply_completion(c, a);
 }
 
 void kr_mcp_complete(struct kr_mcp_call *c)
@@ -196,5 +196,5 @@ void kr_mcp_complete(struct kr_mcp_call *c)
     else if (text_of(ref, "uri") && kr_mcp_caller(c)->rights & KR_RIGHT_READ)
         complete_template(c, &a, text_of(ref, "uri"), argument);
     else
-        reply(c, &a);
+        reply_completion(c, &a);
 }

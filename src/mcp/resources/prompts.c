@@ -144,7 +144,7 @@ const struct kr_mcp_prompt *kr_mcp_prompt_at(size_t i)
 
 /* ---- prompts/list ---- */
 
-static json_t *describe(const struct kr_mcp_call *c, const struct kr_mcp_prompt *p)
+static json_t *describe_prompt(const struct kr_mcp_call *c, const struct kr_mcp_prompt *p)
 {
     bool titles = kr_mcp_revs[kr_mcp_call_rev(c)].titles;
     json_t *args = json_array();
@@ -170,7 +170,7 @@ void kr_mcp_prompts_list(struct kr_mcp_call *c)
     list = json_array();
     for (size_t i = 0; (p = kr_mcp_prompt_at(i)); i++)
         if (p->dialects & KR_DIALECT_BIT(kr_mcp_call_dialect(c)))
-            json_array_append_new(list, describe(c, p));
+            json_array_append_new(list, describe_prompt(c, p));
     kr_mcp_reply(c, json_pack("{s:o}", "prompts", list));
 }
 

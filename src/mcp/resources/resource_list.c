@@ -1,8 +1,8 @@
 /* resources/list: what a caller has. Called by resources.c.
  *
- * Files of the sandboxes last used are looked at on the thread pool, within bounds, and the last changed are told first; then
+ * Files of the sandboxes last used are looked at on the thread pool, within bounds, and the last changed are listed first; then
  * live sessions and the last runs. Invariant: at most FILES_MAX files, SESSIONS_MAX sessions and RUNS_MAX runs, LOOK_MS of disk
- * work: whoever has more finds the rest by the templates and by list_files. */
+ * work: the rest is found by the templates and by list_files. */
 #include "buf.h"
 #include "clock.h"
 #include "fd.h"
@@ -47,7 +47,7 @@ struct looking {
 /* ---- which sandboxes ---- */
 
 /* Keeps those last used. */
-static void on_sandbox(void *data, const struct kr_store_sandbox *s)
+static void add_sandbox(void *data, const struct kr_store_sandbox *s)
 {
     struct looking *l = data;
     size_t at = l->count;
@@ -101,7 +101,7 @@ static void keep_file(struct looking *l, size_t place, struct kr_files_entry *e)
     l->file_count++;
 }
 
-static void step_look(struct kr_fileop *op)
+static void look_at_files(struct kr_fileop *op)
 {
     struct looking *l = (struct looking *)op;
     uint64_t deadline = kr_clock_after_ms(LOOK_MS);
@@ -121,7 +121,7 @@ static void step_look(struct kr_fileop *op)
     }
 }
 
-static void done(struct kr_fileop *op)
+static void free_looking(struct kr_fileop *op)
 {
     struct looking *l = (struct looking *)op;
 
@@ -176,7 +176,7 @@ static void add_file(struct telling *t, const struct looking *l, const struct fo
 }
 
 /* Told least recently used first; listed the other way round. */
-static void on_session(void *data, const struct kr_box_session_info *s)
+static void list_session(void *data, const struct kr_box_session_info *s)
 {
     struct telling *t = data;
     cleanup_buf struct kr_buf uri = {0}, about = {0};
@@ -193,7 +193,7 @@ static void on_session(void *data, const struct kr_box_session_info *s)
     json_array_remove(t->sessions, SESSIONS_MAX); /* if there are so many */
 }
 
-static void on_run(void *data, const struct kr_store_run *run)
+static void list_run(void *data, const struct kr_store_run *run)
 {
     struct telling *t = data;
     char uri[64], about[128];
@@ -209,7 +209,7 @@ static void on_run(void *data, const struct kr_store_run *run)
     add_item(t, &row, NULL);
 }
 
-static void on_looked(struct kr_fileop *op)
+static void on_files_looked(struct kr_fileop *op)
 {
     struct looking *l = (struct looking *)op;
     struct kr_api *api = kr_file_api(op);
@@ -222,17 +222,17 @@ static void on_looked(struct kr_fileop *op)
     for (size_t i = 0; i < l->file_count; i++)
         add_file(&t, l, &l->files[i]);
     t.sessions = json_array();
-    kr_box_sessions(api->box, &op->who, NULL, on_session, &t);
+    kr_box_sessions(api->box, &op->who, NULL, list_session, &t);
     json_array_extend(l->items, t.sessions);
     json_decref(t.sessions);
-    kr_store_runs_list(api->store, op->user, &any, &page, on_run, &t, &ignored); /* a list without runs is a list */
+    kr_store_runs_list(api->store, op->user, &any, &page, list_run, &t, &ignored); /* a list without runs is a list */
     kr_mcp_reply(c, json_pack("{s:O}", "resources", l->items));
     kr_fileop_end(op);
 }
 
 void kr_mcp_resource_list(struct kr_mcp_call *c, json_t *items)
 {
-    static const struct kr_fileop_kind kind = {.size = sizeof(struct looking), .done = done};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct looking), .done = free_looking};
     struct kr_store_page page = {.limit = KR_STORE_PAGE_MAX};
     struct kr_err err;
     struct looking *l = kr_mcp_fileop_new(c, &kind, &err);
@@ -243,7 +243,7 @@ void kr_mcp_resource_list(struct kr_mcp_call *c, json_t *items)
         return;
     }
     l->items = items;
-    if (kr_store_sandboxes_list(kr_file_api(&l->op)->store, l->op.user, &page, on_sandbox, l, &err) >= 0)
+    if (kr_store_sandboxes_list(kr_file_api(&l->op)->store, l->op.user, &page, add_sandbox, l, &err) >= 0)
         open_places(l);
-    kr_fileop_run(&l->op, step_look, on_looked);
+    kr_fileop_run(&l->op, look_at_files, on_files_looked);
 }

@@ -77,7 +77,7 @@ static size_t text_cost(const struct kr_buf *text)
     return cost;
 }
 
-static int read_all(struct reading *r, int fd)
+static int read_whole(struct reading *r, int fd)
 {
     cleanup_free char *all = malloc(KR_MCP_READ_MAX + 1);
     size_t got = 0;
@@ -98,7 +98,7 @@ static int read_all(struct reading *r, int fd)
     return kr_buf_add(&r->data, all, got);
 }
 
-static void step_read(struct kr_fileop *op)
+static void read_resource(struct kr_fileop *op)
 {
     struct reading *r = (struct reading *)op;
     cleanup_fd int fd = -1;
@@ -116,10 +116,10 @@ static void step_read(struct kr_fileop *op)
     r->size = info.size;
     r->too_large = info.size > KR_MCP_READ_MAX;
     if (!r->too_large)
-        op->r = read_all(r, fd);
+        op->r = read_whole(r, fd);
 }
 
-static void done(struct kr_fileop *op)
+static void free_reading(struct kr_fileop *op)
 {
     struct reading *r = (struct reading *)op;
 
@@ -144,7 +144,7 @@ static void answer_file(struct kr_mcp_call *c, const struct reading *r)
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "out of memory");
 }
 
-static void on_read(struct kr_fileop *op)
+static void on_resource_read(struct kr_fileop *op)
 {
     struct reading *r = (struct reading *)op;
     struct kr_mcp_call *c = kr_mcp_fileop_take(op);
@@ -164,7 +164,7 @@ static void on_read(struct kr_fileop *op)
 
 static void read_file(struct kr_mcp_call *c, const char *text, const struct kr_mcp_uri *uri)
 {
-    static const struct kr_fileop_kind kind = {.size = sizeof(struct reading), .done = done};
+    static const struct kr_fileop_kind kind = {.size = sizeof(struct reading), .done = free_reading};
     struct kr_err err;
     struct reading *r = kr_mcp_fileop_new(c, &kind, &err);
 
@@ -179,7 +179,7 @@ static void read_file(struct kr_mcp_call *c, const char *text, const struct kr_m
         kr_fileop_end(&r->op);
         return;
     }
-    kr_fileop_run(&r->op, step_read, on_read);
+    kr_fileop_run(&r->op, read_resource, on_resource_read);
 }
 
 /* ---- sessions ---- */
@@ -189,7 +189,7 @@ static void read_session(struct kr_mcp_call *c, const char *text, const char *na
     struct kr_box_session_info info;
     struct kr_err err;
     json_t *value;
-    char *told;
+    char *json;
 
     if (kr_box_session_find(kr_mcp_api(c)->box, kr_mcp_caller(c), NULL, name, &info, &err) < 0) {
         kr_mcp_no_resource(c, text);
@@ -198,12 +198,12 @@ static void read_session(struct kr_mcp_call *c, const char *text, const char *na
     value = kr_mcp_session_value(&info);
     json_object_set_new(value, "working_directory", json_string("/workspace"));
     json_object_set_new(value, "python", info.session ? json_string(kr_session_python(info.session)) : json_null());
-    told = json_dumps(value, JSON_INDENT(2));
-    if (told)
-        kr_mcp_contents(c, text, "application/json", told, strlen(told), false);
+    json = json_dumps(value, JSON_INDENT(2));
+    if (json)
+        kr_mcp_contents(c, text, "application/json", json, strlen(json), false);
     else
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "out of memory");
-    free(told);
+    free(json);
     json_decref(value);
 }
 
@@ -229,18 +229,18 @@ static void render_run(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, vo
 {
     json_t *value = kr_compat_fit(c, o, make_run, NULL, KR_COMPAT_PLAIN);
     const char *uri = json_string_value(json_object_get(kr_mcp_params(c), "uri"));
-    char *told = json_dumps(value, JSON_INDENT(2));
+    char *json = json_dumps(value, JSON_INDENT(2));
 
     (void)data;
-    if (told)
-        kr_mcp_contents(c, uri, "application/json", told, strlen(told), false);
+    if (json)
+        kr_mcp_contents(c, uri, "application/json", json, strlen(json), false);
     else
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "out of memory");
-    free(told);
+    free(json);
     json_decref(value);
 }
 
-static void read_run(struct kr_mcp_call *c, const char *text, const char *id)
+static void read_run_resource(struct kr_mcp_call *c, const char *text, const char *id)
 {
     struct kr_runlog *log;
     struct kr_err err;
@@ -263,7 +263,7 @@ void kr_mcp_resource_read(struct kr_mcp_call *c, const char *text, const struct 
         read_session(c, text, uri->id);
         return;
     case KR_URI_RUN:
-        read_run(c, text, uri->id);
+        read_run_resource(c, text, uri->id);
         return;
     case KR_URI_KIND_MAX_:
         break;

@@ -59,7 +59,7 @@ void kr_mcp_contents(struct kr_mcp_call *c, const char *uri, const char *mime, c
     json_t *value = json_stringn(text, len), *item;
 
     if (!value) {
-        kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "the resource cannot be told as text");
+        kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "the resource cannot be sent as text");
         return;
     }
     item = json_pack("{s:s, s:s*, s:o}", "uri", uri, "mimeType", mime, blob ? "blob" : "text", value);

@@ -1,6 +1,6 @@
 /* What krait adds to its own rows: nothing. Read by tools.c, prompts.c and resources.c.
  *
- * The symbol is weak: a program that defines its own takes the place of this one when it is linked. No file but this one
+ * The symbol is weak: a program that defines its own replaces this one when it is linked. No file but this one
  * may define it in src, so that compilers cannot know its value where it is read. */
 #include "additions.h"
 

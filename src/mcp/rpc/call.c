@@ -20,7 +20,7 @@ void kr_mcp_call_free(struct kr_mcp_call *c)
     json_decref(c->params);
     json_decref(c->can);
     json_decref(c->token);
-    c->manner->mcp->held -= c->cost;
+    c->manner->mcp->in_flight -= c->cost;
     if (--c->manner->refs == 0)
         free(c->manner);
     free(c);
@@ -66,7 +66,7 @@ static struct kr_mcp_call *call_new(struct kr_mcp_peer *p, const struct kr_mcp_m
     c->manner->refs++;
     c->stream = stream;
     c->cost = kr_mcp_cost(m->params);
-    p->manner->mcp->held += c->cost;
+    p->manner->mcp->in_flight += c->cost;
     kr_mcp_who_copy(&c->who, &p->who.caller);
     c->method = kr_mcp_method_find(m->method, rev);
     c->rev = rev;

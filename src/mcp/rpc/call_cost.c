@@ -1,8 +1,8 @@
-/* What requests cost while they are held: a call keeps its message until it is answered, a session what `initialize`
+/* What requests in flight cost: a call keeps its message until it is answered, a session what `initialize`
  * declared. Called by call.c and handshake.c.
  *
- * Invariant: m->held is the sum of the costs of all calls; large ones are taken up only while they fit, of their user's
- * share and of everybody's, so that nobody fills memory with requests that he leaves open. Small ones always are: how many
+ * Invariant: m->in_flight is the sum of the costs of all calls; large ones are taken up only while they fit, into their
+ * user's share and that of all, so that no user fills memory with open requests. Small ones always are: how many
  * there can be is bounded by connections and by the calls of a peer. */
 #include "mcp_internal.h"
 #include <string.h>
@@ -29,7 +29,7 @@ size_t kr_mcp_cost(const json_t *value)
 }
 
 /* What this user's calls hold, tasks included. */
-static size_t held_by(const struct kr_mcp *m, const char *user)
+static size_t in_flight_of(const struct kr_mcp *m, const char *user)
 {
     const struct kr_mcp_peer *p;
     const struct kr_mcp_call *c;
@@ -47,5 +47,5 @@ bool kr_mcp_has_room(const struct kr_mcp *m, const char *user, size_t cost)
 {
     if (cost < KR_MCP_LARGE)
         return true;
-    return m->held + cost <= KR_MCP_HELD_MAX && held_by(m, user) + cost <= KR_MCP_HELD_PER_USER;
+    return m->in_flight + cost <= KR_MCP_IN_FLIGHT_MAX && in_flight_of(m, user) + cost <= KR_MCP_IN_FLIGHT_PER_USER;
 }

@@ -65,7 +65,7 @@ static int write_answer(const struct kr_mcp_call *c, const json_t *result, struc
     return KR_RPC_INTERNAL;
 }
 
-static void send_answer(struct kr_mcp_peer *p, void *stream, int code, const struct kr_buf *out)
+static void send_call_answer(struct kr_mcp_peer *p, void *stream, int code, const struct kr_buf *out)
 {
     if (!p->dead)
         p->wire->send(p->data, stream, KR_MCP_ANSWER, code, out->data, out->len);
@@ -86,7 +86,7 @@ void kr_mcp_reply(struct kr_mcp_call *c, json_t *result)
         if (kr_mcp_revs[c->rev].modern)
             add_modern(c, result);
         code = write_answer(c, result, &out);
-        send_answer(c->peer, c->stream, code, &out);
+        send_call_answer(c->peer, c->stream, code, &out);
     }
     json_decref(result);
     kr_mcp_call_free(c);
@@ -110,7 +110,7 @@ void kr_mcp_fail(struct kr_mcp_call *c, int code, json_t *data, const char *fmt,
             kr_buf_reset(&out);
             kr_mcp_write_error(&out, c->id, code, text, NULL);
         }
-        send_answer(c->peer, c->stream, code, &out);
+        send_call_answer(c->peer, c->stream, code, &out);
     }
     json_decref(data);
     kr_mcp_call_free(c);
@@ -134,5 +134,5 @@ void kr_mcp_call_detach(struct kr_mcp_call *c, json_t *created, const struct kr_
     c->outlet = outlet;
     c->outlet_data = data;
     TAILQ_INSERT_TAIL(&c->manner->mcp->detached, c, entry);
-    send_answer(p, stream, code, &out);
+    send_call_answer(p, stream, code, &out);
 }

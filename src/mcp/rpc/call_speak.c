@@ -88,7 +88,7 @@ static bool declared(const struct kr_mcp_call *c, const char *method)
     return strcmp(method, "roots/list") != 0 || kr_mcp_client_can(c, "roots");
 }
 
-/* The client is told that nobody waits any more, and the call that there is no answer. */
+/* The client is notified that no answer is awaited any more, and the call gets none. */
 static void on_question_deadline(void *data)
 {
     struct kr_mcp_question asked = *(struct kr_mcp_question *)data;
@@ -100,7 +100,8 @@ static void on_question_deadline(void *data)
     asked.on_answer(asked.data, asked.call, NULL);
 }
 
-static int ask(struct kr_mcp_call *c, const char *method, const json_t *params, kr_mcp_answer_fn *on_answer, void *data)
+static int ask_peer(struct kr_mcp_call *c, const char *method, const json_t *params, kr_mcp_answer_fn *on_answer,
+                    void *data)
 {
     struct kr_mcp_peer *p = c->peer;
     cleanup_buf struct kr_buf out;
@@ -137,7 +138,7 @@ int kr_mcp_ask(struct kr_mcp_call *c, const char *method, json_t *params, kr_mcp
         return c->outlet->on_ask ? c->outlet->on_ask(c->outlet_data, c, method, params, on_answer, data)
                                  : (json_decref(params), -ENOTSUP);
     if (kr_mcp_may_ask(c) && declared(c, method))
-        r = ask(c, method, params, on_answer, data);
+        r = ask_peer(c, method, params, on_answer, data);
     json_decref(params);
     return r;
 }

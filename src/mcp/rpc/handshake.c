@@ -1,5 +1,5 @@
 /* How a conversation opens: initialize (until 2025-11-25), server/discover (2026-07-28), ping, logging/setLevel; and
- * what a model is told of us. Called through the table of methods.
+ * what a model reads about krait. Called through the table of methods.
  *
  * Invariant: a capability is declared if and only if its methods are in the table for that revision. */
 #include "mcp_internal.h"
@@ -7,8 +7,8 @@
 
 /* For a model that has the list of tools in front of it: what they do not say. */
 static const char instructions[] =
-    "Python and shell commands run in a Linux sandbox: no access to the host, and no network unless somebody allowed "
-    "it.\n"
+    "Python and shell commands run in a Linux sandbox: no access to the host, and no network unless it was "
+    "allowed.\n"
     "- execute_python works like a notebook: variables, imports and functions stay for the next call, the value of the "
     "last expression is shown, figures come back as images (plt.show(), or leave them open). Do not repeat set-up "
     "code.\n"
@@ -24,7 +24,7 @@ static const char instructions[] =
     "- When something fails, the last line of the result says why or what to do.";
 
 static const char documents[] = "Python runs in a sandbox of its own: no access to the host, and no network unless "
-                                "somebody allowed it. Files are in "
+                                "it was allowed. Files are in "
                                 "/workspace. Each tool says whether variables are kept between calls.";
 
 json_t *kr_mcp_server_info(const struct kr_mcp *m, enum kr_mcp_rev rev)
@@ -39,7 +39,7 @@ json_t *kr_mcp_server_info(const struct kr_mcp *m, enum kr_mcp_rev rev)
     return info;
 }
 
-static bool has(const char *method, enum kr_mcp_rev rev)
+static bool has_method(const char *method, enum kr_mcp_rev rev)
 {
     return kr_mcp_method_find(method, rev) != NULL;
 }
@@ -48,19 +48,19 @@ static json_t *capabilities(enum kr_mcp_rev rev)
 {
     json_t *can = json_object();
 
-    if (has("tools/list", rev))
+    if (has_method("tools/list", rev))
         json_object_set_new(can, "tools", json_pack("{s:b}", "listChanged", 1));
-    if (has("prompts/list", rev))
+    if (has_method("prompts/list", rev))
         json_object_set_new(can, "prompts", json_pack("{s:b}", "listChanged", 1));
-    if (has("resources/list", rev))
+    if (has_method("resources/list", rev))
         json_object_set_new(can, "resources", json_pack("{s:b,s:b}", "subscribe", 1, "listChanged", 1));
-    if (rev >= KR_REV_2025_03_26 && has("completion/complete", rev))
+    if (rev >= KR_REV_2025_03_26 && has_method("completion/complete", rev))
         json_object_set_new(can, "completions", json_object());
     json_object_set_new(can, "logging", json_object());
-    if (kr_mcp_revs[rev].tasks && has("tasks/get", rev))
+    if (kr_mcp_revs[rev].tasks && has_method("tasks/get", rev))
         json_object_set_new(can, "tasks",
                             json_pack("{s:{},s:{},s:{s:{s:{}}}}", "list", "cancel", "requests", "tools", "call"));
-    if (kr_mcp_revs[rev].modern && has("tasks/get", rev))
+    if (kr_mcp_revs[rev].modern && has_method("tasks/get", rev))
         json_object_set_new(can, "extensions", json_pack("{s:{}}", KR_MCP_TASKS_EXTENSION));
     return can;
 }

@@ -1,4 +1,4 @@
-/* JSON-RPC 2.0 messages: read, judged, written. Called by peer.c, call.c, ladder.c and the transports.
+/* JSON-RPC 2.0 messages: read, judged, written. Called by peer.c, call.c, mcp_http_decide.c and the transports.
  *
  * Invariant: what a text costs is bounded before anything is allocated for it, and a message that passes has an id that
  * can be echoed as it came, a method of printable characters and params that are an object. */

@@ -57,7 +57,7 @@ json_t *kr_mcp_versions(const char *requested);
 
 /* ---- out ---- */
 
-/* Appends one line of JSON. 0 or -errno of the buffer. `id` may be NULL: then none is told. */
+/* Appends one line of JSON. 0 or -errno of the buffer. `id` may be NULL: then there is none. */
 int kr_mcp_write_result(struct kr_buf *out, const json_t *id, const json_t *result);
 /* The result alone in what kr_mcp_write_result() wrote for an id that is a number; *len becomes its length. */
 const char *kr_mcp_result_text(const char *json, size_t *len);

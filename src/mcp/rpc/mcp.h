@@ -29,7 +29,7 @@ struct kr_mcp_config {
     struct kr_words upload_roots;          /* folders whose files may be uploaded by their path */
     uint64_t answer_after_ms;              /* a run of ours that takes longer is answered with what it has; 0: 50 s */
     uint64_t session_idle_ms;              /* of a legacy HTTP session without request or stream; 0: 30 min */
-    uint32_t max_sessions;                 /* legacy HTTP sessions of everybody; 0: 4096 */
+    uint32_t max_sessions;                 /* legacy HTTP sessions of all users; 0: 4096 */
 };
 
 /* 0 or -errno with err. The api (its box, store, auth) is borrowed. */
@@ -66,7 +66,7 @@ int kr_mcp_lines_open(struct kr_mcp *m, const struct kr_mcp_lines_spec *spec, st
 /* At once; no on_closed. Takes NULL. */
 void kr_mcp_lines_close(struct kr_mcp_lines *l);
 
-/* ---- what others tell subscribers ---- */
+/* ---- notifications of subscribers ---- */
 
 /* A resource of this user's changed, came or went. */
 void kr_mcp_resource_updated(struct kr_mcp *m, const char *user, const char *uri);

@@ -1,4 +1,4 @@
-/* What the files of this folder share: the one object, peers and calls in the flesh. Not for other folders. */
+/* What the files of this folder share: the one object, and the structs of peers and calls. Not for rooms outside mcp. */
 #pragma once
 #include "api.h"
 #include "jsonrpc.h"
@@ -12,11 +12,11 @@
 
 struct kr_buf;
 struct kr_mcp_listen;
+struct kr_mcp_openapi;
 struct kr_mcp_runs;
 struct kr_mcp_sessions;
 struct kr_mcp_states;
 struct kr_mcp_tasks;
-struct kr_mcp_told;
 struct kr_mcp_tool;
 
 struct kr_mcp {
@@ -31,8 +31,8 @@ struct kr_mcp {
     struct kr_mcp_runs *runs;         /* exec_runs.c */
     struct kr_mcp_tasks *tasks;       /* tasks.c */
     struct kr_mcp_states *states;     /* request_state.c */
-    struct kr_mcp_told *told;         /* mcp_http_openapi.c; NULL until somebody asks */
-    size_t held;                      /* bytes of the messages of all calls: held.c */
+    struct kr_mcp_openapi *openapi;   /* mcp_http_openapi.c; NULL until a client asks */
+    size_t in_flight;                 /* bytes of the messages of all calls: call_cost.c */
     size_t parsing;                   /* bytes of the bodies that threads parse: mcp_http_body.c */
 };
 
@@ -117,20 +117,20 @@ void kr_mcp_call_begin(struct kr_mcp_peer *p, const struct kr_mcp_message *m, en
 void kr_mcp_call_free(struct kr_mcp_call *c);
 /* Out of every list; its questions are forgotten. */
 void kr_mcp_call_unlink(struct kr_mcp_call *c);
-/* on_cancel, then gone. `tell`: the wire hears that no answer will come. */
+/* on_cancel, then gone. `tell`: the wire gets a SILENCE in place of the answer. */
 void kr_mcp_call_cancel(struct kr_mcp_call *c, bool tell);
 /* A notification on the stream of the call, whatever it is for. params is taken. */
 void kr_mcp_call_note(struct kr_mcp_call *c, const char *method, json_t *params);
 #define KR_MCP_TASKS_EXTENSION "io.modelcontextprotocol/tasks"
 
-/* ---- held.c ---- */
+/* ---- call_cost.c ---- */
 
-#define KR_MCP_LARGE (64u << 10)         /* from here on a request counts; capabilities of `initialize` are smaller */
-#define KR_MCP_HELD_PER_USER (64u << 20) /* of large requests in flight, in memory; -32603 that says so */
-#define KR_MCP_HELD_MAX (256u << 20)     /* the same of everybody */
+#define KR_MCP_LARGE (64u << 10) /* from here on a request counts; capabilities of `initialize` are smaller */
+#define KR_MCP_IN_FLIGHT_PER_USER (64u << 20) /* of large requests in flight, in memory; -32603 that says so */
+#define KR_MCP_IN_FLIGHT_MAX (256u << 20)     /* the same of all users */
 /* Bytes of memory that a value takes, roughly. It is nested no deeper than a message. */
 size_t kr_mcp_cost(const json_t *value);
-/* May this user have a request of that cost in flight, beside those he has? */
+/* May this user have a request of that cost in flight, beside those that are? */
 bool kr_mcp_has_room(const struct kr_mcp *m, const char *user, size_t cost);
 
 /* ---- peer.c ---- */
@@ -148,13 +148,13 @@ const struct kr_mcp_method *kr_mcp_method_find(const char *name, enum kr_mcp_rev
 
 /* ---- handshake.c ---- */
 
-/* {"name":"krait",…} as the revision may be told; new. */
+/* {"name":"krait",…} with the members that the revision has; new. */
 json_t *kr_mcp_server_info(const struct kr_mcp *m, enum kr_mcp_rev rev);
 
 /* ---- subscriptions.c ---- */
 
-/* A task's state changed: clients of this user that listen to it are told (`params` is that of notifications/tasks,
- * borrowed), and his open clients of 2025-11-25 by notifications/tasks/status with `legacy` (borrowed; NULL: not). */
+/* A task's state changed: clients of this user that listen to it are notified (`params` is that of notifications/tasks,
+ * borrowed), and the user's open clients of 2025-11-25 by notifications/tasks/status with `legacy` (borrowed; NULL: not). */
 void kr_mcp_task_changed(struct kr_mcp *m, const char *user, const char *task, const json_t *params,
                          const json_t *legacy);
 /* Ends every listen stream with its result. */

@@ -192,7 +192,7 @@ static void take_notification(struct kr_mcp_peer *p, const struct kr_mcp_message
         kr_mcp_call_cancel(c, true);
 }
 
-static void take(struct kr_mcp_peer *p, const struct kr_mcp_message *m, int rev, void *stream)
+static void take_message(struct kr_mcp_peer *p, const struct kr_mcp_message *m, int rev, void *stream)
 {
     if (m->kind == KR_MCP_RESPONSE)
         take_response(p, m);
@@ -205,7 +205,7 @@ static void take(struct kr_mcp_peer *p, const struct kr_mcp_message *m, int rev,
 void kr_mcp_peer_take(struct kr_mcp_peer *p, const struct kr_mcp_message *m, int rev, void *stream)
 {
     p->busy++;
-    take(p, m, rev, stream);
+    take_message(p, m, rev, stream);
     release(p);
 }
 
@@ -222,17 +222,17 @@ static void judge_request(struct kr_mcp_peer *p, const struct kr_mcp_message *m,
             return;
         }
         p->era = KR_ERA_LEGACY;
-        take(p, m, KR_REV_2025_11_25, stream);
+        take_message(p, m, KR_REV_2025_11_25, stream);
     } else if (envelope == KR_MCP_NO_CLAIM && p->era == KR_ERA_MODERN) {
         kr_mcp_peer_fail(p, stream, m->id, KR_RPC_INVALID_PARAMS,
                          "params._meta[\"" KR_MCP_META_VERSION "\"] is missing", NULL);
     } else if (envelope == KR_MCP_NO_CLAIM) {
         p->era = KR_ERA_LEGACY;
-        take(p, m, -1, stream);
+        take_message(p, m, -1, stream);
     } else if (envelope == KR_MCP_MODERN) {
         if (p->era == KR_ERA_OPENING && strcmp(m->method, "server/discover") != 0)
             p->era = KR_ERA_MODERN;
-        take(p, m, KR_REV_2026_07_28, stream);
+        take_message(p, m, KR_REV_2026_07_28, stream);
     } else {
         kr_mcp_peer_fail(p, stream, m->id, f.code, f.text,
                          envelope == KR_MCP_NOT_SERVED
@@ -241,7 +241,7 @@ static void judge_request(struct kr_mcp_peer *p, const struct kr_mcp_message *m,
     }
 }
 
-static void judge(struct kr_mcp_peer *p, json_t *root, void *stream, bool in_batch)
+static void judge_message(struct kr_mcp_peer *p, json_t *root, void *stream, bool in_batch)
 {
     struct kr_mcp_message m;
     struct kr_mcp_flaw f;
@@ -256,7 +256,7 @@ static void judge(struct kr_mcp_peer *p, json_t *root, void *stream, bool in_bat
     else if (m.kind == KR_MCP_REQUEST)
         judge_request(p, &m, stream);
     else
-        take(p, &m, -1, stream);
+        take_message(p, &m, -1, stream);
 }
 
 static void judge_batch(struct kr_mcp_peer *p, json_t *list, void *stream)
@@ -272,7 +272,7 @@ static void judge_batch(struct kr_mcp_peer *p, json_t *list, void *stream)
         return;
     }
     for (size_t i = 0; i < count && !p->dead; i++)
-        judge(p, json_array_get(list, i), stream, true);
+        judge_message(p, json_array_get(list, i), stream, true);
 }
 
 void kr_mcp_peer_receive_json(struct kr_mcp_peer *p, json_t *root, void *stream)
@@ -281,7 +281,7 @@ void kr_mcp_peer_receive_json(struct kr_mcp_peer *p, json_t *root, void *stream)
     if (json_is_array(root))
         judge_batch(p, root, stream);
     else
-        judge(p, root, stream, false);
+        judge_message(p, root, stream, false);
     release(p);
 }
 

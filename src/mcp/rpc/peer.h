@@ -1,4 +1,4 @@
-/* A peer: one MCP client as its transport sees it, and the place where messages become calls and calls become messages.
+/* A peer: one MCP client as its transport sees it, where messages become calls and calls become messages.
  *
  * What lasts between messages is here: who asks, dialect, the revision and capabilities of `initialize`, log level,
  * calls in flight by their id, our questions by theirs, subscriptions. Transports: mcp_lines.c (one peer a connection),
@@ -46,7 +46,8 @@ struct kr_mcp_peer_config {
     bool structured;
     bool local;           /* kr_mcp_is_local() */
     const char *base_url; /* copied; NULL: "" */
-    bool fleeting; /* made for one request: nothing is remembered, no ids clash, nothing is told of its own accord */
+    bool
+        fleeting; /* made for one request: nothing is remembered, no ids clash, no notifications but those of its call */
 };
 
 /* 0 or -ENOMEM. */
@@ -64,16 +65,16 @@ void kr_mcp_peer_receive_json(struct kr_mcp_peer *p, json_t *root, void *stream)
 /* The same for what is no text any more: -32600 (a line past KR_MCP_MESSAGE_MAX, say), without an id. */
 void kr_mcp_peer_refuse(struct kr_mcp_peer *p, void *stream, int code, const char *text);
 
-/* Calls in flight: 0 means that nothing is left to be told but what comes of its own accord. */
+/* Calls in flight: 0 means that only notifications are left to be sent. */
 size_t kr_mcp_peer_calls(const struct kr_mcp_peer *p);
 /* May a key with these rights end the peer? Not if it may do less than one whose call is in flight. */
 bool kr_mcp_peer_may_end(const struct kr_mcp_peer *p, unsigned rights);
 /* The revision agreed upon by `initialize`, or -1. */
 int kr_mcp_peer_rev(const struct kr_mcp_peer *p);
-/* Whoever sends the next messages (another key of the same user, another request id); copied. 0 or -ENOMEM. */
+/* The sender of the next messages (another key of the same user, another request id); copied. 0 or -ENOMEM. */
 int kr_mcp_peer_set_who(struct kr_mcp_peer *p, const struct kr_caller *who);
 
-/* ---- for HTTP, where headers decide the era (ladder.h) ---- */
+/* ---- for HTTP, where headers decide the era (mcp_http_decide.h) ---- */
 
 /* One message whose era and revision are decided; `rev` is that of a request that needs no agreement, or -1: the
  * peer's. `m` is borrowed. */

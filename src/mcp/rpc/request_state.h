@@ -7,7 +7,7 @@ struct kr_mcp;
 struct kr_mcp_states;
 
 #define KR_MCP_STATES_PER_USER 256u /* a user's oldest is forgotten for one more: its retry is refused */
-#define KR_MCP_STATES_MAX 8192u     /* of everybody; the oldest of all is forgotten */
+#define KR_MCP_STATES_MAX 8192u     /* of all users; the oldest of all is forgotten */
 #define KR_MCP_STATE_PAYLOAD_MAX 8192u
 #define KR_MCP_STATE_TEXT_MAX 16384u /* of the text that comes back; longer ones are refused unread */
 

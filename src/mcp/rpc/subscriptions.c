@@ -1,15 +1,15 @@
-/* What clients are told of their own accord: lists that changed, resources that changed, tasks that went on.
+/* Notifications that answer no request: lists that changed, resources that changed, tasks that went on.
  *
  * Until 2025-11-25 a peer subscribes to resources one by one and hears of lists without asking; since 2026-07-28 a
  * request, subscriptions/listen, stays open for as long as its client wants to hear, and says of what. Called through
- * the table of methods, and by whoever changes something (mcp.h). Invariant: nobody hears of another user's resources
- * or tasks. */
+ * the table of methods, and by the code that changes something (mcp.h). Invariant: no client hears of another user's
+ * resources or tasks. */
 #include "mcp_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LISTENS_MAX 1024u         /* streams of everybody; -32603 that says so */
+#define LISTENS_MAX 1024u         /* streams of all users; -32603 that says so */
 #define LISTENS_PER_USER_MAX 128u /* the same of one user */
 #define ITEMS_MAX 256u            /* resources, and tasks, of one stream; -32602 */
 #define URI_MAX 4096u
@@ -48,7 +48,7 @@ static const char *uri_of(struct kr_mcp_call *c)
 }
 
 /* With one more of that length, does the peer keep no more than it may? */
-static bool fits(json_t *subscriptions, size_t len)
+static bool subscription_fits(json_t *subscriptions, size_t len)
 {
     const char *uri;
     json_t *value;
@@ -70,7 +70,7 @@ void kr_mcp_subscribe(struct kr_mcp_call *c)
     }
     if (!p->subscriptions)
         p->subscriptions = json_object();
-    if (!json_object_get(p->subscriptions, uri) && !fits(p->subscriptions, strlen(uri))) {
+    if (!json_object_get(p->subscriptions, uri) && !subscription_fits(p->subscriptions, strlen(uri))) {
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "too many subscriptions: at most %u, with %u KiB of addresses",
                     KR_MCP_SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_BYTES >> 10);
         return;
@@ -126,7 +126,7 @@ static json_t *set_of(const json_t *list, bool *ret_ok)
     return set;
 }
 
-/* Of the tasks that somebody names only his own are there. */
+/* Of the tasks that a client names only its user's own are there. */
 static void drop_unknown(struct kr_mcp_call *c, json_t *tasks)
 {
     const char *id;
@@ -152,19 +152,19 @@ static json_t *names_of(json_t *set)
     return list;
 }
 
-/* What of the wish is honoured. */
+/* What of the request is honoured. */
 static json_t *honoured(const struct kr_mcp_listen *l)
 {
-    json_t *told = json_object();
+    json_t *granted = json_object();
 
     for (size_t i = 0; i < LISTS; i++)
         if (l->wants[i])
-            json_object_set_new(told, lists[i].filter, json_true());
+            json_object_set_new(granted, lists[i].filter, json_true());
     if (l->uris)
-        json_object_set_new(told, "resourceSubscriptions", names_of(l->uris));
+        json_object_set_new(granted, "resourceSubscriptions", names_of(l->uris));
     if (l->tasks)
-        json_object_set_new(told, "taskIds", names_of(l->tasks));
-    return told;
+        json_object_set_new(granted, "taskIds", names_of(l->tasks));
+    return granted;
 }
 
 static json_t *tag(const struct kr_mcp_call *c)
@@ -172,7 +172,7 @@ static json_t *tag(const struct kr_mcp_call *c)
     return json_pack("{s:O}", KR_MCP_META_SUBSCRIPTION, c->id);
 }
 
-static bool is_full(const struct kr_mcp *m, const char *user)
+static bool has_no_room(const struct kr_mcp *m, const char *user)
 {
     const struct kr_mcp_listen *l;
     size_t own = 0;
@@ -183,23 +183,23 @@ static bool is_full(const struct kr_mcp *m, const char *user)
 }
 
 /* NULL: answered. */
-static struct kr_mcp_listen *listen_new(struct kr_mcp_call *c, const json_t *wish)
+static struct kr_mcp_listen *listen_new(struct kr_mcp_call *c, const json_t *wanted)
 {
     struct kr_mcp_listen *l = calloc(1, sizeof *l);
-    bool ok = json_is_object(wish);
+    bool ok = json_is_object(wanted);
 
     if (!l) {
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "no memory");
         return NULL;
     }
     for (size_t i = 0; i < LISTS; i++) {
-        const json_t *value = json_object_get(wish, lists[i].filter);
+        const json_t *value = json_object_get(wanted, lists[i].filter);
 
         ok = ok && (!value || json_is_boolean(value));
         l->wants[i] = json_is_true(value);
     }
-    l->uris = set_of(json_object_get(wish, "resourceSubscriptions"), &ok);
-    l->tasks = set_of(json_object_get(wish, "taskIds"), &ok);
+    l->uris = set_of(json_object_get(wanted, "resourceSubscriptions"), &ok);
+    l->tasks = set_of(json_object_get(wanted, "taskIds"), &ok);
     l->call = c;
     if (ok)
         return l;
@@ -216,15 +216,15 @@ static struct kr_mcp_listen *listen_new(struct kr_mcp_call *c, const json_t *wis
 void kr_mcp_listen(struct kr_mcp_call *c)
 {
     struct kr_mcp *m = kr_mcp_of(c);
-    const json_t *wish = json_object_get(c->params, "notifications");
+    const json_t *wanted = json_object_get(c->params, "notifications");
     struct kr_mcp_listen *l;
 
-    if (is_full(m, kr_mcp_caller(c)->user)) {
+    if (has_no_room(m, kr_mcp_caller(c)->user)) {
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "too many open subscriptions: at most %u of one user, %u in all",
                     LISTENS_PER_USER_MAX, LISTENS_MAX);
         return;
     }
-    if (!(l = listen_new(c, wish)))
+    if (!(l = listen_new(c, wanted)))
         return;
     TAILQ_INSERT_TAIL(&m->listens, l, entry);
     m->listen_count++;
@@ -250,7 +250,7 @@ void kr_mcp_listens_end(struct kr_mcp *m)
 /* ---- news ---- */
 
 /* One notification on a listen stream: the params and the stream's tag. */
-static void tell(struct kr_mcp_listen *l, const char *method, const json_t *params)
+static void notify_listener(struct kr_mcp_listen *l, const char *method, const json_t *params)
 {
     json_t *own = params ? json_copy((json_t *)params) : json_object(), *meta = json_object_get(own, "_meta");
 
@@ -270,7 +270,7 @@ void kr_mcp_list_changed(struct kr_mcp *m, const char *kind)
             continue;
         TAILQ_FOREACH(l, &m->listens, entry)
         if (l->wants[i])
-            tell(l, lists[i].method, NULL);
+            notify_listener(l, lists[i].method, NULL);
         TAILQ_FOREACH(p, &m->peers, entry)
         if (p->rev >= 0)
             kr_mcp_peer_note(p, lists[i].method, NULL);
@@ -285,7 +285,7 @@ void kr_mcp_resource_updated(struct kr_mcp *m, const char *user, const char *uri
 
     TAILQ_FOREACH(l, &m->listens, entry)
     if (json_object_get(l->uris, uri) && strcmp(kr_mcp_caller(l->call)->user, user) == 0)
-        tell(l, "notifications/resources/updated", params);
+        notify_listener(l, "notifications/resources/updated", params);
     TAILQ_FOREACH(p, &m->peers, entry)
     if (json_object_get(p->subscriptions, uri) && strcmp(p->who.user, user) == 0)
         kr_mcp_peer_note(p, "notifications/resources/updated", params);
@@ -300,7 +300,7 @@ void kr_mcp_task_changed(struct kr_mcp *m, const char *user, const char *task, c
 
     TAILQ_FOREACH(l, &m->listens, entry)
     if (params && json_object_get(l->tasks, task) && strcmp(kr_mcp_caller(l->call)->user, user) == 0)
-        tell(l, "notifications/tasks", params);
+        notify_listener(l, "notifications/tasks", params);
     TAILQ_FOREACH(p, &m->peers, entry)
     if (legacy && p->rev >= 0 && kr_mcp_revs[p->rev].tasks && strcmp(p->who.user, user) == 0)
         kr_mcp_peer_note(p, "notifications/tasks/status", legacy);

@@ -1,7 +1,7 @@
 /* Tasks: calls that live on without their request, in one table for both designs (2025-11-25's own, and the
  * extension of 2026-07-28). Made and freed with the struct kr_mcp; a restart forgets all of them. Loop thread only.
  *
- * A task belongs to a user: whoever else names it is told that there is none. docs/design/mcp.md has the states. */
+ * A task belongs to a user: for another user it does not exist. docs/design/mcp.md has the states. */
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct uv_loop_s;
 #define KR_MCP_TASK_TTL_MS (2u * 3600 * 1000)
 #define KR_MCP_TASK_TTL_MIN_MS 1000u
 #define KR_MCP_TASK_TTL_MAX_MS (24u * 3600 * 1000)
-#define KR_MCP_TASK_POLL_MS 500u      /* what clients are told */
+#define KR_MCP_TASK_POLL_MS 500u      /* how often clients are asked to poll */
 #define KR_MCP_TASK_QUESTIONS_MAX 16u /* open at once in one task; more are refused */
 #define KR_MCP_TASK_WAITERS_MAX 16u   /* tasks/result that wait for one task; more are refused */
 

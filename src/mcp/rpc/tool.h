@@ -32,7 +32,7 @@ struct kr_mcp_tool {
     unsigned needs;                     /* KR_RIGHT_* of the caller (store_user.h) */
     const struct kr_api_table *input;   /* NULL: no arguments. Rows' aliases are taken too, but not listed */
     const char *input_schema;           /* JSON, instead of the one made from `input`; `run` checks the arguments */
-    const struct kr_api_schema *output; /* outputSchema; NULL: none. Ours: told only with `structured` */
+    const struct kr_api_schema *output; /* outputSchema; NULL: none. krait's: listed only with `structured` */
     /* args: input's struct, filled and checked, valid until the call is answered; NULL without input. */
     void (*run)(struct kr_mcp_call *c, const void *args);
 };
@@ -56,7 +56,7 @@ struct kr_mcp_result {
     bool is_error;
 };
 void kr_mcp_result_init(struct kr_mcp_result *r);
-#define KR_MCP_TEXT_MAX (1u << 20)   /* bytes of one text block, whoever makes it */
+#define KR_MCP_TEXT_MAX (1u << 20)   /* bytes of one text block, of any tool */
 #define KR_MCP_IMAGE_MAX (5u << 20)  /* bytes of one image, before base64; larger ones are left out and said */
 #define KR_MCP_RESULT_MAX (8u << 20) /* of one whole message: clients drop a line past 10 MiB */
 /* Any bytes as a JSON string; what is no UTF-8 becomes U+FFFD. A reference for the caller, or NULL without memory. */
@@ -75,7 +75,7 @@ void kr_mcp_add_resource_blob(struct kr_mcp_result *r, const char *uri, const ch
                               size_t len);
 /* A value as text: compact, or with two blanks of indentation. */
 void kr_mcp_add_json(struct kr_mcp_result *r, const json_t *value, int indent);
-/* Answers the call with it, as its revision may be told (links become text where there are none, structure is left out …).
+/* Answers the call with it, as its revision allows (links become text where there are none, structure is left out …).
  * Frees what the result holds. */
 void kr_mcp_tool_done(struct kr_mcp_call *c, struct kr_mcp_result *r);
 /* A result that is one text and an error: arguments to mend, a sandbox that is not there. */

@@ -1,7 +1,7 @@
 /* The table of tasks: how one begins, changes, ends and is forgotten. Called by tools that take long (exec.c)
  * through call_input.h, and by mcp.c.
  *
- * Invariant: a task is in the table before its creation is told and until its time is over, unless room is needed
+ * Invariant: a task is in the table before its creation is reported and until its time is over, unless room is needed
  * and it is finished; one that is finished (completed, failed, cancelled) never changes again and has no call. */
 #include "clock.h"
 #include "call_input.h"
@@ -74,7 +74,7 @@ static void task_free(struct kr_task *task)
 
 /* ---- room ---- */
 
-/* The finished task of this user's (NULL: of anybody's) whose end is longest ago. */
+/* The finished task of this user's (NULL: of any user's) whose end is longest ago. */
 static struct kr_task *oldest_over(struct kr_mcp_tasks *t, const char *user, const struct kr_task *but)
 {
     struct kr_task *task, *oldest = NULL;
@@ -86,7 +86,7 @@ static struct kr_task *oldest_over(struct kr_mcp_tasks *t, const char *user, con
     return oldest;
 }
 
-static int make_room(struct kr_mcp_tasks *t, const char *user)
+static int make_task_room(struct kr_mcp_tasks *t, const char *user)
 {
     const struct kr_task *task;
     struct kr_task *goes = NULL;
@@ -171,7 +171,7 @@ void kr_tasks_arm(struct kr_mcp_tasks *t)
         kr_timer_arm(t->timer, next > now ? (next - now) / 1000000 + 1 : 1);
 }
 
-/* One thing whose time is over: whoever hears of it may change the table. */
+/* One thing whose time is over: its callback may change the table. */
 static bool one_over(struct kr_mcp_tasks *t, uint64_t now)
 {
     struct kr_task_question *q;
@@ -194,7 +194,7 @@ static bool one_over(struct kr_mcp_tasks *t, uint64_t now)
     return false;
 }
 
-static void on_time(void *data)
+static void on_tasks_timer(void *data)
 {
     struct kr_mcp_tasks *t = data;
     uint64_t now = kr_clock_ns();
@@ -227,8 +227,8 @@ bool kr_mcp_is_task(const struct kr_mcp_call *c)
     return c->outlet == &outlet;
 }
 
-/* What a client of 2025-11-25 wishes for, within bounds. */
-static uint64_t wished_ttl(const struct kr_mcp_call *c)
+/* What a client of 2025-11-25 asks for, within bounds. */
+static uint64_t requested_ttl(const struct kr_mcp_call *c)
 {
     const json_t *ttl = json_object_get(json_object_get(kr_mcp_params(c), "task"), "ttl");
     double ms = json_number_value(ttl);
@@ -251,7 +251,7 @@ int kr_mcp_task_begin(struct kr_mcp_call *c)
 
     if (!kr_mcp_task_possible(c))
         return -ENOTSUP;
-    r = make_room(t, user);
+    r = make_task_room(t, user);
     if (r < 0)
         return r;
     task = calloc(1, sizeof *task);
@@ -262,7 +262,7 @@ int kr_mcp_task_begin(struct kr_mcp_call *c)
     strncpy(task->user, user, sizeof task->user - 1);
     task->serial = ++t->last_serial;
     task->created_us = task->updated_us = kr_store_now();
-    task->ttl_ms = wished_ttl(c);
+    task->ttl_ms = requested_ttl(c);
     task->expires_ns = kr_clock_after_ms(task->ttl_ms);
     TAILQ_INIT(&task->questions);
     TAILQ_INIT(&task->waiters);
@@ -293,7 +293,7 @@ int kr_mcp_tasks_new(struct kr_mcp *m, struct uv_loop_s *loop, struct kr_mcp_tas
 
     if (!t)
         return -ENOMEM;
-    r = kr_timer_new(loop, on_time, t, &t->timer);
+    r = kr_timer_new(loop, on_tasks_timer, t, &t->timer);
     if (r < 0) {
         free(t);
         return r;

@@ -1,4 +1,4 @@
-/* What the files tasks*.c share: a task in the flesh. */
+/* What the files tasks*.c share: the task itself. */
 #pragma once
 #include "call.h"
 #include "loop.h"
@@ -26,7 +26,7 @@ struct kr_task_question {
     void *data;
     uint64_t deadline_ns;
     struct kr_task_waiter
-        *asked; /* the tasks/result on whose stream it was asked (2025-11-25); NULL: nobody was asked yet */
+        *asked; /* the tasks/result on whose stream it was asked (2025-11-25); NULL: no client was asked yet */
 };
 
 /* A tasks/result that waits for the end of its task. */
@@ -69,7 +69,7 @@ struct kr_mcp_tasks {
 
 /* The caller's task of that id, or NULL. */
 struct kr_task *kr_task_find(struct kr_mcp_tasks *t, const char *user, const char *id);
-/* A new status: the time is noted, listeners are told. Frozen ones do not change. */
+/* A new status: the time is noted, subscribers are notified. Frozen ones do not change. */
 void kr_task_set(struct kr_task *task, enum kr_task_status status);
 /* Ends the work and forgets its questions; the status is the caller's to set before. */
 void kr_task_stop(struct kr_task *task);
@@ -92,9 +92,9 @@ void kr_task_release_waiters(struct kr_task *task);
 
 /* ---- tasks_view.c ---- */
 
-/* What a task is told as: members of a flat Task, for 2026-07-28 with what its status brings along; new. */
+/* A task as clients see it: members of a flat Task, for 2026-07-28 with what its status brings along; new. */
 json_t *kr_task_view(const struct kr_task *task, bool modern);
-/* As told to who makes it: {"task":…} or a flat one with resultType. */
+/* The answer to the call that made it: {"task":…} or a flat one with resultType. */
 json_t *kr_task_created(const struct kr_task *task, bool modern);
 /* Answers a tasks/result of a task that is over. */
 void kr_task_tell_result(const struct kr_task *task, struct kr_mcp_call *c);

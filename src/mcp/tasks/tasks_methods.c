@@ -40,7 +40,7 @@ static bool may_run(struct kr_mcp_call *c)
     return false;
 }
 
-static void reply(struct kr_mcp_call *c, json_t *result)
+static void reply_task(struct kr_mcp_call *c, json_t *result)
 {
     if (result)
         kr_mcp_reply(c, result);
@@ -53,7 +53,7 @@ void kr_mcp_tasks_get(struct kr_mcp_call *c)
     struct kr_task *task = named_task(c);
 
     if (task)
-        reply(c, kr_task_view(task, is_modern(c)));
+        reply_task(c, kr_task_view(task, is_modern(c)));
 }
 
 void kr_mcp_tasks_result(struct kr_mcp_call *c)
@@ -113,7 +113,7 @@ void kr_mcp_tasks_list(struct kr_mcp_call *c)
     result = json_pack("{s:o}", "tasks", tasks);
     if (result && cursor[0])
         json_object_set_new(result, "nextCursor", json_string(cursor));
-    reply(c, result);
+    reply_task(c, result);
 }
 
 /* ---- tasks/cancel, tasks/update ---- */
@@ -130,7 +130,7 @@ void kr_mcp_tasks_cancel(struct kr_mcp_call *c)
     }
     kr_task_set(task, KR_TASK_CANCELLED);
     kr_task_stop(task);
-    reply(c, is_modern(c) ? json_object() : kr_task_view(task, false));
+    reply_task(c, is_modern(c) ? json_object() : kr_task_view(task, false));
     kr_task_release_waiters(task);
 }
 
@@ -166,7 +166,7 @@ void kr_mcp_tasks_update(struct kr_mcp_call *c)
     memcpy(id, task->id, sizeof id);
     memcpy(user, task->user, sizeof user);
     json_incref(answers);
-    reply(c, json_object());
+    reply_task(c, json_object());
     /* An answer may end the task, and its end may make others go: it is looked up for each. */
     json_object_foreach(answers, key, answer)
     {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void on_cancel(void *data, struct kr_mcp_call *c)
+static void on_fileop_cancel(void *data, struct kr_mcp_call *c)
 {
     struct kr_fileop *op = data;
 
@@ -30,7 +30,7 @@ void *kr_mcp_fileop_new(struct kr_mcp_call *c, const struct kr_fileop_kind *kind
     if (!op)
         return NULL;
     kr_fileop_set_caller(op, kr_mcp_caller(c));
-    kr_mcp_on_cancel(c, on_cancel, op);
+    kr_mcp_on_cancel(c, on_fileop_cancel, op);
     return op;
 }
 

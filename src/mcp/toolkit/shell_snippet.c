@@ -57,7 +57,7 @@ static int add_literal(struct kr_buf *out, const char *name, const char *text, s
     return out->failed;
 }
 
-/* The first line of the command, for whoever reads the list of runs. */
+/* The first line of the command, for the list of runs. */
 static void add_title(struct kr_buf *out, const struct kr_mcp_terminal *t)
 {
     size_t n = 0;

@@ -13,7 +13,7 @@ struct kr_mcp_terminal {
     const char *folder; /* NULL: /workspace */
 };
 /* Appends Python whose value is the status of the command (128 + n of one that signal n ended), with its output on fd 1
- * and 2. Negative: no memory, or the buffer is full. Run it with stdin_text "", so that nobody is asked. */
+ * and 2. Negative: no memory, or the buffer is full. Run it with stdin_text "", so that no client is asked. */
 int kr_mcp_terminal_code(struct kr_buf *out, const struct kr_mcp_terminal *t);
 /* Whether a run's code, or the beginning of it that the store keeps, is such a snippet. */
 bool kr_mcp_terminal_is(const char *code);

@@ -23,7 +23,7 @@ static bool is_text(enum kr_api_type type)
     return type == KR_API_STRING || type == KR_API_TEXT || type == KR_API_ENUM || type == KR_API_ANY;
 }
 
-/* Deeper than a message may be: then it is no use to anybody. Bounded by jansson's own limit on what it parses. */
+/* Deeper than a message may be: then it is of no use. Bounded by jansson's own limit on what it parses. */
 static bool too_deep(const json_t *value, unsigned left)
 {
     const char *key;

@@ -1,4 +1,4 @@
-/* What a tool answers: blocks of content, an optional structure, and how both fit what the client's revision may be told.
+/* What a tool answers: blocks of content, an optional structure, and how both fit the client's revision.
  *
  * Called by every tool. Invariants: texts that leave are valid UTF-8; a message is at most KR_MCP_RESULT_MAX bytes, and
  * what was left out for that is said in it; a revision never sees a kind of block that it does not know. */
@@ -161,9 +161,9 @@ void kr_mcp_add_resource_blob(struct kr_mcp_result *r, const char *uri, const ch
     add_resource(r, uri, mime, "blob", kr_mcp_text_value(base64, len));
 }
 
-/* ---- what the revision may be told ---- */
+/* ---- what the revision allows ---- */
 
-static const char *text_of(const json_t *object, const char *key)
+static const char *block_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
 
@@ -173,20 +173,20 @@ static const char *text_of(const json_t *object, const char *key)
 /* A block for a revision that has none of its kind; NULL: it may stay as it is. */
 static json_t *downgrade(const struct kr_mcp_rev_row *rev, const json_t *block, size_t number)
 {
-    const char *type = text_of(block, "type");
+    const char *type = block_text(block, "type");
     char text[64];
 
     if (strcmp(type, "audio") == 0 && !rev->audio) {
         snprintf(text, sizeof text, "krait://audio/%zu", number);
         return json_pack("{s:s, s:{s:s, s:s, s:O}}", "type", "resource", "resource", "uri", text, "mimeType",
-                         text_of(block, "mimeType"), "blob", json_object_get(block, "data"));
+                         block_text(block, "mimeType"), "blob", json_object_get(block, "data"));
     }
     if (strcmp(type, "resource_link") == 0 && !rev->resource_link) {
         struct kr_buf line;
         json_t *made;
 
         kr_buf_init(&line, 64u << 10);
-        kr_buf_printf(&line, "%s: %s", text_of(block, "name"), text_of(block, "uri"));
+        kr_buf_printf(&line, "%s: %s", block_text(block, "name"), block_text(block, "uri"));
         made = text_block(kr_buf_str(&line), line.len);
         kr_buf_done(&line);
         return made;
@@ -256,7 +256,7 @@ static size_t leave_media_out(json_t *content, size_t cost, size_t max)
     for (size_t i = json_array_size(content); i-- > 0 && cost > max;) {
         const json_t *block = json_array_get(content, i);
         const json_t *inner = json_object_get(block, "resource");
-        const char *mime = inner ? text_of(inner, "mimeType") : text_of(block, "mimeType");
+        const char *mime = inner ? block_text(inner, "mimeType") : block_text(block, "mimeType");
         size_t was = cost_of(block);
         char note[160];
 
@@ -305,7 +305,7 @@ static void drop_blocks(json_t *content, size_t cost, size_t max)
     json_array_append_new(content, text_block(note, sizeof note - 1));
 }
 
-static void fit(struct kr_mcp_result *r)
+static void fit_result(struct kr_mcp_result *r)
 {
     static const char note[] = "[the structure of this answer is left out: it would be too large]";
     const size_t max = KR_MCP_RESULT_MAX - ENVELOPE;
@@ -345,7 +345,7 @@ void kr_mcp_tool_done(struct kr_mcp_call *c, struct kr_mcp_result *r)
     }
     if (r->content) {
         downgrade_all(rev, r->content);
-        fit(r);
+        fit_result(r);
     }
     if (!result || !r->content) {
         json_decref(result);
@@ -404,7 +404,7 @@ void kr_mcp_tool_fail(struct kr_mcp_call *c, const struct kr_err *err)
     bool is_ours = tool && (tool->dialects & KR_IN_KRAIT);
 
     if (!kr_err_row(err->kind)->text_is_public)
-        kr_mcp_tool_refuse(c, "krait failed; whoever runs it finds the reason in its log");
+        kr_mcp_tool_refuse(c, "krait failed: the reason is in the server's log");
     else
         kr_mcp_tool_refuse(c, "%s%s", err->msg, is_ours ? way_on(err) : "");
 }

@@ -2,7 +2,7 @@
  * mcp_sandbox_tools.c.
  *
  * Files of the machine are read for a client that sits on it (kr_mcp_is_local()) or beneath the configured upload_roots, and for
- * nobody else: any remote client could otherwise read the server's secrets. Beneath a root no link is followed and nothing
+ * no other: any remote client could otherwise read the server's secrets. Beneath a root no link is followed and nothing
  * but a regular file is opened. Invariants: bytes are charged to the user's disk account before they are kept; the file has
  * its name when all of it is there, or never; nothing is left of an upload that fails. */
 #include "upload.h"
@@ -49,14 +49,14 @@ static void finish_upload(struct uploading *u, const struct kr_err *err)
 {
     struct kr_mcp_call *c = kr_mcp_fileop_take(&u->op);
     const char *slash = strrchr(u->op.path, '/');
-    struct kr_mcp_uploaded told = {.path = u->op.path,
-                                   .name = slash ? slash + 1 : u->op.path,
-                                   .sandbox = u->op.sandbox.row.id,
-                                   .sandbox_name = u->op.sandbox.row.name,
-                                   .size = u->size,
-                                   .created = !u->existed};
+    struct kr_mcp_uploaded stored = {.path = u->op.path,
+                                     .name = slash ? slash + 1 : u->op.path,
+                                     .sandbox = u->op.sandbox.row.id,
+                                     .sandbox_name = u->op.sandbox.row.name,
+                                     .size = u->size,
+                                     .created = !u->existed};
 
-    u->u.answer(c, err ? NULL : &told, err, u->dest);
+    u->u.answer(c, err ? NULL : &stored, err, u->dest);
     kr_fileop_end(&u->op);
 }
 
@@ -106,7 +106,7 @@ static int open_local(struct uploading *u)
 }
 
 /* Where it goes to: into a folder it keeps its name. */
-static int settle(struct uploading *u)
+static int settle_upload(struct uploading *u)
 {
     struct kr_fileop *op = &u->op;
     char path[KR_FILES_PATH_MAX];
@@ -140,7 +140,7 @@ static void step_open(struct kr_fileop *op)
         op->r = kr_err_set(&op->err, KR_ERR_TOO_LARGE, EFBIG,
                            "the file has %" PRIu64 " bytes, and %" PRIu64 " are taken", u->size, u->max);
     if (op->r >= 0)
-        op->r = settle(u);
+        op->r = settle_upload(u);
 }
 
 static int copy(struct uploading *u, struct kr_files_upload *to)
@@ -234,7 +234,7 @@ static void free_upload(struct kr_fileop *op)
 
 /* ---- may it be read? ---- */
 
-static bool is_plain(const char *path)
+static bool is_plain_name(const char *path)
 {
     return path[0] == '/' && !strstr(path, "/../") && (strlen(path) < 3 || strcmp(path + strlen(path) - 3, "/..") != 0);
 }
@@ -258,7 +258,7 @@ static int take_local(struct uploading *u, const char *path)
 {
     struct kr_mcp_call *c = u->op.peer;
     bool local = kr_mcp_is_local(c);
-    size_t root = local || !is_plain(path) ? 0 : root_of(kr_mcp_config(kr_mcp_of(c)), path);
+    size_t root = local || !is_plain_name(path) ? 0 : root_of(kr_mcp_config(kr_mcp_of(c)), path);
     struct kr_err *err = &u->op.err;
 
     if (!local && root == 0)
@@ -266,7 +266,7 @@ static int take_local(struct uploading *u, const char *path)
             err, KR_ERR_DENIED, 0,
             "local_file_path: krait's own machine is not read for this client. Send the bytes as `content` "
             "(with encoding base64 if they are not text), or have the folder named in upload_roots");
-    if (!is_plain(path))
+    if (!is_plain_name(path))
         return kr_err_set(err, KR_ERR_INVALID, 0, "local_file_path: must be an absolute path without ..");
     snprintf(u->name, sizeof u->name, "%s", strrchr(path, '/') + 1);
     u->local = strdup(path);

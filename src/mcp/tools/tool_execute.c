@@ -70,7 +70,7 @@ static void execute(struct kr_mcp_call *c, const void *args)
 {
     const struct execute_args *a = args;
     struct kr_mcp_render_how *how = calloc(1, sizeof *how);
-    struct kr_mcp_run_wish wish = {.spec = {.sandbox = a->sandbox,
+    struct kr_mcp_run_spec spec = {.spec = {.sandbox = a->sandbox,
                                             .session = a->session,
                                             .fresh = a->fresh,
                                             .code = a->code.text,
@@ -95,8 +95,8 @@ static void execute(struct kr_mcp_call *c, const void *args)
         kr_mcp_tool_refuse(c, "execute_python: fresh is a session of its own: leave session_id out");
         return;
     }
-    wish.spec.timeout_ms = kr_mcp_clamp_timeout(c, a->timeout, how);
-    kr_mcp_run(c, &wish);
+    spec.spec.timeout_ms = kr_mcp_clamp_timeout(c, a->timeout, how);
+    kr_mcp_run(c, &spec);
 }
 
 const struct kr_mcp_tool kr_tool_execute_python = {

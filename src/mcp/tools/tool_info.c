@@ -21,7 +21,7 @@
 #define USAGE_MS 1000u
 #define USAGE_ENTRIES 100000u
 
-/* Prints one object. In a session of its own, which has nobody's variables. */
+/* Prints one object. In a session of its own, which has no variables of the user's. */
 static const char probe[] = "import json, sys\n"
                             "from importlib import metadata\n"
                             "found = {}\n"
@@ -105,7 +105,7 @@ static json_t *isolation_value(const struct kr_api *api)
     return value;
 }
 
-static void on_session(void *data, const struct kr_box_session_info *info)
+static void on_info_session(void *data, const struct kr_box_session_info *info)
 {
     json_array_append_new(data, kr_mcp_session_value(info));
 }
@@ -131,7 +131,7 @@ static json_t *info_value(const struct looking *l)
     const struct kr_api *api = kr_file_api(&l->op);
     json_t *sessions = json_array(), *settings = settings_value(s), *value, *rest;
 
-    kr_box_sessions(api->box, &l->op.who, s->row.id, on_session, sessions);
+    kr_box_sessions(api->box, &l->op.who, s->row.id, on_info_session, sessions);
     value = json_pack("{s:s, s:s, s:n, s:s}", "sandbox_id", s->row.id, "name", s->row.name, "python", "workspace",
                       "/workspace");
     rest = json_pack("{s:o, s:{s:I, s:I, s:b}, s:o, s:o, s:n}", "ceilings",
@@ -214,7 +214,7 @@ static void free_value(void *value)
 static void run_probe(struct kr_mcp_call *c, const char *sandbox,
                       void (*render)(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data), json_t *value)
 {
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.sandbox = sandbox,
                  .fresh = true,
                  .code = probe,
@@ -226,17 +226,17 @@ static void run_probe(struct kr_mcp_call *c, const char *sandbox,
         .data = value,
     };
 
-    kr_mcp_run(c, &wish);
+    kr_mcp_run(c, &spec);
 }
 
-static void step_look(struct kr_fileop *op)
+static void look_at_workspace(struct kr_fileop *op)
 {
     struct kr_walk_max max = {.entries = USAGE_ENTRIES, .deadline_ns = kr_clock_after_ms(USAGE_MS)};
 
     op->r = kr_files_usage(op->ws, "", &max, &((struct looking *)op)->usage, &op->err);
 }
 
-static void on_looked(struct kr_fileop *op)
+static void on_workspace_looked(struct kr_fileop *op)
 {
     struct looking *l = (struct looking *)op;
     struct kr_mcp_call *c = kr_mcp_fileop_take(op);
@@ -272,7 +272,7 @@ static void run_info(struct kr_mcp_call *c, const void *args)
         kr_mcp_tool_fail(kr_mcp_fileop_take(&l->op), &l->op.err);
         kr_fileop_end(&l->op);
     } else {
-        kr_fileop_run(&l->op, step_look, on_looked);
+        kr_fileop_run(&l->op, look_at_workspace, on_workspace_looked);
     }
 }
 

@@ -59,7 +59,7 @@ struct listing {
     struct kr_files_list list;
 };
 
-static void step_list(struct kr_fileop *op)
+static void list_folder(struct kr_fileop *op)
 {
     struct listing *l = (struct listing *)op;
     struct kr_files_list_spec spec = {.recursive = l->recursive,
@@ -128,7 +128,7 @@ static void write_entry(struct kr_buf *out, const struct kr_files_entry *e)
         kr_buf_printf(out, "%s  (%s)\n", e->path, kr_file_type_names[e->info.type]);
 }
 
-static void on_listed(struct kr_fileop *op)
+static void on_files_listed(struct kr_fileop *op)
 {
     struct listing *l = (struct listing *)op;
     cleanup_buf struct kr_buf text = {0};
@@ -160,7 +160,7 @@ static void on_listed(struct kr_fileop *op)
     kr_fileop_end(op);
 }
 
-static void run_list(struct kr_mcp_call *c, const void *args)
+static void run_list_files(struct kr_mcp_call *c, const void *args)
 {
     static const struct kr_fileop_kind kind = {.size = sizeof(struct listing), .done = done_list};
     const struct list_args *a = args;
@@ -180,7 +180,7 @@ static void run_list(struct kr_mcp_call *c, const void *args)
         kr_fileop_end(&l->op);
         return;
     }
-    kr_fileop_run(&l->op, step_list, on_listed);
+    kr_fileop_run(&l->op, list_folder, on_files_listed);
 }
 
 const struct kr_mcp_tool kr_tool_list_files = {
@@ -194,5 +194,5 @@ const struct kr_mcp_tool kr_tool_list_files = {
     .needs = KR_RIGHT_READ,
     .input = &list_table,
     .output = &list_schema,
-    .run = run_list,
+    .run = run_list_files,
 };

@@ -152,7 +152,7 @@ static int read_whole(struct reading *r)
     return kr_buf_add(&r->data, all, (size_t)n);
 }
 
-static void step_read(struct kr_fileop *op)
+static void read_file_part(struct kr_fileop *op)
 {
     struct reading *r = (struct reading *)op;
     struct kr_file_info info;
@@ -260,7 +260,7 @@ static json_t *read_value(const struct reading *r, const char *uri)
     return value;
 }
 
-static void on_read(struct kr_fileop *op)
+static void on_file_read(struct kr_fileop *op)
 {
     struct reading *r = (struct reading *)op;
     struct kr_mcp_call *c = kr_mcp_fileop_take(op);
@@ -308,7 +308,7 @@ static void run_read(struct kr_mcp_call *c, const void *args)
         kr_fileop_end(&r->op);
         return;
     }
-    kr_fileop_run(&r->op, step_read, on_read);
+    kr_fileop_run(&r->op, read_file_part, on_file_read);
 }
 
 const struct kr_mcp_tool kr_tool_read_file = {

@@ -65,7 +65,7 @@ static void read_run(struct kr_mcp_call *c, const void *args)
     kr_mcp_run_go_on(c, a->run, (uint64_t)a->from, (uint64_t)(a->wait * 1000), render_read, NULL);
 }
 
-/* What it left is the answer; that it was stopped, which was wished for, is no error. */
+/* What it left is the answer; that it was stopped, as was asked, is no error. */
 static void render_stopped(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
     struct kr_mcp_render_how how = {.is_fine = true, .is_terminal = is_terminal(c, o->run_id)};
@@ -92,7 +92,7 @@ const struct kr_mcp_tool kr_tool_read_run = {
     .description =
         "Goes on with a run that another call named: waits up to wait_s seconds for its end and returns what it "
         "wrote, from number `from` on or from the start. Use it after an answer that says [still running] or [cut]. "
-        "A run that nobody reads for 10 minutes is ended.",
+        "A run that is not read for 10 minutes is ended.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_READ,

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SESSIONS_MAX 1000u /* told in one answer */
+#define SESSIONS_MAX 1000u /* of one answer */
 
 struct where_args {
     const char *sandbox;
@@ -66,12 +66,12 @@ json_t *kr_mcp_session_value(const struct kr_box_session_info *s)
                      (double)s->created_us / 1e6, "last_activity", (double)s->last_activity_us / 1e6);
 }
 
-static void on_session(void *data, const struct kr_box_session_info *info)
+static void add_session(void *data, const struct kr_box_session_info *info)
 {
     struct listing *l = data;
 
     l->total++;
-    json_array_insert_new(l->list, 0, kr_mcp_session_value(info)); /* told least recently used first */
+    json_array_insert_new(l->list, 0, kr_mcp_session_value(info)); /* they come least recently used first */
     json_array_remove(l->list, SESSIONS_MAX);                      /* if there are so many */
 }
 
@@ -90,7 +90,7 @@ static int find_sandbox(struct kr_mcp_call *c, const char *given, char id[KR_STO
     return r;
 }
 
-static void run_list(struct kr_mcp_call *c, const void *args)
+static void run_list_sessions(struct kr_mcp_call *c, const void *args)
 {
     const struct where_args *a = args;
     struct listing l = {.list = json_array()};
@@ -103,7 +103,7 @@ static void run_list(struct kr_mcp_call *c, const void *args)
         kr_mcp_tool_fail(c, &err);
         return;
     }
-    kr_box_sessions(kr_mcp_api(c)->box, kr_mcp_caller(c), sandbox[0] ? sandbox : NULL, on_session, &l);
+    kr_box_sessions(kr_mcp_api(c)->box, kr_mcp_caller(c), sandbox[0] ? sandbox : NULL, add_session, &l);
     kr_mcp_result_init(&r);
     r.structured = json_pack("{s:o, s:I}", "sessions", l.list, "total", (json_int_t)l.total);
     kr_mcp_add_json(&r, r.structured, 0);
@@ -152,7 +152,7 @@ const struct kr_mcp_tool kr_tool_list_active_sessions = {
     .needs = KR_RIGHT_READ,
     .input = &where_table,
     .output = &list_schema,
-    .run = run_list,
+    .run = run_list_sessions,
 };
 const struct kr_mcp_tool kr_tool_terminate_session = {
     .name = "terminate_session",

@@ -45,7 +45,7 @@ static void terminal(struct kr_mcp_call *c, const void *args)
     const struct terminal_args *a = args;
     struct kr_mcp_terminal t = {a->command.text, a->command.len, a->input.text, a->input.len, a->folder};
     struct kr_mcp_render_how *how = calloc(1, sizeof *how);
-    struct kr_mcp_run_wish wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.sandbox = a->sandbox, .session = a->session ? a->session : SESSION, .stdin_text = "", .env = a->env},
         .render = kr_mcp_render,
         .free_data = free,
@@ -60,10 +60,10 @@ static void terminal(struct kr_mcp_call *c, const void *args)
         return;
     }
     how->is_terminal = true;
-    wish.spec.code = code.data;
-    wish.spec.code_len = code.len;
-    wish.spec.timeout_ms = kr_mcp_clamp_timeout(c, a->timeout, how);
-    kr_mcp_run(c, &wish);
+    spec.spec.code = code.data;
+    spec.spec.code_len = code.len;
+    spec.spec.timeout_ms = kr_mcp_clamp_timeout(c, a->timeout, how);
+    kr_mcp_run(c, &spec);
 }
 
 const struct kr_mcp_tool kr_tool_execute_terminal_command = {

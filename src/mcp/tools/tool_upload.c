@@ -39,7 +39,8 @@ static const struct kr_api_prop upload_props[] = {
 static const struct kr_api_schema upload_schema = KR_API_SCHEMA("UploadFileOutput", "A file that was written.", upload_props);
 /* clang-format on */
 
-static void answer(struct kr_mcp_call *c, const struct kr_mcp_uploaded *u, const struct kr_err *err, const char *dest)
+static void answer_upload(struct kr_mcp_call *c, const struct kr_mcp_uploaded *u, const struct kr_err *err,
+                          const char *dest)
 {
     cleanup_buf struct kr_buf uri = {0};
     struct kr_mcp_result r;
@@ -67,7 +68,7 @@ static void run_upload(struct kr_mcp_call *c, const void *args)
                               .content = a->content,
                               .base64 = a->encoding == ENCODING_BASE64,
                               .local = a->local,
-                              .answer = answer};
+                              .answer = answer_upload};
 
     kr_mcp_upload(c, &u);
 }

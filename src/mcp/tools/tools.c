@@ -1,8 +1,8 @@
 /* tools/list and tools/call: from a name to its row, from arguments to the row's function.
  *
  * Called through the table of methods. Invariants: what is listed depends on the dialect, the revision and the start of the
- * program, never on an earlier call; whatever is wrong with arguments is a result that says what to mend, and only a name
- * that nobody knows is an error of the protocol. */
+ * program, never on an earlier call; whatever is wrong with arguments is a result that says what to mend, and only an
+ * unknown name is an error of the protocol. */
 #include "tool_args.h"
 #include "additions.h"
 #include "err.h"
@@ -80,7 +80,7 @@ static json_t *annotations(const struct kr_mcp_tool *tool)
                      (tool->flags & KR_TOOL_IDEMPOTENT) != 0, "openWorldHint", (tool->flags & KR_TOOL_OPEN_WORLD) != 0);
 }
 
-static json_t *describe(const struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
+static json_t *describe_tool(const struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
 {
     const struct kr_mcp_rev_row *rev = &kr_mcp_revs[kr_mcp_call_rev(c)];
     bool ours = (tool->dialects & KR_IN_KRAIT) != 0;
@@ -114,7 +114,7 @@ void kr_mcp_tools_list(struct kr_mcp_call *c)
     list = json_array();
     for (size_t i = 0; (tool = tool_at(i)); i++)
         if (is_listed(c, tool))
-            json_array_append_new(list, describe(c, tool));
+            json_array_append_new(list, describe_tool(c, tool));
     kr_mcp_reply(c, json_pack("{s:o}", "tools", list));
 }
 
@@ -138,7 +138,7 @@ static void unknown_tool(struct kr_mcp_call *c, const char *name)
                 near ? near : ": tools/list names those there are", near ? "?)" : "");
 }
 
-/* What the table takes, for whoever got it wrong. */
+/* What the table takes, for the text of a refusal. */
 static void list_arguments(const struct kr_api_table *table, char *text, size_t size)
 {
     size_t len = 0;
@@ -168,9 +168,9 @@ static bool may_call(struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
 
     if ((tool->needs & ~rights) == 0)
         return true;
-    kr_mcp_tool_refuse(c,
-                       "%s needs a key with the right `%s`; this one has `%s`. Ask whoever runs krait for another key.",
-                       tool->name, kr_rights_show(tool->needs & ~rights, need), kr_rights_show(rights, have));
+    kr_mcp_tool_refuse(
+        c, "%s needs a key with the right `%s`; this one has `%s`. Ask the operator of this server for another key.",
+        tool->name, kr_rights_show(tool->needs & ~rights, need), kr_rights_show(rights, have));
     return false;
 }
 

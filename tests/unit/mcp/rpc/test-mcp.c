@@ -1,4 +1,4 @@
-/* src/mcp: messages, the ladder of HTTP row by row, the table of methods, and a peer over a wire that remembers. Run by
+/* src/mcp: messages, the decision for a POST row by row, the table of methods, and a peer over a wire that remembers. Run by
  * tests/run. No engine: only methods that need none are called. */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -108,7 +108,7 @@ static void sizes_are_bounded(void)
     free(wide);
 }
 
-/* ---- the ladder ---- */
+/* ---- the decision for a POST ---- */
 
 struct row {
     const char *version, *method, *name, *body;
@@ -192,10 +192,10 @@ static void each_rung_holds(void)
         const struct row *r = &rungs[i];
         struct kr_mcp_heads heads = {.version = r->version, .method = r->method, .name = r->name};
         json_t *root = json_loads(r->body, JSON_DECODE_ANY, NULL);
-        struct kr_mcp_step step;
+        struct kr_mcp_decision step;
 
         CHECK(root);
-        kr_mcp_ladder(&heads, root, &step);
+        kr_mcp_http_decide(&heads, root, &step);
         if (step.way != r->way || step.flaw.code * (step.way == KR_WAY_REFUSE) != r->code)
             printf("row %zu: way %d code %d %s: %s\n", i, (int)step.way, step.flaw.code, step.flaw.text, r->body);
         CHECK(step.way == r->way && (step.way != KR_WAY_REFUSE || step.flaw.code == r->code));
@@ -210,9 +210,9 @@ static void headers_that_come_twice_are_refused(void)
 {
     struct kr_mcp_heads heads = {"2026-07-28", "tools/list", NULL, "Mcp-Method"};
     json_t *root = json_loads(LIST(MODERN), 0, NULL);
-    struct kr_mcp_step step;
+    struct kr_mcp_decision step;
 
-    kr_mcp_ladder(&heads, root, &step);
+    kr_mcp_http_decide(&heads, root, &step);
     CHECK(step.way == KR_WAY_REFUSE && step.flaw.code == KR_RPC_HEADER_MISMATCH &&
           strstr(step.flaw.text, "Mcp-Method"));
     json_decref(root);
