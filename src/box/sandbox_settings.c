@@ -174,6 +174,25 @@ static int read_word(const json_t *value, const char *setting, int otherwise, st
                       word ? word : "not a text", word ? "\" is not known" : "", row->bound);
 }
 
+/* More than the administrator allows, or than this version can build. */
+static int check_ceiling(enum kr_net_kind most, const struct kr_net_rule *rule, struct kr_err *err)
+{
+    const char *kind = kr_net_kind_names[rule->kind];
+
+    if (kr_net_kind_check(rule->kind, NULL) < 0)
+        return kr_err_set(err, KR_ERR_INVALID, 0,
+                          "network: this server does not offer %s, which needs an egress proxy that this version does "
+                          "not have; the server's max_network is %s",
+                          kind, kr_net_kind_names[most]),
+               -EINVAL;
+    if (rule->kind > most)
+        return kr_err_set(err, KR_ERR_INVALID, 0,
+                          "network: %s is more than this server allows: the server's max_network is %s", kind,
+                          kr_net_kind_names[most]),
+               -ERANGE;
+    return 0;
+}
+
 static int apply_network(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
                          struct kr_err *err)
 {
@@ -186,9 +205,7 @@ static int apply_network(const struct kr_setting_server *server, const json_t *v
     if (!text)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "network: a text");
     r = kr_net_rule_parse(text, &s->network, err);
-    if (r >= 0)
-        r = kr_net_rule_check(&s->network, err);
-    return r < 0 ? kr_err_wrap(err, r, "network") : 0;
+    return r < 0 ? kr_err_wrap(err, r, "network") : check_ceiling(server->config->max_network, &s->network, err);
 }
 
 static void tell_network(struct kr_json *j, const struct kr_sandbox *s)
@@ -259,7 +276,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .max = KR_NET_RULE_ROOM - 1,
         .apply = apply_network,
         .tell = tell_network,
-        .bound = "none or loopback",
+        .bound = "none or loopback, at most the server's `max_network`",
         .help = "What its sessions can reach: `none`, or `loopback` (127.0.0.1 of its own).",
         .example = "none",
     },

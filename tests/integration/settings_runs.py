@@ -279,6 +279,24 @@ def network():
     equal((run(plain(), code)["cause"], run(bounded(), code)["cause"]), ("exception", "ok"))
 
 
+@check
+def max_network():
+    def ask(s: Server, network: str) -> tuple[int, str]:
+        reply = s.post(BOXES, {"network": network})
+        return reply.status, (reply.json().get("error") or {}).get("message", "")
+
+    equal(ask(plain(), "loopback"), (201, ""))
+    with Server(args=["--max-network", "none"]) as s:
+        status, message = ask(s, "loopback")
+        equal(status, 400)
+        contains(message, "max_network is none")
+        equal(ask(s, "none"), (201, ""))
+        equal(s.get("/api/v1/info").json()["networks"], ["none"])
+    status, message = ask(plain(), "open")
+    equal(status, 400)
+    contains(message, "does not offer open")
+
+
 def level_of(s: Server) -> str:
     return s.get("/api/v1/info").json()["isolation"]["level"]
 

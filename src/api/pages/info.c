@@ -204,7 +204,7 @@ static void write_choices(struct kr_json *j, const struct kr_api *api, const str
 
     write_preloads(j, kr_box_engine(api->box));
     kr_json_key_str(j, "default_preload", kr_preload_names[b->preload]);
-    key_names(j, "networks", kr_net_kind_names, KR_NET_BUILT_MAX_);
+    key_names(j, "networks", kr_net_kind_names, (size_t)b->max_network + 1);
     kr_json_key_str(j, "default_network", kr_net_rule_text(&b->network, network, sizeof network));
     key_names(j, "mounts", b->mounts, b->mount_count);
     kr_json_key_str(j, "dialect", kr_dialect_names[p->dialect]);

@@ -3,6 +3,7 @@
  * Called once by kr_config_load(), when every place has been read. Invariant: behind it no default is past its ceiling,
  * every listener has an address, a port and a dialect, and none that other machines can reach is without a key unless
  * that was said out loud. */
+#include "choices.h"
 #include "config_rows.h"
 #include "fd.h"
 #include <arpa/inet.h>
@@ -256,6 +257,27 @@ static int make_profiles(struct kr_config *c, struct kr_err *err)
     return r;
 }
 
+/* As for a limit: what was given moves the other one; two that contradict each other are refused. */
+static int fit_network(struct kr_config *c, struct kr_err *err)
+{
+    enum kr_net_kind *value = &c->box.network.kind, *ceiling = &c->box.max_network;
+    bool value_given = kr_config_given(c, "network"), ceiling_given = kr_config_given(c, "max-network");
+    char where[96], there[96];
+
+    if (*value <= *ceiling)
+        return 0;
+    if (value_given && ceiling_given)
+        return kr_err_set(err, KR_ERR_INVALID, 0, "%s: %s is past its ceiling, %s by %s",
+                          kr_config_origin(c, "network", where, sizeof where), kr_cli_networks[*value],
+                          kr_cli_networks[*ceiling], kr_config_origin(c, "max-network", there, sizeof there)),
+               -EINVAL;
+    if (value_given)
+        *ceiling = *value;
+    else
+        *value = *ceiling;
+    return 0;
+}
+
 /* ---- listeners ---- */
 
 bool kr_config_is_loopback(const char *address)
@@ -443,6 +465,8 @@ int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_er
         r = read_key(c, err);
     if (r >= 0)
         r = make_profiles(c, err);
+    if (r >= 0)
+        r = fit_network(c, err);
     c->auth_on = c->auth.api_key || c->require_auth;
     if (r >= 0)
         r = make_listeners(c, err);

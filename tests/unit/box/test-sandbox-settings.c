@@ -14,7 +14,8 @@
 #include <stddef.h>
 
 static const char *const mounts[] = {"census", "maps"};
-static struct kr_box_config config = {.preload = KR_PRELOAD_DATA, .mounts = mounts, .mount_count = 2};
+static struct kr_box_config config = {
+    .max_network = KR_NET_LOOPBACK, .preload = KR_PRELOAD_DATA, .mounts = mounts, .mount_count = 2};
 static struct kr_profile profile;
 static const struct kr_setting_server server = {
     .config = &config, .profile = &profile, .preloads = 1u << KR_PRELOAD_DATA};
@@ -157,6 +158,36 @@ static void bad_values_are_refused_by_name(void)
     }
     CHECK(kr_sandbox_settings_apply(&server, unknown, &s, &err) < 0 && strncmp(err.msg, "colour:", 7) == 0);
     json_decref(unknown);
+}
+
+static int ask_network(enum kr_net_kind most, const char *text, struct kr_sandbox *s, struct kr_err *err)
+{
+    json_t *settings = json_pack("{s:s}", "network", text);
+    int r;
+
+    config.max_network = most;
+    r = kr_sandbox_settings_apply(&server, settings, s, err);
+    json_decref(settings);
+    return r;
+}
+
+/* A sandbox may ask for more than the server allows, and the error names the server's setting and its value. */
+static void a_network_past_the_ceiling_is_refused(void)
+{
+    static const char *const unknown_yet[] = {"index", "allow:example.com", "open"};
+    struct kr_sandbox s = {0};
+    struct kr_err err = {0};
+
+    CHECK(ask_network(KR_NET_LOOPBACK, "loopback", &s, &err) == 0 && s.network.kind == KR_NET_LOOPBACK);
+    CHECK(ask_network(KR_NET_NONE, "none", &s, &err) == 0 && s.network.kind == KR_NET_NONE);
+    CHECK(ask_network(KR_NET_NONE, "loopback", &s, &err) < 0 && err.kind == KR_ERR_INVALID);
+    CHECK(strcmp(err.msg, "network: loopback is more than this server allows: the server's max_network is none") == 0);
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(ask_network(KR_NET_LOOPBACK, unknown_yet[i], &s, &err) < 0 && err.kind == KR_ERR_INVALID);
+        CHECK(strncmp(err.msg, "network: this server does not offer ", 36) == 0);
+        CHECK(strstr(err.msg, "the server's max_network is loopback"));
+    }
+    CHECK(ask_network(KR_NET_LOOPBACK, "everything", &s, &err) < 0 && strstr(err.msg, "network: \"everything\""));
 }
 
 /* ---- what is derived ---- */
@@ -332,6 +363,7 @@ int main(void)
     RUN(changes_join_or_replace);
     RUN(bad_values_are_refused_by_name);
     RUN(limits_of_another_listener_are_cut);
+    RUN(a_network_past_the_ceiling_is_refused);
     RUN(rest_has_every_row);
     RUN(the_tool_has_every_row);
     RUN(what_holds_is_told);

@@ -333,6 +333,15 @@ static void too_long_a_list(void)
     CHECK(load(flags, "") == -EINVAL && says("it may have 64 entries"));
 }
 
+static void a_network_has_a_ceiling(void)
+{
+    CHECK(load("", "") == 0 && config->box.network.kind == KR_NET_NONE && config->box.max_network == KR_NET_LOOPBACK);
+    CHECK(load("--max-network none", "") == 0 && config->box.max_network == KR_NET_NONE);
+    CHECK(load("--network loopback", "") == 0 && config->box.network.kind == KR_NET_LOOPBACK);
+    CHECK(load("--network loopback --max-network none", "") == -EINVAL && says("--network") && says("--max-network"));
+    CHECK(load("--max-network open", "") == -EINVAL && says("is not one of none, loopback"));
+}
+
 static void paths_and_mounts(void)
 {
     char here[256], expected[300];
@@ -731,6 +740,7 @@ int main(void)
     RUN(names_without_a_setting);
     RUN(lists);
     RUN(too_long_a_list);
+    RUN(a_network_has_a_ceiling);
     RUN(paths_and_mounts);
     RUN(words);
     RUN(secrets_are_in_no_text);
