@@ -1,24 +1,23 @@
 /* The look at JSON before it is parsed.
  *
- * Called by claim.c for each payload of a session. Invariant: whatever the bytes are, a JSON parser makes of them at most
- * as many values as are counted here, for both cut the text into the same words: a string ends at the first quote that
- * no backslash precedes, a number or a word at the next delimiter. Whether the words stand in order is the parser's
- * question. One pass and no memory, so that a session cannot make the engine work for more bytes than it has sent. */
+ * Called for each payload of a session (claim.c), each body (field_load.c) and each message (jsonrpc.c). Invariant: whatever
+ * the bytes are, a JSON parser makes of them at most as many values as are counted here, for both cut the text into the same
+ * words: a string ends at the first quote that no backslash precedes, a number or a word at the next delimiter. Whether the
+ * words stand in order is the parser's question. One pass and no memory, so that a peer cannot make the server work for more
+ * bytes than it has sent. */
 #include "json_scan.h"
-#include <errno.h>
 #include <stdbool.h>
 
 struct scan {
     const unsigned char *at, *end;
     const struct kr_scan_max *max;
-    uint32_t values, depth;
+    uint32_t values, slots, depth;
     size_t bare;
 };
 
-static int too(struct kr_err *err, const char *what, size_t most)
+static bool is_past(size_t count, size_t most)
 {
-    kr_err_set(err, KR_ERR_PROTOCOL, 0, "the session sent JSON %s (at most %zu)", what, most);
-    return -EPROTO;
+    return most > 0 && count > most;
 }
 
 static bool is_gap(unsigned char c)
@@ -44,54 +43,64 @@ static void skip_string(struct scan *s)
         s->at++;
 }
 
-static int skip_scalar(struct scan *s, struct kr_err *err)
+static enum kr_scan skip_scalar(struct scan *s)
 {
     const unsigned char *start = s->at;
 
     while (s->at < s->end && !ends_scalar(*s->at))
-        if ((size_t)(++s->at - start) > s->max->scalar)
-            return too(err, "with too long a number", s->max->scalar);
+        if (is_past((size_t)(++s->at - start), s->max->scalar))
+            return KR_SCAN_LONG_SCALAR;
     s->bare += (size_t)(s->at - start);
-    return 0;
+    return KR_SCAN_FITS;
 }
 
 /* A value begins. */
-static int take_value(struct scan *s, struct kr_err *err)
+static enum kr_scan take_value(struct scan *s)
 {
-    if (++s->values > s->max->values)
-        return too(err, "of too many values", s->max->values);
+    if (is_past(++s->values, s->max->values))
+        return KR_SCAN_TOO_MANY;
     if (*s->at == '"') {
         skip_string(s);
-        return 0;
+        return KR_SCAN_FITS;
     }
     if (*s->at != '[' && *s->at != '{')
-        return skip_scalar(s, err);
-    if (++s->depth > s->max->depth)
-        return too(err, "nested too deep", s->max->depth);
+        return skip_scalar(s);
+    if (is_past(++s->depth, s->max->depth))
+        return KR_SCAN_TOO_DEEP;
     s->at++;
     s->bare++;
-    return 0;
+    s->slots++;
+    return KR_SCAN_FITS;
 }
 
-int kr_scan_json(const void *data, size_t len, const struct kr_scan_max *max, struct kr_err *err)
+/* What closes an array or object, or stands between values. */
+static void take_gap(struct scan *s)
 {
-    struct scan s = {.at = data, .end = (const unsigned char *)data + len, .max = max};
+    bool closes = *s->at == ']' || *s->at == '}';
+
+    s->depth -= closes && s->depth > 0; /* one too many: the parser ends there */
+    s->slots += *s->at == ',';
+    s->at++;
+    s->bare++;
+}
+
+enum kr_scan kr_scan_json(const void *data, size_t len, const struct kr_scan_max *max)
+{
+    struct scan s = {.at = data, .end = (const unsigned char *)data + len, .max = max, .slots = 1};
 
     while (s.at < s.end) {
-        bool closes = *s.at == ']' || *s.at == '}';
-        int r;
-
-        if (closes || is_gap(*s.at)) {
-            s.depth -= closes && s.depth > 0; /* one too many: the parser ends there */
-            s.at++;
-            s.bare++;
+        if (*s.at == ']' || *s.at == '}' || is_gap(*s.at)) {
+            take_gap(&s);
         } else {
-            r = take_value(&s, err);
-            if (r < 0)
-                return r;
+            enum kr_scan excess = take_value(&s);
+
+            if (excess != KR_SCAN_FITS)
+                return excess;
         }
-        if (s.bare > max->bare)
-            return too(err, "of too many bytes that are no text", max->bare);
+        if (is_past(s.slots, max->slots))
+            return KR_SCAN_TOO_MANY;
+        if (is_past(s.bare, max->bare))
+            return KR_SCAN_TOO_BARE;
     }
-    return 0;
+    return KR_SCAN_FITS;
 }

@@ -13,11 +13,12 @@
 struct kr_buf;
 struct kr_err;
 
-#define KR_API_DEPTH_MAX 32u      /* arrays and objects in each other */
-#define KR_API_VALUES_MAX 100000u /* values in one body: each costs some 64 bytes of memory, however short its text */
-#define KR_API_NAME_MAX 64u       /* bytes of a field's name */
-#define KR_API_FIELDS_MAX 64u     /* rows of a table */
-#define KR_API_FLAWS_MAX 16u      /* of one request that the documents' voice tells */
+#define KR_API_DEPTH_MAX 32u /* arrays and objects in each other */
+#define KR_API_VALUES_MAX                                                                                              \
+    100000u /* values in one body (slots of json_scan.h): each costs some 64 bytes of memory, however short its text */
+#define KR_API_NAME_MAX 64u   /* bytes of a field's name */
+#define KR_API_FIELDS_MAX 64u /* rows of a table */
+#define KR_API_FLAWS_MAX 16u  /* of one request that the documents' voice tells */
 
 /* Whose manners a route has. */
 enum kr_api_voice {
@@ -93,11 +94,6 @@ struct kr_api_table {
 #define KR_API_TABLE(name_, help_, fields_, type_) \
     {.name = (name_), .help = (help_), .fields = (fields_), .count = sizeof(fields_) / sizeof((fields_)[0]), .size = sizeof(type_)}
 /* clang-format on */
-
-/* Is there more of something than these bounds, before anything is allocated for it? Needs no valid JSON: anything else is
- * the parser's to refuse. */
-enum kr_api_excess { KR_API_FITS, KR_API_TOO_DEEP, KR_API_TOO_MANY };
-enum kr_api_excess kr_api_excess(const char *text, size_t len, unsigned depth_max, unsigned values_max);
 
 /* Where the fields came from; the documents' voice says so in `loc`. */
 enum kr_api_place { KR_API_BODY, KR_API_QUERY };

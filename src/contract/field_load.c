@@ -4,56 +4,19 @@
  * some 64 bytes for each value, so both are counted first. */
 #include "field_internal.h"
 #include "err.h"
+#include "json_scan.h"
 #include "query.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Behind the closing quote of the string that begins at s, or end. */
-static const char *skip_string(const char *s, const char *end)
-{
-    for (s++; s < end; s++) {
-        if (*s == '\\')
-            s++;
-        else if (*s == '"')
-            return s + 1;
-    }
-    return end;
-}
-
-enum kr_api_excess kr_api_excess(const char *text, size_t len, unsigned depth_max, unsigned values_max)
-{
-    const char *end = text + len;
-    unsigned depth = 0, values = 1;
-
-    while (text < end && values <= values_max) {
-        char c = *text;
-
-        if (c == '"') {
-            text = skip_string(text, end);
-            continue;
-        }
-        text++;
-        if (c == '[' || c == '{') {
-            if (++depth > depth_max)
-                return KR_API_TOO_DEEP;
-            values++;
-        } else if (c == ']' || c == '}') {
-            depth -= depth > 0;
-        } else if (c == ',') {
-            values++;
-        }
-    }
-    return values > values_max ? KR_API_TOO_MANY : KR_API_FITS;
-}
-
 json_t *kr_api_load(struct kr_api_parse *p, const char *text, size_t len)
 {
-    static const char *const words[] = {
-        [KR_API_FITS] = NULL,
-        [KR_API_TOO_DEEP] = "is nested deeper than 32 levels",
-        [KR_API_TOO_MANY] = "has more than 100000 values",
+    static const struct kr_scan_max max = {.slots = KR_API_VALUES_MAX, .depth = KR_API_DEPTH_MAX};
+    static const char *const words[KR_SCAN_MAX_] = {
+        [KR_SCAN_TOO_DEEP] = "is nested deeper than 32 levels",
+        [KR_SCAN_TOO_MANY] = "has more than 100000 values",
     };
-    const char *too_much = words[kr_api_excess(text, len, KR_API_DEPTH_MAX, KR_API_VALUES_MAX)];
+    const char *too_much = words[kr_scan_json(text, len, &max)];
     json_error_t where;
     json_t *root;
 

@@ -6,6 +6,7 @@
 #include "claim.h"
 #include "log.h"
 #include "json_scan.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +25,22 @@ static int wrong(struct kr_err *err, const char *what)
  * set. */
 static json_t *parse_claim(const void *data, size_t len, struct kr_err *err)
 {
+    static const char *const excesses[] = {
+        [KR_SCAN_TOO_MANY] = "JSON of too many values",
+        [KR_SCAN_TOO_DEEP] = "JSON nested too deep",
+        [KR_SCAN_LONG_SCALAR] = "JSON with too long a number",
+        [KR_SCAN_TOO_BARE] = "JSON of too many bytes outside of strings",
+    };
+    enum kr_scan excess = kr_scan_json(data, len, &scan_max);
     char why[160];
     json_error_t e;
     json_t *j;
 
-    if (kr_scan_json(data, len, &scan_max, err) < 0)
+    static_assert(sizeof excesses / sizeof *excesses == KR_SCAN_MAX_, "every excess has its text");
+    if (excess != KR_SCAN_FITS) {
+        wrong(err, excesses[excess]);
         return NULL;
+    }
     j = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (!j) {
         /* Quoted: it repeats bytes of the session's, and goes to terminals. */

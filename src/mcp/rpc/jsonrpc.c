@@ -3,6 +3,7 @@
  * Invariant: what a text costs is bounded before anything is allocated for it, and a message that passes has an id that
  * can be echoed as it came, a method of printable characters and params that are an object. */
 #include "jsonrpc.h"
+#include "json_scan.h"
 #include "field.h"
 #include "buf.h"
 #include "json.h"
@@ -30,17 +31,17 @@ int kr_mcp_flaw_set(struct kr_mcp_flaw *f, int code, const char *fmt, ...)
 
 static int check_size(const char *text, size_t len, struct kr_mcp_flaw *f)
 {
+    static const struct kr_scan_max max = {.slots = KR_MCP_VALUES_MAX, .depth = KR_MCP_DEPTH_MAX};
+    enum kr_scan excess;
+
     if (len > KR_MCP_MESSAGE_MAX)
         return kr_mcp_flaw_set(f, KR_RPC_INVALID_REQUEST, "a message has at most %u bytes", KR_MCP_MESSAGE_MAX);
-    switch (kr_api_excess(text, len, KR_MCP_DEPTH_MAX, KR_MCP_VALUES_MAX)) {
-    case KR_API_TOO_DEEP:
+    excess = kr_scan_json(text, len, &max);
+    if (excess == KR_SCAN_TOO_DEEP)
         return kr_mcp_flaw_set(f, KR_RPC_INVALID_REQUEST, "a message is nested at most %u levels deep",
                                KR_MCP_DEPTH_MAX);
-    case KR_API_TOO_MANY:
+    if (excess != KR_SCAN_FITS)
         return kr_mcp_flaw_set(f, KR_RPC_INVALID_REQUEST, "a message has at most %u values", KR_MCP_VALUES_MAX);
-    case KR_API_FITS:
-        break;
-    }
     return 0;
 }
 

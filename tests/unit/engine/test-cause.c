@@ -306,18 +306,40 @@ static void scan_counts_what_a_parser_would_build(void)
         {"]]]]", true},
         {"]]]][[[", false},
     };
-    struct kr_err err;
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t len = strlen(rows[i].text);
         char *exact = malloc(len ? len : 1); /* without the final zero: a read past the end is seen by the sanitizer */
 
         memcpy(exact, rows[i].text, len);
-        if ((kr_scan_json(exact, len, &max, &err) == 0) != rows[i].fits)
+        if ((kr_scan_json(exact, len, &max) == KR_SCAN_FITS) != rows[i].fits)
             printf("row %zu: %s\n", i, rows[i].text);
-        CHECK((kr_scan_json(exact, len, &max, &err) == 0) == rows[i].fits);
+        CHECK((kr_scan_json(exact, len, &max) == KR_SCAN_FITS) == rows[i].fits);
         free(exact);
     }
+}
+
+/* As bodies and messages are bounded: keys do not count, an empty array counts twice, and text of any length is one. */
+static void scan_counts_slots(void)
+{
+    static const struct kr_scan_max max = {.slots = 3, .depth = 2};
+    static const struct {
+        const char *text;
+        enum kr_scan excess;
+    } rows[] = {
+        {"[1,2]", KR_SCAN_FITS},
+        {"[1,2,3]", KR_SCAN_TOO_MANY},
+        {"{\"a\":1,\"b\":2}", KR_SCAN_FITS},
+        {"[[]]", KR_SCAN_FITS},
+        {"[[],[]]", KR_SCAN_TOO_MANY},
+        {"[[[", KR_SCAN_TOO_DEEP},
+        {"123456789012345678901234567890", KR_SCAN_FITS},
+        {"\"[,,,,,,\"", KR_SCAN_FITS},
+        {",,,", KR_SCAN_TOO_MANY},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        CHECK(kr_scan_json(rows[i].text, strlen(rows[i].text), &max) == rows[i].excess);
 }
 
 static void sweep_measures(void)
@@ -359,6 +381,7 @@ int main(void)
     RUN(claims_are_checked);
     RUN(displays_are_one_line_of_two_members);
     RUN(scan_counts_what_a_parser_would_build);
+    RUN(scan_counts_slots);
     RUN(sweep_measures);
     CHECK_DONE();
 }
