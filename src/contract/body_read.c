@@ -1,110 +1,154 @@
-/* A request's body into its struct. Called by handlers.
+/* From a request's body to what it means. Called by handlers, and for MCP's messages by mcp_http_body.c.
  *
- * Large bodies are parsed by a thread of the pool, which owns the body: the exchange may be gone before it is done. Invariant: `then` is called with a live exchange and a filled struct, or not at all. */
+ * Large bodies are parsed by a thread of the pool, which owns the body: the exchange may be gone before it is done.
+ * Invariant: `done` is called with a live exchange, `then` also with a filled struct, or not at all. */
 #include "body_read.h"
 #include "route_doc.h"
 #include "err.h"
 #include "http.h"
 #include "reply.h"
 #include "work.h"
+#include <errno.h>
 #include <stdlib.h>
 
-struct body_job {
+/* ---- any body ---- */
+
+/* A body that a thread parses. */
+struct body_read {
     struct kr_work work;
     struct kr_http_ex *ex;
+    const struct kr_body_calls *calls;
+    void *data;
+    char *text;
+    size_t len;
+};
+
+static void free_body_read(struct body_read *r)
+{
+    free(r->text);
+    free(r);
+}
+
+static void run_parse(void *data)
+{
+    struct body_read *r = data;
+
+    r->calls->parse(r->data, r->text, r->len);
+}
+
+static void on_parse_done(void *data)
+{
+    struct body_read *r = data, own = *r;
+
+    free_body_read(r);
+    own.calls->done(own.data, own.ex);
+}
+
+static void on_parse_dropped(void *data)
+{
+    struct body_read *r = data, own = *r;
+
+    free_body_read(r);
+    own.calls->dropped(own.data);
+}
+
+static void on_client_gone(void *data, struct kr_http_ex *ex)
+{
+    struct body_read *r = data;
+
+    (void)ex;
+    kr_work_drop(&r->work);
+}
+
+static int read_on_thread(struct uv_loop_s *loop, struct kr_http_ex *ex, const struct kr_body_calls *calls, void *data)
+{
+    static const struct kr_http_calls gone = {.on_gone = on_client_gone};
+    static const struct kr_work_calls work = {.run = run_parse, .done = on_parse_done, .dropped = on_parse_dropped};
+    struct body_read *r = calloc(1, sizeof *r);
+
+    if (r) {
+        *r = (struct body_read){.ex = ex, .calls = calls, .data = data};
+        r->text = kr_http_take_body(ex, &r->len);
+    }
+    if (!r || !r->text) {
+        free(r);
+        return -ENOMEM;
+    }
+    kr_work_start(loop, &r->work, &work, r);
+    kr_http_defer(ex, &gone, r);
+    return 0;
+}
+
+int kr_body_read(struct uv_loop_s *loop, struct kr_http_ex *ex, const struct kr_body_calls *calls, void *data)
+{
+    size_t len;
+    const char *text = kr_http_body(ex, &len);
+
+    if (len > KR_API_INLINE_MAX)
+        return read_on_thread(loop, ex, calls, data);
+    calls->parse(data, text, len);
+    kr_http_drop_body(ex);
+    calls->done(data, ex);
+    return 0;
+}
+
+/* ---- a body by its table ---- */
+
+struct table_read {
     void *app;
     const struct kr_api_table *table;
     kr_api_then *then;
-    char *text; /* owned; NULL: the exchange has it */
-    size_t len;
     void *request; /* owned */
     struct kr_api_input in;
     struct kr_err err;
     int r;
 };
 
-static void free_body_job(void *data)
+static void free_table_read(void *data)
 {
-    struct body_job *job = data;
+    struct table_read *t = data;
 
-    kr_api_input_done(&job->in);
-    free(job->request);
-    free(job->text);
-    free(job);
+    if (!t)
+        return;
+    kr_api_input_done(&t->in);
+    free(t->request);
+    free(t);
 }
 
-/* Of a parse that is over: the answer or the handler's next step. */
-static void finish_body(struct body_job *job)
+static void parse_table(void *data, const char *text, size_t len)
 {
-    kr_http_drop_body(job->ex);
-    if (job->r < 0)
-        kr_api_fail_input(job->ex, &job->in, &job->err);
+    struct table_read *t = data;
+
+    t->r = kr_api_parse_body(t->table, text, len, t->request, &t->in, &t->err);
+}
+
+static void on_table_parsed(void *data, struct kr_http_ex *ex)
+{
+    struct table_read *t = data;
+
+    if (t->r < 0)
+        kr_api_fail_input(ex, &t->in, &t->err);
     else
-        job->then(job->ex, job->app, job->request, &job->in);
-}
-
-static void on_client_gone(void *data, struct kr_http_ex *ex)
-{
-    struct body_job *job = data;
-
-    (void)ex;
-    kr_work_drop(&job->work);
-}
-
-static void run_parse(void *data)
-{
-    struct body_job *job = data;
-
-    job->r = kr_api_parse_body(job->table, job->text, job->len, job->request, &job->in, &job->err);
-}
-
-static void on_parse_done(void *data)
-{
-    struct body_job *job = data;
-
-    finish_body(job);
-    free_body_job(job);
-}
-
-static int start_parse(struct uv_loop_s *loop, struct body_job *job)
-{
-    static const struct kr_http_calls calls = {.on_gone = on_client_gone};
-    static const struct kr_work_calls work = {.run = run_parse, .done = on_parse_done, .dropped = free_body_job};
-
-    job->text = kr_http_take_body(job->ex, &job->len);
-    if (!job->text)
-        return -1;
-    kr_work_start(loop, &job->work, &work, job);
-    kr_http_defer(job->ex, &calls, job);
-    return 0;
+        t->then(ex, t->app, t->request, &t->in);
+    free_table_read(t);
 }
 
 void kr_api_read_body(struct uv_loop_s *loop, struct kr_http_ex *ex, void *app, const struct kr_api_table *table,
                       kr_api_then *then)
 {
-    struct body_job *job = calloc(1, sizeof *job);
-    size_t len;
-    const char *text = kr_http_body(ex, &len);
+    static const struct kr_body_calls calls = {
+        .parse = parse_table, .done = on_table_parsed, .dropped = free_table_read};
+    struct table_read *t = calloc(1, sizeof *t);
 
-    if (!job || !(job->request = calloc(1, table && table->size ? table->size : 1))) {
-        free(job);
-        kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a request");
+    if (t) {
+        *t = (struct table_read){.app = app, .table = table, .then = then};
+        kr_api_input_init(&t->in, kr_api_voice_of(ex));
+        t->request = calloc(1, table && table->size ? table->size : 1);
+    }
+    if (t && t->request && kr_body_read(loop, ex, &calls, t) == 0)
         return;
-    }
-    job->ex = ex;
-    job->app = app;
-    job->table = table;
-    job->then = then;
-    kr_api_input_init(&job->in, kr_api_voice_of(ex));
-    if (len > KR_API_INLINE_MAX) {
-        if (start_parse(loop, job) == 0)
-            return;
-        kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a request");
-    } else {
-        job->r = kr_api_parse_body(table, text, len, job->request, &job->in, &job->err);
-        finish_body(job);
-    }
-    free_body_job(job);
+    free_table_read(t);
+    kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a request");
 }
 
 bool kr_api_read_query(struct kr_http_ex *ex, const struct kr_api_table *table, void *request, struct kr_api_input *in)

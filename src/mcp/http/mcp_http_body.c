@@ -1,105 +1,85 @@
-/* From the body of a POST to JSON. Called by mcp_http_post.c and mcp_http_sse.c. Invariant: a thread of the pool that parses
- * owns the text, so that the exchange may go meanwhile; `then` is called with a live exchange or not at all. */
+/* From the body of a POST to JSON. Called by mcp_http_post.c, mcp_http_tools.c and mcp_http_sse.c.
+ *
+ * Invariants: `then` is called with a live exchange or not at all; the large bodies that wait for a thread are bounded. */
 #include "mcp_http_body.h"
 #include "api.h"
 #include "mcp_http_stream.h"
 #include "body_read.h"
-#include "work.h"
 #include <stdlib.h>
 
 #define PARSING_MAX (128u << 20) /* bytes of bodies that wait for a thread, of all clients; past it 503 */
 
-struct parse_job {
-    struct kr_work work;
-    struct kr_http_ex *ex;
+struct message_read {
     struct kr_api *api;
     kr_mcp_http_then *then;
-    char *text;
-    size_t len;
+    size_t counted; /* of `parsing` */
     json_t *root;
     struct kr_mcp_flaw flaw;
 };
 
-static void run_parse(void *data)
+static void parse_message(void *data, const char *text, size_t len)
 {
-    struct parse_job *job = data;
+    struct message_read *r = data;
 
-    if (kr_mcp_parse(job->text, job->len, &job->root, &job->flaw) < 0)
-        job->root = NULL;
+    if (kr_mcp_parse(text, len, &r->root, &r->flaw) < 0)
+        r->root = NULL;
 }
 
-static void end_parse(struct parse_job *job, bool wanted)
+/* MCP, or NULL: it has ended, and HTTP before it without a call of on_gone. */
+static struct kr_mcp *give_back(struct message_read *r)
 {
-    struct kr_mcp *m = job->api->mcp; /* NULL: MCP has ended, and HTTP before it without a call of on_gone */
+    struct kr_mcp *m = r->api->mcp;
 
-    free(job->text);
     if (m)
-        m->parsing -= job->len;
-    if (wanted && m)
-        job->then(job->ex, job->api, job->root, &job->flaw);
+        m->parsing -= r->counted;
+    return m;
+}
+
+static void on_message_parsed(void *data, struct kr_http_ex *ex)
+{
+    struct message_read *r = data;
+
+    if (give_back(r))
+        r->then(ex, r->api, r->root, &r->flaw);
     else
-        json_decref(job->root);
-    free(job);
+        json_decref(r->root);
+    free(r);
 }
 
-static void on_parse_done(void *data)
+static void on_message_dropped(void *data)
 {
-    end_parse(data, true);
-}
+    struct message_read *r = data;
 
-static void on_parse_dropped(void *data)
-{
-    end_parse(data, false);
-}
-
-static void on_client_gone(void *data, struct kr_http_ex *ex)
-{
-    struct parse_job *job = data;
-
-    (void)ex;
-    kr_work_drop(&job->work);
-}
-
-static void read_later(struct kr_http_ex *ex, struct kr_api *api, kr_mcp_http_then *then)
-{
-    static const struct kr_http_calls calls = {.on_gone = on_client_gone};
-    static const struct kr_work_calls work = {.run = run_parse, .done = on_parse_done, .dropped = on_parse_dropped};
-    struct parse_job *job = calloc(1, sizeof *job);
-
-    if (job) {
-        *job = (struct parse_job){.ex = ex, .api = api, .then = then};
-        job->text = kr_http_take_body(ex, &job->len);
-    }
-    if (!job || !job->text) {
-        free(job);
-        kr_mcp_http_refuse(ex, 503, NULL, KR_RPC_INTERNAL, "no memory", NULL);
-        return;
-    }
-    ((struct kr_mcp *)api->mcp)->parsing += job->len;
-    kr_work_start(api->loop, &job->work, &work, job);
-    kr_http_defer(ex, &calls, job);
+    (void)give_back(r);
+    json_decref(r->root);
+    free(r);
 }
 
 void kr_mcp_http_read(struct kr_http_ex *ex, struct kr_api *api, kr_mcp_http_then *then)
 {
-    struct kr_mcp_flaw flaw;
-    json_t *root = NULL;
-    size_t len;
-    const char *text = kr_http_body(ex, &len);
+    static const struct kr_body_calls calls = {
+        .parse = parse_message, .done = on_message_parsed, .dropped = on_message_dropped};
+    struct kr_mcp *m = api->mcp;
+    struct message_read *r;
+    size_t len, counted;
 
-    if (len > KR_API_INLINE_MAX && ((struct kr_mcp *)api->mcp)->parsing + len > PARSING_MAX) {
+    (void)kr_http_body(ex, &len);
+    counted = len > KR_API_INLINE_MAX ? len : 0;
+    if (counted > 0 && m->parsing + counted > PARSING_MAX) {
         kr_http_drop_body(ex);
         kr_http_set_header(ex, "Retry-After", "1");
         kr_mcp_http_refuse(ex, 503, NULL, KR_RPC_INTERNAL, "too many large messages at once: try again in a moment",
                            NULL);
         return;
     }
-    if (len > KR_API_INLINE_MAX) {
-        read_later(ex, api, then);
-        return;
+    r = calloc(1, sizeof *r);
+    if (r) {
+        *r = (struct message_read){.api = api, .then = then, .counted = counted};
+        m->parsing += counted;
+        if (kr_body_read(api->loop, ex, &calls, r) == 0)
+            return;
+        m->parsing -= counted;
     }
-    if (kr_mcp_parse(text, len, &root, &flaw) < 0)
-        root = NULL;
-    kr_http_drop_body(ex);
-    then(ex, api, root, &flaw);
+    free(r);
+    kr_mcp_http_refuse(ex, 503, NULL, KR_RPC_INTERNAL, "no memory", NULL);
 }
