@@ -37,9 +37,9 @@ struct kr_box_config {
     const char *workspace;
     const struct kr_profile *profiles; /* by enum kr_dialect; borrowed */
     enum kr_dialect dialect;           /* whose profile a caller has that came with none */
-    struct kr_net_rule network;   /* of sandboxes that choose none; never past max_network */
-    enum kr_net_kind max_network; /* the most that a sandbox may ask for */
-    enum kr_preload preload;      /* of sandboxes that choose none */
+    struct kr_net_rule network;        /* of sandboxes that choose none; never past max_network */
+    enum kr_net_kind max_network;      /* the most that a sandbox may ask for */
+    enum kr_preload preload;           /* of sandboxes that choose none */
     const char *const *mounts;
     size_t mount_count; /* names of data sets, in the warden's order */
 
