@@ -1,7 +1,7 @@
-/* What the documents' dialects share. Called by compat_*.c.
+/* What the documents' tools share. Called by the *_tools.c of this folder.
  *
- * Invariant: the text of an answer is whole JSON whatever the run wrote: a value that is too large is made again with
- * less in it, never cut in its midst. */
+ * Invariant: the text of an answer is valid JSON whatever the run wrote: a value that is too large is made again with
+ * shorter texts, never cut. */
 #include "dialect_results.h"
 #include "api.h"
 #include "err.h"

@@ -7,7 +7,7 @@ struct kr_err;
 
 /* How a value reaches the client (contracts: each stack's own). */
 enum kr_compat_form {
-    KR_COMPAT_PLAIN,   /* text of two blanks' indentation, no structure (systems 002, 004) */
+    KR_COMPAT_PLAIN,   /* text of two blanks' indentation, no structure (documents 002 and 004) */
     KR_COMPAT_WRAPPED, /* the same, and {"result": value} as the structure (000) */
     KR_COMPAT_COMPACT, /* text without blanks, and the value as the structure (001) */
 };
@@ -41,7 +41,8 @@ uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect)
 
 /* Answers with one text, whose structure is {"result": text} (003); `note` (may be NULL) is a block behind it. */
 void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note);
-/* Runs code as system 004 does: a process of its own in a named sandbox, its files linked (mcp_sandbox_tools.c). */
+/* Runs code as document 004 (mcp-sandbox) does: a process of its own in a named sandbox, its files linked
+ * (mcp_sandbox_tools.c). */
 void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_text *code);
 
 /* A live session as our tools tell it (tool_sessions.c). */

@@ -1,9 +1,10 @@
-/* The account routes of system 004 (mcp-sandbox): /api/register, /api/token, /api/users/me and the key. Handlers of
+/* The account routes of document 004 (mcp-sandbox): /api/register, /api/token, /api/users/me and the key. Handlers of
  * the route table, in the documents' voice; the sandboxes are in mcp_sandbox_sandboxes.c.
  *
- * Paths, fields and texts are the document's; what it does insecurely is done otherwise: passwords by Argon2id, tokens
- * that are random and can be ended, and keys that are stored as a hash, so that `api_key` is told when it is made, and
- * to who shows that very key, and is null else. Invariant: nobody reads or changes anything here but their own. */
+ * Paths, fields and texts are the document's. What it does insecurely is done otherwise: passwords are hashed by
+ * Argon2id, tokens are random and can be ended, keys are stored as a hash. So `api_key` has the key in the answer that
+ * makes it and in answers to requests that show it, and is null else. Invariant: a caller reads and changes only the
+ * caller's own account. */
 #include "dialect_routes.h"
 #include "accounts.h"
 #include "buf.h"
@@ -34,76 +35,100 @@ static int check_email(const char *value, struct kr_err *err)
 
 /* clang-format off */
 static const struct kr_api_prop user_props[] = {
-    { .name = "email", .type = KR_API_STRING, .nullable = true, .help = "Address, if there is one.", .example = "alice@example.org" },
+    { .name = "email", .type = KR_API_STRING, .nullable = true, .help = "Address, if there is one.",
+     .example = "alice@example.org" },
     { .name = "username", .type = KR_API_STRING, .help = "Name, by which one logs in.", .example = "alice" },
     { .name = "id", .type = KR_API_STRING, .help = "The user's id.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
-    { .name = "created_at", .type = KR_API_STRING, .format = "date-time", .help = "When it was made.", .example = "2027-01-15T08:00:00.250000Z" },
+    { .name = "created_at", .type = KR_API_STRING, .format = "date-time", .help = "When it was made.",
+     .example = "2027-01-15T08:00:00.250000Z" },
     { .name = "is_active", .type = KR_API_BOOL, .help = "False: disabled.", .example = "true" },
-    { .name = "api_key", .type = KR_API_STRING, .nullable = true, .help = "The key, when it was just made or is the one shown; else null: a key is shown once.", .example = "kr_4f9k2m7q0000000000000000000000000000000000000000000" },
+    { .name = "api_key", .type = KR_API_STRING, .nullable = true,
+     .help = "The key, when it was just made or is the one shown; else null: a key is shown once.",
+     .example = "kr_4f9k2m7q0000000000000000000000000000000000000000000" },
 };
-static const struct kr_api_schema user_schema = KR_API_SCHEMA("AccountUser", "A user, as system 004 writes it.", user_props);
+static const struct kr_api_schema user_schema = KR_API_SCHEMA("AccountUser",
+    "A user, as document 004 (mcp-sandbox) writes it.", user_props);
 
 static const struct kr_api_prop token_props[] = {
-    { .name = "access_token", .type = KR_API_STRING, .help = "For `Authorization: Bearer`.", .example = "krt_4f9k2m7q0000000000000000000000000000000000000000000" },
+    { .name = "access_token", .type = KR_API_STRING, .help = "For `Authorization: Bearer`.",
+     .example = "krt_4f9k2m7q0000000000000000000000000000000000000000000" },
     { .name = "token_type", .type = KR_API_STRING, .help = "Always bearer.", .example = "bearer" },
 };
-static const struct kr_api_schema token_schema = KR_API_SCHEMA("AccountToken", "A login, as system 004 writes it.", token_props);
+static const struct kr_api_schema token_schema = KR_API_SCHEMA("AccountToken",
+    "A login, as document 004 (mcp-sandbox) writes it.", token_props);
 
 static const struct kr_api_prop key_props[] = {
-    { .name = "api_key", .type = KR_API_STRING, .nullable = true, .help = "The key, when it was just made or is the one shown; else null.", .example = "kr_4f9k2m7q0000000000000000000000000000000000000000000" },
-    { .name = "prefix", .type = KR_API_STRING, .optional = true, .nullable = true, .help = "The first characters of the key there is.", .example = "kr_4f9k2m7q" },
-    { .name = "message", .type = KR_API_STRING, .optional = true, .help = "Why there is no key here, and how to get one.", .example = "A key is shown once" },
+    { .name = "api_key", .type = KR_API_STRING, .nullable = true,
+     .help = "The key, when it was just made or is the one shown; else null.",
+     .example = "kr_4f9k2m7q0000000000000000000000000000000000000000000" },
+    { .name = "prefix", .type = KR_API_STRING, .optional = true, .nullable = true,
+     .help = "The first characters of the key there is.", .example = "kr_4f9k2m7q" },
+    { .name = "message", .type = KR_API_STRING, .optional = true,
+     .help = "Why there is no key here, and how to get one.", .example = "A key is shown once" },
 };
-static const struct kr_api_schema key_schema = KR_API_SCHEMA("AccountKey", "A key, as system 004 writes it.", key_props);
+static const struct kr_api_schema key_schema = KR_API_SCHEMA("AccountKey",
+    "A key, as document 004 (mcp-sandbox) writes it.", key_props);
 
 struct registration {
     const char *username, *email;
     struct kr_text password;
 };
 static const struct kr_api_field registration_fields[] = {
-    { .name = "username", .type = KR_API_STRING, KR_API_AT(struct registration, username), .required = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "Unique.", .example = "alice" },
-    { .name = "email", .type = KR_API_STRING, KR_API_AT(struct registration, email), .required = true, KR_API_LENGTH(3, KR_STORE_EMAIL_ROOM - 1), .check = check_email, .format = "email",
+    { .name = "username", .type = KR_API_STRING, KR_API_AT(struct registration, username), .required = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "Unique.", .example = "alice" },
+    { .name = "email", .type = KR_API_STRING, KR_API_AT(struct registration, email), .required = true,
+     KR_API_LENGTH(3, KR_STORE_EMAIL_ROOM - 1), .check = check_email, .format = "email",
       .help = "Unique.", .example = "alice@example.org" },
-    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct registration, password), .required = true, .secret = true, KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",
+    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct registration, password), .required = true,
+     .secret = true, KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",
       .help = "To log in with.", .example = "correct horse battery" },
 };
-static const struct kr_api_table registration_table = KR_API_TABLE("AccountRegister", "An account to make.", registration_fields, struct registration);
+static const struct kr_api_table registration_table = KR_API_TABLE("AccountRegister", "An account to make.",
+    registration_fields, struct registration);
 
 struct token {
     const char *username;
     struct kr_text password;
 };
 static const struct kr_api_field token_fields[] = {
-    { .name = "username", .type = KR_API_STRING, KR_API_AT(struct token, username), .required = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "The user's name.", .example = "alice" },
-    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct token, password), .required = true, .secret = true, KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",
+    { .name = "username", .type = KR_API_STRING, KR_API_AT(struct token, username), .required = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "The user's name.", .example = "alice" },
+    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct token, password), .required = true, .secret = true,
+     KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",
       .help = "The user's password.", .example = "correct horse battery" },
 };
-static const struct kr_api_table token_table = KR_API_TABLE("AccountLogin", "Name and password.", token_fields, struct token);
+static const struct kr_api_table token_table = KR_API_TABLE("AccountLogin", "Name and password.", token_fields,
+    struct token);
 
 #define DOCUMENT .voice = KR_API_DOCUMENT
 const struct kr_api_doc kr_account_register_doc = {
-    .id = "account_register", .tag = "documents", .summary = "Make an account (system 004)", DOCUMENT, .open = true, .body = &registration_table,
+    .id = "account_register", .tag = "documents", .summary = "Make an account (document 004)", DOCUMENT, .open = true,
+    .body = &registration_table,
     .description = "Only where the administrator allows it (`allow_registration`).",
     .responses = (const struct kr_api_response[]){
         {.status = 200, .help = "The user, with the key.", .schema = &user_schema},
         {.status = 400, .help = "Username or e-mail already registered.", .schema = &kr_api_detail_schema}, {0}},
 };
 const struct kr_api_doc kr_account_token_doc = {
-    .id = "account_token", .tag = "documents", .summary = "Log in (system 004)", DOCUMENT, .open = true,
-    .bodies = (const struct kr_api_media[]){{.type = "application/x-www-form-urlencoded", .table = &token_table, .help = "A form, as OAuth2's password grant sends it."}, {0}},
+    .id = "account_token", .tag = "documents", .summary = "Log in (document 004)", DOCUMENT, .open = true,
+    .bodies = (const struct kr_api_media[]){{.type = "application/x-www-form-urlencoded", .table = &token_table,
+    .help = "A form, as OAuth2's password grant sends it."}, {0}},
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The token.", .schema = &token_schema}, {0}},
 };
 const struct kr_api_doc kr_account_me_doc = {
-    .id = "account_me", .tag = "documents", .summary = "Who am I (system 004)", DOCUMENT, .needs = KR_RIGHT_READ,
+    .id = "account_me", .tag = "documents", .summary = "Who am I (document 004)", DOCUMENT, .needs = KR_RIGHT_READ,
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The user.", .schema = &user_schema}, {0}},
 };
 const struct kr_api_doc kr_account_key_doc = {
-    .id = "account_key", .tag = "documents", .summary = "One's key (system 004)", DOCUMENT, .needs = KR_RIGHT_READ,
-    .description = "krait keeps keys as a hash and cannot tell one again: the answer has the key if the request shows it.",
+    .id = "account_key", .tag = "documents", .summary = "The caller's key (document 004)", DOCUMENT,
+    .needs = KR_RIGHT_READ,
+    .description = "krait keeps keys as a hash and cannot tell one again: the answer has the key if the request shows "
+    "it.",
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The key.", .schema = &key_schema}, {0}},
 };
 const struct kr_api_doc kr_account_new_key_doc = {
-    .id = "account_new_key", .tag = "documents", .summary = "A new key instead of the old one (system 004)", DOCUMENT, .needs = KR_RIGHT_RUN,
+    .id = "account_new_key", .tag = "documents", .summary = "A new key instead of the old one (document 004)", DOCUMENT,
+    .needs = KR_RIGHT_RUN,
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The new key.", .schema = &key_schema}, {0}},
 };
 /* clang-format on */

@@ -1,8 +1,8 @@
-/* The account routes of system 004 (mcp-sandbox), the sandboxes: /api/users/me/sandboxes. Handlers of the route table,
- * in the documents' voice.
+/* The account routes of document 004 (mcp-sandbox), the sandboxes: /api/users/me/sandboxes. Handlers of the route
+ * table, in the documents' voice.
  *
- * What the document's page calls and its server never had (POST, GET of one) is there. Invariant: nobody sees or
- * changes anything here but their own; the sandbox called default, which everybody has, is not listed. */
+ * What the document's page calls and its server never had (POST, GET of one) is there. Invariants: a caller
+ * reads and changes only the caller's own sandboxes; default sandboxes are not listed. */
 #include "dialect_routes.h"
 #include "accounts.h"
 #include "buf.h"
@@ -21,41 +21,56 @@ static const struct kr_api_prop sandbox_props[] = {
     { .name = "id", .type = KR_API_STRING, .help = "The sandbox's id.", .example = "5zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "user_id", .type = KR_API_STRING, .help = "Whose it is.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "name", .type = KR_API_STRING, .help = "What it is called.", .example = "Sandbox 1" },
-    { .name = "created_at", .type = KR_API_STRING, .format = "date-time", .help = "When it was made.", .example = "2027-01-15T08:00:00.250000Z" },
-    { .name = "docker_container_id", .type = KR_API_STRING, .nullable = true, .help = "Always null: there is no container.", .example = "null" },
+    { .name = "created_at", .type = KR_API_STRING, .format = "date-time", .help = "When it was made.",
+     .example = "2027-01-15T08:00:00.250000Z" },
+    { .name = "docker_container_id", .type = KR_API_STRING, .nullable = true,
+     .help = "Always null: there is no container.", .example = "null" },
 };
-static const struct kr_api_schema sandbox_schema = KR_API_SCHEMA("AccountSandbox", "A sandbox, as system 004 writes it.", sandbox_props);
+static const struct kr_api_schema sandbox_schema = KR_API_SCHEMA("AccountSandbox",
+    "A sandbox, as document 004 (mcp-sandbox) writes it.", sandbox_props);
 static const struct kr_api_prop sandboxes_props[] = {
     { .name = "sandboxes", .type = KR_API_ARRAY, .of = &sandbox_schema, .help = "All but the one called default." },
 };
-static const struct kr_api_schema sandboxes_schema = KR_API_SCHEMA("AccountSandboxes", "One's sandboxes.", sandboxes_props);
+static const struct kr_api_schema sandboxes_schema = KR_API_SCHEMA("AccountSandboxes", "One's sandboxes.",
+    sandboxes_props);
 
 struct sandbox_new {
     const char *name;
 };
 static const struct kr_api_field sandbox_fields[] = {
-    { .name = "name", .type = KR_API_STRING, KR_API_AT(struct sandbox_new, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "What it is to be called; one is made up without it.", .example = "Sandbox 1" },
+    { .name = "name", .type = KR_API_STRING, KR_API_AT(struct sandbox_new, name), .nullable = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "What it is to be called; one is made up without it.",
+     .example = "Sandbox 1" },
 };
-static const struct kr_api_table sandbox_table = KR_API_TABLE("AccountSandboxCreate", "A sandbox to make.", sandbox_fields, struct sandbox_new);
+static const struct kr_api_table sandbox_table = KR_API_TABLE("AccountSandboxCreate", "A sandbox to make.",
+    sandbox_fields, struct sandbox_new);
 
-static const struct kr_api_param sandbox_params[] = {{ "sandbox", "A sandbox's id.", "5zzzzzzzzzzzzzzzzzzzzzzzzz" }, { 0 }};
+static const struct kr_api_param sandbox_params[] = {{ "sandbox", "A sandbox's id.", "5zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { 0 }};
 
 #define DOCUMENT .voice = KR_API_DOCUMENT, .tag = "documents"
 const struct kr_api_doc kr_account_sandboxes_doc = {
-    .id = "account_sandboxes", .summary = "One's sandboxes (system 004)", DOCUMENT, .needs = KR_RIGHT_READ,
-    .responses = (const struct kr_api_response[]){{.status = 200, .help = "All of them.", .schema = &sandboxes_schema}, {0}},
+    .id = "account_sandboxes", .summary = "The caller's sandboxes (document 004)", DOCUMENT, .needs = KR_RIGHT_READ,
+    .responses = (const struct kr_api_response[]){{.status = 200, .help = "All of them.", .schema = &sandboxes_schema},
+    {0}},
 };
 const struct kr_api_doc kr_account_sandbox_create_doc = {
-    .id = "account_sandbox_create", .summary = "Make a sandbox (system 004)", DOCUMENT, .needs = KR_RIGHT_RUN, .body = &sandbox_table,
-    .responses = (const struct kr_api_response[]){{.status = 200, .help = "The sandbox.", .schema = &sandbox_schema}, {0}},
+    .id = "account_sandbox_create", .summary = "Make a sandbox (document 004)", DOCUMENT, .needs = KR_RIGHT_RUN,
+    .body = &sandbox_table,
+    .responses = (const struct kr_api_response[]){{.status = 200, .help = "The sandbox.", .schema = &sandbox_schema},
+    {0}},
 };
 const struct kr_api_doc kr_account_sandbox_doc = {
-    .id = "account_sandbox", .summary = "One of one's sandboxes (system 004)", DOCUMENT, .needs = KR_RIGHT_READ, .params = sandbox_params,
-    .responses = (const struct kr_api_response[]){{.status = 200, .help = "The sandbox.", .schema = &sandbox_schema}, {0}},
+    .id = "account_sandbox", .summary = "A sandbox of the caller (document 004)", DOCUMENT, .needs = KR_RIGHT_READ,
+    .params = sandbox_params,
+    .responses = (const struct kr_api_response[]){{.status = 200, .help = "The sandbox.", .schema = &sandbox_schema},
+    {0}},
 };
 const struct kr_api_doc kr_account_sandbox_delete_doc = {
-    .id = "account_sandbox_delete", .summary = "Delete a sandbox (system 004)", DOCUMENT, .needs = KR_RIGHT_RUN, .params = sandbox_params,
-    .responses = (const struct kr_api_response[]){{.status = 200, .help = "It is gone.", .schema = &kr_api_message_schema}, {0}},
+    .id = "account_sandbox_delete", .summary = "Delete a sandbox (document 004)", DOCUMENT, .needs = KR_RIGHT_RUN,
+    .params = sandbox_params,
+    .responses = (const struct kr_api_response[]){{.status = 200, .help = "It is gone.",
+    .schema = &kr_api_message_schema}, {0}},
 };
 /* clang-format on */
 
@@ -115,7 +130,7 @@ static void reply_sandbox(struct kr_http_ex *ex, const struct kr_sandbox *s)
     kr_api_reply(ex, 200, &out);
 }
 
-static void fail_sandbox(struct kr_http_ex *ex, const struct kr_err *err)
+static void fail_account_sandbox(struct kr_http_ex *ex, const struct kr_err *err)
 {
     if (err->kind == KR_ERR_NOT_FOUND)
         kr_api_fail_with(ex, KR_ERR_NOT_FOUND, "Sandbox not found");
@@ -124,8 +139,8 @@ static void fail_sandbox(struct kr_http_ex *ex, const struct kr_err *err)
 }
 
 /* Without a name it is called as the document's server calls it: "Sandbox 1", the next number that is free. */
-static int make(struct kr_api *api, const struct kr_api_who *who, const char *name, struct kr_sandbox *ret,
-                struct kr_err *err)
+static int make_account_sandbox(struct kr_api *api, const struct kr_api_who *who, const char *name,
+                                struct kr_sandbox *ret, struct kr_err *err)
 {
     char numbered[32];
     int count, r = -EEXIST;
@@ -153,8 +168,8 @@ static void on_sandbox_create(struct kr_http_ex *ex, void *app, void *request, s
     (void)in;
     if (!kr_api_caller(api, ex, &who))
         return;
-    if (make(api, &who, q->name, &s, &err) < 0)
-        fail_sandbox(ex, &err);
+    if (make_account_sandbox(api, &who, q->name, &s, &err) < 0)
+        fail_account_sandbox(ex, &err);
     else
         reply_sandbox(ex, &s);
 }
@@ -176,7 +191,7 @@ void kr_account_sandbox(struct kr_http_ex *ex, void *app)
     if (!kr_api_caller(api, ex, &who))
         return;
     if (kr_box_sandbox_find(api->box, &who.caller, kr_http_param(ex, "sandbox"), &s, &err) < 0)
-        fail_sandbox(ex, &err);
+        fail_account_sandbox(ex, &err);
     else
         reply_sandbox(ex, &s);
 }
@@ -190,7 +205,7 @@ void kr_account_sandbox_delete(struct kr_http_ex *ex, void *app)
     if (!kr_api_caller(api, ex, &who))
         return;
     if (kr_box_sandbox_delete(api->box, &who.caller, kr_http_param(ex, "sandbox"), &err) < 0)
-        fail_sandbox(ex, &err);
+        fail_account_sandbox(ex, &err);
     else
         kr_api_reply_message(ex, 200, "Sandbox deleted successfully");
 }

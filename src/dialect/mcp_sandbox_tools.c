@@ -1,8 +1,8 @@
-/* The tools of system 004 (mcp-sandbox): sandboxes that are made, used and named by id, files as links. Called through
- * THE table of tools.
+/* The tools of document 004 (mcp-sandbox): sandboxes that are made, used and named by id, files as links. Called
+ * through THE table of tools.
  *
- * Each run is a fresh process in the named sandbox; what it wrote is linked as the document's links are. The sandbox
- * called default, which the document does not have, is not listed. Another user's sandbox is as unknown as one that
+ * Each run is a fresh process in the named sandbox; what it wrote is linked as the document's links are. Default
+ * sandboxes, which the document does not have, are not listed. Another user's sandbox is as unknown as one that
  * never was. */
 #include "api.h"
 #include "dialect_results.h"
@@ -38,60 +38,75 @@ struct which_args {
 };
 
 /* clang-format off */
-#define SANDBOX(struct_) {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct struct_, sandbox), .required = true, KR_API_LENGTH(1, 64), \
-    .help = "The sandbox's id, as create_sandbox or list_sandboxes told it.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"}
+#define SANDBOX(struct_) {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct struct_, sandbox), \
+    .required = true, KR_API_LENGTH(1, 64), \
+    .help = "The sandbox's id, as create_sandbox or list_sandboxes gave it.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"}
 static const struct kr_api_field create_fields[] = {
-    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct create_args, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "What to call it; without it `Sandbox N`.", .example = "analysis"},
+    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct create_args, name), .nullable = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "What to call it; without it `Sandbox N`.", .example = "analysis"},
 };
-static const struct kr_api_table create_table = KR_API_TABLE("McpSandboxCreateInput", "A sandbox to make.", create_fields, struct create_args);
+static const struct kr_api_table create_table = KR_API_TABLE("McpSandboxCreateInput", "A sandbox to make.",
+    create_fields, struct create_args);
 static const struct kr_api_field which_fields[] = {SANDBOX(which_args)};
-static const struct kr_api_table which_table = KR_API_TABLE("McpSandboxDeleteInput", "Which sandbox.", which_fields, struct which_args);
+static const struct kr_api_table which_table = KR_API_TABLE("McpSandboxDeleteInput", "Which sandbox.", which_fields,
+    struct which_args);
 static const struct kr_api_field code_fields[] = {
     SANDBOX(code_args),
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct code_args, code), .required = true, .help = "Python to run.", .example = "print(1)"},
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct code_args, code), .required = true, .help = "Python to run.",
+     .example = "print(1)"},
 };
-static const struct kr_api_table code_table = KR_API_TABLE("McpSandboxExecuteInput", "What to run, and where.", code_fields, struct code_args);
+static const struct kr_api_table code_table = KR_API_TABLE("McpSandboxExecuteInput", "What to run, and where.",
+    code_fields, struct code_args);
 static const struct kr_api_field command_fields[] = {
     SANDBOX(code_args),
-    {.name = "command", .type = KR_API_TEXT, KR_API_AT(struct code_args, code), .required = true, .help = "What the shell is to run.", .example = "ls -la | wc -l"},
+    {.name = "command", .type = KR_API_TEXT, KR_API_AT(struct code_args, code), .required = true,
+     .help = "What the shell is to run.", .example = "ls -la | wc -l"},
 };
-static const struct kr_api_table command_table = KR_API_TABLE("McpSandboxCommandInput", "What to run, and where.", command_fields, struct code_args);
+static const struct kr_api_table command_table = KR_API_TABLE("McpSandboxCommandInput", "What to run, and where.",
+    command_fields, struct code_args);
 static const char *const encodings[] = {"text", "base64", NULL};
 static const struct kr_api_field upload_fields[] = {
     SANDBOX(upload_args),
-    {.name = "local_file_path", .type = KR_API_STRING, KR_API_AT(struct upload_args, local), .nullable = true, KR_API_LENGTH(1, 4000),
-     .help = "A file on the server's machine: only for clients on that machine, or beneath its upload_roots.", .example = "/srv/upload/table.csv"},
-    {.name = "dest_path", .type = KR_API_STRING, KR_API_AT(struct upload_args, dest), .nullable = true, .def = "/app/results", KR_API_LENGTH(1, 4000),
+    {.name = "local_file_path", .type = KR_API_STRING, KR_API_AT(struct upload_args, local), .nullable = true,
+     KR_API_LENGTH(1, 4000),
+     .help = "A file on the server's machine: only for clients on that machine, or beneath its upload_roots.",
+     .example = "/srv/upload/table.csv"},
+    {.name = "dest_path", .type = KR_API_STRING, KR_API_AT(struct upload_args, dest), .nullable = true,
+     .def = "/app/results", KR_API_LENGTH(1, 4000),
      .help = "Where to: a folder, or the file's new path.", .example = "/app/results"},
-    {.name = "content", .type = KR_API_TEXT, KR_API_AT(struct upload_args, content), .nullable = true, .nul_ok = true, .help = "Instead of local_file_path: the content itself; dest_path is then the file's path.", .example = "a,b\n1,2\n"},
-    {.name = "encoding", .type = KR_API_ENUM, KR_API_AT(struct upload_args, encoding), .choices = encodings, .def = "text", .help = "Of content.", .example = "text"},
+    {.name = "content", .type = KR_API_TEXT, KR_API_AT(struct upload_args, content), .nullable = true, .nul_ok = true,
+     .help = "Instead of local_file_path: the content itself; dest_path is then the file's path.",
+     .example = "a,b\n1,2\n"},
+    {.name = "encoding", .type = KR_API_ENUM, KR_API_AT(struct upload_args, encoding), .choices = encodings,
+     .def = "text", .help = "Of content.", .example = "text"},
 };
-static const struct kr_api_table upload_table = KR_API_TABLE("McpSandboxUploadInput", "What to upload, and where to.", upload_fields, struct upload_args);
+static const struct kr_api_table upload_table = KR_API_TABLE("McpSandboxUploadInput", "What to upload, and where to.",
+    upload_fields, struct upload_args);
 /* clang-format on */
 
 /* ---- what goes wrong ---- */
 
-static void answer(struct kr_mcp_call *c, json_t *value)
+static void answer_sandbox_value(struct kr_mcp_call *c, json_t *value)
 {
     kr_compat_answer(c, value, KR_COMPAT_PLAIN);
 }
 
-static void fail(struct kr_mcp_call *c, const char *sandbox, const struct kr_err *err)
+static void fail_sandbox_tool(struct kr_mcp_call *c, const char *sandbox, const struct kr_err *err)
 {
     json_t *message = err->kind == KR_ERR_NOT_FOUND && sandbox ? json_sprintf("Sandbox not found: %s", sandbox)
                                                                : json_string(kr_compat_reason(err));
 
-    answer(c, json_pack("{s:b, s:o}", "error", 1, "message", message));
+    answer_sandbox_value(c, json_pack("{s:b, s:o}", "error", 1, "message", message));
 }
 
 /* Its id; false: answered. */
-static bool find(struct kr_mcp_call *c, const char *given, char id[KR_STORE_ID_ROOM])
+static bool find_named_sandbox(struct kr_mcp_call *c, const char *given, char id[KR_STORE_ID_ROOM])
 {
     cleanup_box_sandbox struct kr_sandbox s = {0};
     struct kr_err err;
 
     if (kr_box_sandbox_find(kr_mcp_api(c)->box, kr_mcp_caller(c), given, &s, &err) < 0) {
-        fail(c, given, &err);
+        fail_sandbox_tool(c, given, &err);
         return false;
     }
     memcpy(id, s.row.id, KR_STORE_ID_ROOM);
@@ -127,10 +142,10 @@ static void run_create(struct kr_mcp_call *c, const void *args)
     struct kr_err err;
 
     if (make_sandbox(c, a->name, &s, &err) < 0)
-        fail(c, NULL, &err);
+        fail_sandbox_tool(c, NULL, &err);
     else
-        answer(c, json_pack("{s:s, s:s, s:s, s:s}", "sandbox_id", s.row.id, "user_id", s.row.owner, "name", s.row.name,
-                            "status", kr_store_sandbox_state_names[s.row.state]));
+        answer_sandbox_value(c, json_pack("{s:s, s:s, s:s, s:s}", "sandbox_id", s.row.id, "user_id", s.row.owner,
+                                          "name", s.row.name, "status", kr_store_sandbox_state_names[s.row.state]));
 }
 
 /* Nothing can be installed yet, so nothing is. */
@@ -150,10 +165,10 @@ static void run_list(struct kr_mcp_call *c, const void *args)
     (void)args;
     if (kr_store_sandboxes_list(kr_mcp_api(c)->store, kr_mcp_caller(c)->user, &page, on_row, list, &err) < 0) {
         json_decref(list);
-        fail(c, NULL, &err);
+        fail_sandbox_tool(c, NULL, &err);
         return;
     }
-    answer(c, list);
+    answer_sandbox_value(c, list);
 }
 
 static void run_delete(struct kr_mcp_call *c, const void *args)
@@ -169,9 +184,9 @@ static void run_delete(struct kr_mcp_call *c, const void *args)
     if (r >= 0)
         r = kr_box_sandbox_delete(box, kr_mcp_caller(c), s.row.id, &err);
     if (r < 0)
-        fail(c, a->sandbox, &err);
+        fail_sandbox_tool(c, a->sandbox, &err);
     else
-        answer(c, json_pack("{s:b, s:s}", "success", 1, "message", "Sandbox deleted successfully"));
+        answer_sandbox_value(c, json_pack("{s:b, s:s}", "success", 1, "message", "Sandbox deleted successfully"));
 }
 
 /* ---- runs ---- */
@@ -199,7 +214,7 @@ static void set_files(struct kr_mcp_call *c, json_t *value, const struct kr_mcp_
     json_object_set_new(value, "file_links", links);
 }
 
-static void set_output(json_t *value, const struct kr_mcp_outcome *o, size_t cap)
+static void set_sandbox_output(json_t *value, const struct kr_mcp_outcome *o, size_t cap)
 {
     cleanup_buf struct kr_buf err = {0};
 
@@ -216,7 +231,7 @@ static json_t *make_run(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, s
     bool good = kr_compat_good(o, &code);
 
     (void)data;
-    set_output(value, o, cap / 4);
+    set_sandbox_output(value, o, cap / 4);
     json_object_set_new(value, "exit_code", json_integer(code));
     set_files(c, value, o);
     if (!good)
@@ -261,11 +276,11 @@ void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const 
         .ask_client = true,
     };
 
-    if (find(c, sandbox, id))
+    if (find_named_sandbox(c, sandbox, id))
         kr_mcp_run(c, &wish);
 }
 
-static void run_code(struct kr_mcp_call *c, const void *args)
+static void run_code_in_sandbox(struct kr_mcp_call *c, const void *args)
 {
     const struct code_args *a = args;
 
@@ -282,14 +297,14 @@ static json_t *make_command(struct kr_mcp_call *c, const struct kr_mcp_outcome *
     bool good = kr_compat_good(o, &code);
 
     (void)c, (void)data;
-    set_output(value, o, cap / 4);
+    set_sandbox_output(value, o, cap / 4);
     json_object_set_new(value, "exit_code", json_integer(good && status ? strtol(status, NULL, 10) : code));
     return value;
 }
 
 static void render_command(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
-    answer(c, kr_compat_fit(c, o, make_command, data, KR_COMPAT_PLAIN));
+    answer_sandbox_value(c, kr_compat_fit(c, o, make_command, data, KR_COMPAT_PLAIN));
 }
 
 static void run_command(struct kr_mcp_call *c, const void *args)
@@ -307,7 +322,7 @@ static void run_command(struct kr_mcp_call *c, const void *args)
     cleanup_buf struct kr_buf code = {0};
 
     kr_buf_init(&code, 16u << 20);
-    if (!find(c, a->sandbox, id))
+    if (!find_named_sandbox(c, a->sandbox, id))
         return;
     if (kr_mcp_terminal_code(&code, &t) < 0) {
         kr_mcp_tool_refuse(c, "out of memory");
@@ -325,10 +340,11 @@ static void answer_upload(struct kr_mcp_call *c, const struct kr_mcp_uploaded *u
 {
     (void)dest;
     if (err)
-        answer(c, json_pack("{s:b, s:s}", "error", 1, "message", kr_compat_reason(err)));
+        answer_sandbox_value(c, json_pack("{s:b, s:s}", "error", 1, "message", kr_compat_reason(err)));
     else
-        answer(c, json_pack("{s:b, s:o}", "success", 1, "message",
-                            json_sprintf("Uploaded %s to " RESULTS "%s in sandbox %s", u->name, u->path, u->sandbox)));
+        answer_sandbox_value(
+            c, json_pack("{s:b, s:o}", "success", 1, "message",
+                         json_sprintf("Uploaded %s to " RESULTS "%s in sandbox %s", u->name, u->path, u->sandbox)));
 }
 
 static void run_upload(struct kr_mcp_call *c, const void *args)
@@ -342,7 +358,7 @@ static void run_upload(struct kr_mcp_call *c, const void *args)
                               .local = a->local,
                               .answer = answer_upload};
 
-    if (find(c, a->sandbox, id))
+    if (find_named_sandbox(c, a->sandbox, id))
         kr_mcp_upload(c, &u);
 }
 
@@ -378,7 +394,7 @@ const struct kr_mcp_tool kr_tool_mcp_sandbox_execute = {
     .flags = KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,
     .input = &code_table,
-    .run = run_code,
+    .run = run_code_in_sandbox,
 };
 const struct kr_mcp_tool kr_tool_mcp_sandbox_command = {
     .name = "execute_terminal_command",

@@ -1,4 +1,4 @@
-/* The tools of system 003 (python-executor): answers that are one text for people. Called through THE table of tools.
+/* The tools of document 003 (python-executor): answers that are one text for people. Called through THE table of tools.
  *
  * execute_python is a fresh process in the sandbox `default`: files are kept, variables are not. A timeout out of
  * range is brought into it, which a second block says. */
@@ -22,10 +22,14 @@ struct executor_args {
 
 /* clang-format off */
 static const struct kr_api_field executor_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct executor_args, code), .required = true, .help = "Python to run.", .example = "print('Hello, World!')"},
-    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct executor_args, timeout), KR_API_GIVEN(struct executor_args, timeout_given), .nullable = true, .help = "Seconds, 1 to 300; without it: 60.", .example = "60"},
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct executor_args, code), .required = true,
+     .help = "Python to run.", .example = "print('Hello, World!')"},
+    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct executor_args, timeout),
+     KR_API_GIVEN(struct executor_args, timeout_given), .nullable = true, .help = "Seconds, 1 to 300; without it: 60.",
+     .example = "60"},
 };
-static const struct kr_api_table executor_table = KR_API_TABLE("PythonExecutorInput", "What to run.", executor_fields, struct executor_args);
+static const struct kr_api_table executor_table = KR_API_TABLE("PythonExecutorInput", "What to run.", executor_fields,
+    struct executor_args);
 /* clang-format on */
 
 void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note)
@@ -102,7 +106,7 @@ static void write_all(struct kr_buf *out, const struct kr_mcp_outcome *o, const 
     }
 }
 
-static void render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
+static void render_executor(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
     const struct asked *a = data;
     cleanup_buf struct kr_buf text = {0}, note = {0};
@@ -116,14 +120,14 @@ static void render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
     kr_compat_answer_text(c, kr_buf_str(&text), text.len, note.len ? kr_buf_str(&note) : NULL);
 }
 
-static void run(struct kr_mcp_call *c, const void *args)
+static void run_executor(struct kr_mcp_call *c, const void *args)
 {
     const struct executor_args *a = args;
     struct asked *asked = calloc(1, sizeof *asked);
     int64_t own = (int64_t)(kr_compat_timeout(c, KR_DIALECT_PYTHON_EXECUTOR) / 1000);
     struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = KR_STORE_DEFAULT, .fresh = true, .code = a->code.text, .code_len = a->code.len},
-        .render = render,
+        .render = render_executor,
         .free_data = free,
         .data = asked,
         .ask_client = true,
@@ -221,7 +225,7 @@ const struct kr_mcp_tool kr_tool_python_executor_execute = {
     .flags = KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,
     .input = &executor_table,
-    .run = run,
+    .run = run_executor,
 };
 const struct kr_mcp_tool kr_tool_python_executor_info = {
     .name = "get_sandbox_info",

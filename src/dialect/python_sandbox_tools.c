@@ -1,4 +1,4 @@
-/* execute_code and list_capabilities of system 001 (python-sandbox). Called through THE table of tools.
+/* execute_code and list_capabilities of document 001 (python-sandbox). Called through THE table of tools.
  *
  * A fresh interpreter in a throw-away folder for each call. There is no import policy yet: code runs `open`, the
  * answer says so in security_warnings, and a list of allowed imports, which would not be kept to, is refused. */
@@ -26,14 +26,24 @@ struct code_args {
 
 /* clang-format off */
 static const struct kr_api_field code_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct code_args, code), .required = true, .help = "Python to run. A variable called `result`, or the last expression, is the result.", .example = "result = 2 + 2"},
-    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct code_args, timeout), KR_API_GIVEN(struct code_args, timeout_given), .nullable = true, KR_API_RANGE(1, 300), .help = "Seconds; without it: 30.", .example = "30"},
-    {.name = "capture_output", .type = KR_API_BOOL, KR_API_AT(struct code_args, capture), .def = "true", .help = "false: stdout and stderr are left out.", .example = "true"},
-    {.name = "allowed_imports", .type = KR_API_STRINGS, KR_API_AT(struct code_args, imports), .nullable = true, KR_API_LENGTH(0, 1000), .help = "Modules that may be imported. Refused: there is no import policy yet.", .example = "[\"math\"]"},
-    {.name = "use_container", .type = KR_API_BOOL, KR_API_AT(struct code_args, container), .def = "false", .help = "Run in a container. Needs a container runtime, which is not there.", .example = "false"},
-    {.name = "memory_limit", .type = KR_API_STRING, KR_API_AT(struct code_args, memory), .nullable = true, KR_API_LENGTH(1, 32), .help = "Of a container.", .example = "256m"},
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct code_args, code), .required = true,
+     .help = "Python to run. A variable called `result`, or the last expression, is the result.",
+     .example = "result = 2 + 2"},
+    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct code_args, timeout),
+     KR_API_GIVEN(struct code_args, timeout_given), .nullable = true, KR_API_RANGE(1, 300),
+     .help = "Seconds; without it: 30.", .example = "30"},
+    {.name = "capture_output", .type = KR_API_BOOL, KR_API_AT(struct code_args, capture), .def = "true",
+     .help = "false: stdout and stderr are left out.", .example = "true"},
+    {.name = "allowed_imports", .type = KR_API_STRINGS, KR_API_AT(struct code_args, imports), .nullable = true,
+     KR_API_LENGTH(0, 1000), .help = "Modules that may be imported. Refused: there is no import policy yet.",
+     .example = "[\"math\"]"},
+    {.name = "use_container", .type = KR_API_BOOL, KR_API_AT(struct code_args, container), .def = "false",
+     .help = "Run in a container. Needs a container runtime, which is not there.", .example = "false"},
+    {.name = "memory_limit", .type = KR_API_STRING, KR_API_AT(struct code_args, memory), .nullable = true,
+     KR_API_LENGTH(1, 32), .help = "Of a container.", .example = "256m"},
 };
-static const struct kr_api_table code_table = KR_API_TABLE("PythonSandboxExecuteInput", "What to run.", code_fields, struct code_args);
+static const struct kr_api_table code_table = KR_API_TABLE("PythonSandboxExecuteInput", "What to run.", code_fields,
+    struct code_args);
 /* clang-format on */
 
 /* What a render needs of the arguments; two words, so that nothing is allocated. */
@@ -132,7 +142,7 @@ static const char *category_of(const struct kr_mcp_outcome *o)
     return "internal";
 }
 
-static void set_output(json_t *value, const struct kr_mcp_outcome *o, size_t cap, bool capture)
+static void set_python_output(json_t *value, const struct kr_mcp_outcome *o, size_t cap, bool capture)
 {
     bool cut = capture && (o->cut || json_is_true(kr_compat_end(o, "truncated")));
     static const struct kr_buf nothing;
@@ -154,11 +164,11 @@ static json_t *make_failure(const struct kr_mcp_outcome *o, size_t cap, uintptr_
     json_object_set_new(value, "error_category", json_string(category_of(o)));
     if (traceback && o->cause != KR_CAUSE_TIMEOUT)
         json_object_set_new(value, "traceback", json_string(traceback));
-    set_output(value, o, cap, data & DATA_CAPTURE);
+    set_python_output(value, o, cap, data & DATA_CAPTURE);
     return value;
 }
 
-static json_t *make(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_t cap, void *data)
+static json_t *make_python_sandbox(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_t cap, void *data)
 {
     uintptr_t how = (uintptr_t)data;
     char uuid[UUID_ROOM];
@@ -175,7 +185,7 @@ static json_t *make(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_
 
         value = json_pack("{s:b, s:s, s:o}", "success", 1, "execution_id", uuid, "result",
                           cap > KR_MCP_TEXT_MAX / 8 ? result_of(o) : json_null());
-        set_output(value, o, cap / 4, how & DATA_CAPTURE);
+        set_python_output(value, o, cap / 4, how & DATA_CAPTURE);
         json_object_set_new(value, "execution_time", json_real(json_number_value(kr_compat_end(o, "wall_s"))));
         json_object_set_new(value, "variables", variables ? json_incref((json_t *)variables) : json_array());
     }
@@ -183,9 +193,9 @@ static json_t *make(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_
     return value;
 }
 
-static void render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
+static void render_python_sandbox(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
-    kr_compat_answer(c, kr_compat_fit(c, o, make, data, KR_COMPAT_COMPACT), KR_COMPAT_COMPACT);
+    kr_compat_answer(c, kr_compat_fit(c, o, make_python_sandbox, data, KR_COMPAT_COMPACT), KR_COMPAT_COMPACT);
 }
 
 static void refuse(struct kr_mcp_call *c, const char *error, const char *flaw)
@@ -207,7 +217,7 @@ static size_t characters(const struct kr_text *text)
     return n;
 }
 
-static void run_code(struct kr_mcp_call *c, const void *args)
+static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
 {
     const struct code_args *a = args;
     uintptr_t data = (a->capture ? DATA_CAPTURE : 0) | (a->memory ? DATA_MEMORY : 0);
@@ -217,7 +227,7 @@ static void run_code(struct kr_mcp_call *c, const void *args)
                  .code_len = a->code.len,
                  .timeout_ms = a->timeout_given == KR_API_VALUE ? (uint64_t)a->timeout * 1000
                                                                 : kr_compat_timeout(c, KR_DIALECT_PYTHON_SANDBOX)},
-        .render = render,
+        .render = render_python_sandbox,
         .data = (void *)data,
         .ask_client = true,
     };
@@ -278,7 +288,7 @@ const struct kr_mcp_tool kr_tool_python_sandbox_execute = {
     .flags = KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,
     .input = &code_table,
-    .run = run_code,
+    .run = run_python_sandbox,
 };
 const struct kr_mcp_tool kr_tool_python_sandbox_capabilities = {
     .name = "list_capabilities",

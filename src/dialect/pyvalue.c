@@ -1,5 +1,5 @@
-/* Python literals as JSON. Called by python_sandbox_tools.c for the `result` of system 001, whose clients expect a
- * value and not its repr().
+/* Python literals as JSON. Called by python_sandbox_tools.c for the `result` of document 001 (python-sandbox), whose
+ * clients expect a value and not its repr().
  *
  * A recursive descent over text that hostile code may have made: bounded in depth, never reads past the end, takes
  * exactly one literal or nothing. */

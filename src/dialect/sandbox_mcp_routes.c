@@ -1,5 +1,5 @@
-/* `execute`, as the documents of systems 000 and 002 wrote it: NDJSON of three line shapes, one envelope, one flat
- * object.
+/* `execute`, as documents 000 (sandbox-mcp) and 002 (sandbox-service) wrote it: NDJSON of three line shapes, one
+ * envelope, one flat object.
  *
  * Called through the route table. All of them are renderings of the same runs as POST /api/v1/runs; they carry
  * X-Run-Id and X-Session-Id so that a client can go on in our own voice. */
@@ -23,35 +23,49 @@ struct execute_request {
 
 /* clang-format off */
 static const struct kr_api_field execute_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_request, code), .required = true, .help = "Python to run.", .example = "print('Hello, World!')"},
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_request, session), .nullable = true, KR_API_LENGTH(1, 128),
-     .help = "The session whose variables it sees; made if it is not there. Without it: a new one, named in X-Session-Id.", .example = "my-session"},
-    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct execute_request, timeout), .nullable = true, KR_API_AT_LEAST(0),
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_request, code), .required = true,
+     .help = "Python to run.", .example = "print('Hello, World!')"},
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_request, session), .nullable = true,
+     KR_API_LENGTH(1, 128),
+     .help = "The session whose variables it sees; made if it is not there. Without it: a new one, named in "
+     "X-Session-Id.", .example = "my-session"},
+    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct execute_request, timeout), .nullable = true,
+     KR_API_AT_LEAST(0),
      .help = "Seconds; 0 and absent: the default.", .example = "10"},
     {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_request, variables), .nullable = true,
      .help = "Set as variables before the code runs.", .example = "{\"n\":3}"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_request, sandbox), .nullable = true, KR_API_LENGTH(1, 64),
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_request, sandbox), .nullable = true,
+     KR_API_LENGTH(1, 64),
      .help = "The sandbox, by id or name.", .example = "default"},
-    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_request, input), .nullable = true, .help = "What input() reads.", .example = "Ada\n"},
+    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_request, input), .nullable = true,
+     .help = "What input() reads.", .example = "Ada\n"},
     {.name = "env", .type = KR_API_MAP, KR_API_AT(struct execute_request, env), .nullable = true, KR_API_LENGTH(0, 64),
      .help = "Environment variables of this run alone.", .example = "{\"MODE\":\"test\"}"},
     {.name = "stream", .type = KR_API_BOOL, KR_API_AT(struct execute_request, stream), .def = "true",
      .help = "false: one JSON object when the run has ended.", .example = "false"},
 };
-static const struct kr_api_table execute_table = KR_API_TABLE("ExecuteRequest", "What to run.", execute_fields, struct execute_request);
+static const struct kr_api_table execute_table = KR_API_TABLE("ExecuteRequest", "What to run.", execute_fields,
+    struct execute_request);
 
 static const struct kr_api_prop document_line_props[] = {
-    {.name = "text", .type = KR_API_TEXT, .optional = true, .help = "Output, or the value of a last expression.", .example = "Hello, World!\n"},
+    {.name = "text", .type = KR_API_TEXT, .optional = true, .help = "Output, or the value of a last expression.",
+     .example = "Hello, World!\n"},
     {.name = "image", .type = KR_API_STRING, .optional = true, .help = "A figure, base64.", .example = "iVBORw0KGgo="},
     {.name = "format", .type = KR_API_STRING, .optional = true, .help = "Of the image.", .example = "png"},
-    {.name = "error", .type = KR_API_TEXT, .optional = true, .help = "The exception.", .example = "NameError: name 'x' is not defined"},
-    {.name = "traceback", .type = KR_API_STRINGS, .optional = true, .help = "Its lines.", .example = "[\"Traceback (most recent call last):\"]"},
+    {.name = "error", .type = KR_API_TEXT, .optional = true, .help = "The exception.",
+     .example = "NameError: name 'x' is not defined"},
+    {.name = "traceback", .type = KR_API_STRINGS, .optional = true, .help = "Its lines.",
+     .example = "[\"Traceback (most recent call last):\"]"},
 };
-static const struct kr_api_schema document_line_schema = KR_API_SCHEMA("ExecuteLine", "One line of the stream: a text, an image or an error.", document_line_props);
-static const struct kr_api_header run_headers[] = {{"X-Run-Id", "The run's id.", "01hv5k8m2nq7r9t3w6x8y0z2a4"}, {"X-Session-Id", "Its session.", "my-session"}, {0}};
+static const struct kr_api_schema document_line_schema = KR_API_SCHEMA("ExecuteLine",
+    "One line of the stream: a text, an image or an error.", document_line_props);
+static const struct kr_api_header run_headers[] = {{"X-Run-Id", "The run's id.", "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+    {"X-Session-Id", "Its session.", "my-session"}, {0}};
 static const struct kr_api_response execute_ok[] = {
-    {200, "What happens, as it happens.", "application/x-ndjson", &document_line_schema, "{\"text\":\"Hello, World!\\n\"}", run_headers},
-    {200, "The same as server-sent events, by Accept.", "text/event-stream", &document_line_schema, "{\"text\":\"Hello, World!\\n\"}", NULL},
+    {200, "What happens, as it happens.", "application/x-ndjson", &document_line_schema,
+     "{\"text\":\"Hello, World!\\n\"}", run_headers},
+    {200, "The same as server-sent events, by Accept.", "text/event-stream", &document_line_schema,
+     "{\"text\":\"Hello, World!\\n\"}", NULL},
     {200, "With `stream` false: the outcome.", "application/json", &kr_api_run_outcome_schema, NULL, NULL}, {0}};
 
 static const struct kr_api_prop sync_error_props[] = {
@@ -60,7 +74,8 @@ static const struct kr_api_prop sync_error_props[] = {
 };
 static const struct kr_api_schema sync_error_schema = KR_API_SCHEMA("ExecuteError", "An exception.", sync_error_props);
 static const struct kr_api_prop sync_data_props[] = {
-    {.name = "texts", .type = KR_API_STRINGS, .help = "Output, then the value of a last expression.", .example = "[\"Hello, World!\\n\"]"},
+    {.name = "texts", .type = KR_API_STRINGS, .help = "Output, then the value of a last expression.",
+     .example = "[\"Hello, World!\\n\"]"},
     {.name = "images", .type = KR_API_STRINGS, .help = "Figures, base64.", .example = "[]"},
     {.name = "errors", .type = KR_API_ARRAY, .of = &sync_error_schema, .help = "Exceptions.", .example = "[]"},
 };
@@ -70,17 +85,23 @@ static const struct kr_api_prop sync_props[] = {
     {.name = "resultMsg", .type = KR_API_STRING, .help = "success.", .example = "success"},
     {.name = "data", .type = KR_API_OBJECT, .of = &sync_data_schema, .help = "What it left.", .example = NULL},
 };
-static const struct kr_api_schema sync_schema = KR_API_SCHEMA("ExecuteSync", "The envelope of system 000.", sync_props);
+static const struct kr_api_schema sync_schema = KR_API_SCHEMA("ExecuteSync",
+    "The envelope of document 000 (sandbox-mcp).", sync_props);
 static const struct kr_api_response sync_ok[] = {{200, "The outcome.", NULL, &sync_schema, NULL, run_headers}, {0}};
 
 static const struct kr_api_param sandbox_params[] = {{"sandbox", "The sandbox, by id or name.", "default"}, {0}};
 
-const struct kr_api_doc kr_api_execute_doc = {.id = "execute", .tag = "runs", .summary = "Run code, as a stream of text, images and errors",
-    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &execute_table, .body_example = "{\"code\":\"print('Hello, World!')\"}", .responses = execute_ok};
-const struct kr_api_doc kr_api_execute_in_sandbox_doc = {.id = "execute_in_sandbox", .tag = "runs", .summary = "Run code in a sandbox",
-    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .params = sandbox_params, .body = &execute_table, .body_example = "{\"code\":\"print('Hello, World!')\"}", .responses = execute_ok};
+const struct kr_api_doc kr_api_execute_doc = {.id = "execute", .tag = "runs",
+    .summary = "Run code, as a stream of text, images and errors",
+    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &execute_table,
+    .body_example = "{\"code\":\"print('Hello, World!')\"}", .responses = execute_ok};
+const struct kr_api_doc kr_api_execute_in_sandbox_doc = {.id = "execute_in_sandbox", .tag = "runs",
+    .summary = "Run code in a sandbox",
+    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .params = sandbox_params, .body = &execute_table,
+    .body_example = "{\"code\":\"print('Hello, World!')\"}", .responses = execute_ok};
 const struct kr_api_doc kr_api_execute_sync_doc = {.id = "execute_sync", .tag = "runs", .summary = "Run code and wait",
-    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &execute_table, .body_example = "{\"code\":\"1 + 1\"}", .responses = sync_ok};
+    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &execute_table, .body_example = "{\"code\":\"1 + 1\"}",
+    .responses = sync_ok};
 /* clang-format on */
 
 /* ---- 000: execute ---- */
@@ -172,8 +193,8 @@ static void sync_reply(struct kr_api *api, struct kr_http_ex *ex, const struct k
     kr_api_reply(ex, 200, &buf);
 }
 
-static void on_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
-                        unsigned how)
+static void on_execute_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
+                                unsigned how)
 {
     if (how == HOW_STREAM)
         kr_api_follow(api, ex, log, run_id, 0, kr_api_form_of(ex, true));
@@ -181,8 +202,8 @@ static void on_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_run
         kr_api_collect(api, ex, log, run_id, how == HOW_SYNC, how == HOW_SYNC ? sync_reply : kr_api_outcome_reply);
 }
 
-static void start(struct kr_http_ex *ex, struct kr_api *api, struct execute_request *q, const char *sandbox,
-                  unsigned how)
+static void start_execute(struct kr_http_ex *ex, struct kr_api *api, struct execute_request *q, const char *sandbox,
+                          unsigned how)
 {
     char made_up[KR_STORE_ID_ROOM];
     struct kr_api_who who;
@@ -199,12 +220,12 @@ static void start(struct kr_http_ex *ex, struct kr_api *api, struct execute_requ
                                                      : UINT64_MAX, /* past any ceiling, which says so */
                                    .leave_cancels = true};
 
-    if (!q->session) { /* nobody can know its name before the answer says it */
+    if (!q->session) { /* a client learns its name from the answer */
         kr_store_new_id(made_up);
         spec.session = made_up;
     }
     if (kr_api_caller(api, ex, &who))
-        kr_api_start(api, ex, &who, &spec, on_admitted, how);
+        kr_api_start(api, ex, &who, &spec, on_execute_admitted, how);
 }
 
 static void execute(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
@@ -212,7 +233,7 @@ static void execute(struct kr_http_ex *ex, void *app, void *request, struct kr_a
     struct execute_request *q = request;
 
     (void)in;
-    start(ex, app, q, q->sandbox, q->stream ? HOW_STREAM : HOW_COLLECT);
+    start_execute(ex, app, q, q->sandbox, q->stream ? HOW_STREAM : HOW_COLLECT);
 }
 
 static void execute_in_sandbox(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
@@ -220,7 +241,7 @@ static void execute_in_sandbox(struct kr_http_ex *ex, void *app, void *request, 
     struct execute_request *q = request;
 
     (void)in;
-    start(ex, app, q, kr_http_param(ex, "sandbox"), q->stream ? HOW_STREAM : HOW_COLLECT);
+    start_execute(ex, app, q, kr_http_param(ex, "sandbox"), q->stream ? HOW_STREAM : HOW_COLLECT);
 }
 
 static void execute_sync(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
@@ -228,7 +249,7 @@ static void execute_sync(struct kr_http_ex *ex, void *app, void *request, struct
     struct execute_request *q = request;
 
     (void)in;
-    start(ex, app, q, q->sandbox, HOW_SYNC);
+    start_execute(ex, app, q, q->sandbox, HOW_SYNC);
 }
 
 void kr_api_execute(struct kr_http_ex *ex, void *app)

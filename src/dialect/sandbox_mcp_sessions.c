@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SESSIONS_MAX 1000u /* told in one answer */
+#define SESSIONS_MAX 1000u /* in one answer */
 #define WORKSPACE "/workspace"
 
 struct end_args {
@@ -30,14 +30,18 @@ static const struct kr_api_field end_fields[] = {
 static const struct kr_api_table end_table =
     KR_API_TABLE("SandboxMcpTerminateInput", "Which session.", end_fields, struct end_args);
 static const struct kr_api_field open_fields[] = {
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct open_args, session), .nullable = true, KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX),
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct open_args, session), .nullable = true,
+     KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX),
      .help = "What to call it. Without it a name is made up.", .example = "analysis"},
-    {.name = "file_urls", .type = KR_API_STRINGS, KR_API_AT(struct open_args, urls), .nullable = true, KR_API_LENGTH(0, 100),
+    {.name = "file_urls", .type = KR_API_STRINGS, KR_API_AT(struct open_args, urls), .nullable = true,
+     KR_API_LENGTH(0, 100),
      .help = "Files to fetch first. Each that cannot be is a line of `errors`.", .example = "[]"},
-    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct open_args, timeout), .nullable = true, .def = "30", KR_API_RANGE(1, 3600),
+    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct open_args, timeout), .nullable = true, .def = "30",
+     KR_API_RANGE(1, 3600),
      .help = "Seconds that the fetching may take.", .example = "30"},
 };
-static const struct kr_api_table open_table = KR_API_TABLE("CreateSessionWithFilesInput", "A session to open.", open_fields, struct open_args);
+static const struct kr_api_table open_table = KR_API_TABLE("CreateSessionWithFilesInput", "A session to open.",
+    open_fields, struct open_args);
 /* clang-format on */
 
 /* ---- list_active_sessions ---- */
@@ -119,7 +123,7 @@ static void on_session_opened(void *data, const struct kr_box_session_info *info
     free(o);
 }
 
-/* Nothing is fetched: the server has no way out, so that nobody can make it ask its neighbours. */
+/* Nothing is fetched: the server does not connect to addresses that a client names. */
 static json_t *refuse_urls(const json_t *urls)
 {
     json_t *errors = json_array(), *url;

@@ -1,7 +1,7 @@
-/* execute_python_code of system 000 (sandbox-mcp), and of system 004 (mcp-sandbox) when a sandbox is named. Called
+/* execute_python_code of document 000 (sandbox-mcp), and of document 004 (mcp-sandbox) when a sandbox is named. Called
  * through THE table of tools.
  *
- * A session keeps its variables; without a session_id a new one is opened and its name told. The value: output,
+ * A session keeps its variables; without a session_id a new one is opened and named in the answer. The value: output,
  * images, session_id; after a failure also error (the exception's class) and traceback. */
 #include "dialect_results.h"
 #include "dialect_tools.h"
@@ -17,14 +17,20 @@ struct execute_args {
 
 /* clang-format off */
 static const struct kr_api_field execute_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_args, code), .required = true, .help = "Python to run.", .example = "print('Hello, World!')"},
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, session), .nullable = true, KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX),
-     .help = "The session whose variables it sees; made if it is not there. Without it: a new one.", .example = "my-session"},
-    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct execute_args, timeout), .nullable = true, KR_API_RANGE(0, 86400), .help = "Seconds; without it, or 0: 30.", .example = "30"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, sandbox), .nullable = true, KR_API_LENGTH(1, 64),
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_args, code), .required = true,
+     .help = "Python to run.", .example = "print('Hello, World!')"},
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, session), .nullable = true,
+     KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX),
+     .help = "The session whose variables it sees; made if it is not there. Without it: a new one.",
+     .example = "my-session"},
+    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct execute_args, timeout), .nullable = true,
+     KR_API_RANGE(0, 86400), .help = "Seconds; without it, or 0: 30.", .example = "30"},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, sandbox), .nullable = true,
+     KR_API_LENGTH(1, 64),
      .help = "A sandbox, by id or name: the code runs there in a process of its own.", .example = "default"},
 };
-static const struct kr_api_table execute_table = KR_API_TABLE("SandboxMcpExecuteInput", "What to run.", execute_fields, struct execute_args);
+static const struct kr_api_table execute_table = KR_API_TABLE("SandboxMcpExecuteInput", "What to run.", execute_fields,
+    struct execute_args);
 /* clang-format on */
 
 /* Figures as the document writes them; those that do not fit are left out and counted. */
@@ -65,7 +71,7 @@ static json_t *output_of(const struct kr_mcp_outcome *o, size_t cap, size_t left
     return value;
 }
 
-static json_t *make(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_t cap, void *data)
+static json_t *make_sandbox_mcp(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_t cap, void *data)
 {
     json_t *value = json_object(), *error;
     const json_t *type = json_object_get(o->error, "type");
@@ -85,12 +91,12 @@ static json_t *make(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_
     return value;
 }
 
-static void render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
+static void render_sandbox_mcp(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
-    kr_compat_answer(c, kr_compat_fit(c, o, make, data, KR_COMPAT_WRAPPED), KR_COMPAT_WRAPPED);
+    kr_compat_answer(c, kr_compat_fit(c, o, make_sandbox_mcp, data, KR_COMPAT_WRAPPED), KR_COMPAT_WRAPPED);
 }
 
-static void run(struct kr_mcp_call *c, const void *args)
+static void run_sandbox_mcp(struct kr_mcp_call *c, const void *args)
 {
     const struct execute_args *a = args;
     char made_up[KR_STORE_ID_ROOM];
@@ -100,7 +106,7 @@ static void run(struct kr_mcp_call *c, const void *args)
                  .code_len = a->code.len,
                  .timeout_ms =
                      a->timeout > 0 ? (uint64_t)a->timeout * 1000 : kr_compat_timeout(c, KR_DIALECT_SANDBOX_MCP)},
-        .render = render,
+        .render = render_sandbox_mcp,
         .ask_client = true,
     };
 
@@ -125,5 +131,5 @@ const struct kr_mcp_tool kr_tool_sandbox_mcp_execute = {
     .flags = KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,
     .input = &execute_table,
-    .run = run,
+    .run = run_sandbox_mcp,
 };

@@ -1,4 +1,4 @@
-/* The routes of system 002 (Sandbox Service): POST /execute and /pip_install at the root.
+/* The routes of document 002 (sandbox-service): POST /execute and /pip_install at the root.
  *
  * Called through the route table. A fresh process for each call, 30 seconds unless asked otherwise, 120 at most,
  * output cut at 10,000 characters, leaving cancels: as its document says. */
@@ -26,10 +26,13 @@ struct install_request {
 
 /* clang-format off */
 static const struct kr_api_field service_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct service_request, code), .required = true, .help = "Python to run.", .example = "print('Hello, World!')"},
-    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct service_request, timeout), KR_API_RANGE(1, 120), .def = "30", .help = "Seconds.", .example = "10"},
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct service_request, code), .required = true,
+     .help = "Python to run.", .example = "print('Hello, World!')"},
+    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct service_request, timeout), KR_API_RANGE(1, 120),
+     .def = "30", .help = "Seconds.", .example = "10"},
 };
-static const struct kr_api_table service_table = KR_API_TABLE("ServiceExecuteRequest", "What to run.", service_fields, struct service_request);
+static const struct kr_api_table service_table = KR_API_TABLE("ServiceExecuteRequest", "What to run.", service_fields,
+    struct service_request);
 static const struct kr_api_prop service_props[] = {
     {.name = "stdout", .type = KR_API_TEXT, .help = "What it wrote to stdout.", .example = "Hello, World!\n"},
     {.name = "stderr", .type = KR_API_TEXT, .help = "What it wrote to stderr, and its traceback.", .example = ""},
@@ -38,18 +41,26 @@ static const struct kr_api_prop service_props[] = {
     {.name = "success", .type = KR_API_BOOL, .help = "Whether all went well.", .example = "true"},
 };
 static const struct kr_api_schema service_schema = KR_API_SCHEMA("ServiceExecuteResult", "The outcome.", service_props);
-static const struct kr_api_response service_ok[] = {{200, "The outcome; a program that failed is one too.", NULL, &service_schema, NULL, NULL}, {0}};
-const struct kr_api_doc kr_api_service_execute_doc = {.id = "service_execute", .tag = "documents", .summary = "Run code in a fresh process",
-    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &service_table, .body_example = "{\"code\":\"print('Hello, World!')\",\"timeout\":10}", .responses = service_ok};
+static const struct kr_api_response service_ok[] = {{200, "The outcome; a program that failed is one too.", NULL,
+    &service_schema, NULL, NULL}, {0}};
+const struct kr_api_doc kr_api_service_execute_doc = {.id = "service_execute", .tag = "documents",
+    .summary = "Run code in a fresh process",
+    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &service_table,
+    .body_example = "{\"code\":\"print('Hello, World!')\",\"timeout\":10}", .responses = service_ok};
 
 static const struct kr_api_field install_fields[] = {
-    {.name = "package", .type = KR_API_STRING, KR_API_AT(struct install_request, package), .required = true, KR_API_LENGTH(1, 100),
+    {.name = "package", .type = KR_API_STRING, KR_API_AT(struct install_request, package), .required = true,
+     KR_API_LENGTH(1, 100),
      .aliases = (const char *const[]){"package_name", NULL}, .help = "Its name.", .example = "requests"},
-    {.name = "version", .type = KR_API_STRING, KR_API_AT(struct install_request, version), .def = "latest", .help = "Its version.", .example = "latest"},
+    {.name = "version", .type = KR_API_STRING, KR_API_AT(struct install_request, version), .def = "latest",
+     .help = "Its version.", .example = "latest"},
 };
-static const struct kr_api_table install_table = KR_API_TABLE("ServiceInstallRequest", "What to install.", install_fields, struct install_request);
-static const struct kr_api_response install_not[] = {{501, "Packages cannot be installed yet.", NULL, &kr_api_detail_schema, "{\"detail\":\"packages cannot be installed yet\"}", NULL}, {0}};
-const struct kr_api_doc kr_api_service_install_doc = {.id = "service_install", .tag = "documents", .summary = "Install a package (not yet)",
+static const struct kr_api_table install_table = KR_API_TABLE("ServiceInstallRequest", "What to install.",
+    install_fields, struct install_request);
+static const struct kr_api_response install_not[] = {{501, "Packages cannot be installed yet.", NULL,
+    &kr_api_detail_schema, "{\"detail\":\"packages cannot be installed yet\"}", NULL}, {0}};
+const struct kr_api_doc kr_api_service_install_doc = {.id = "service_install", .tag = "documents",
+    .summary = "Install a package (not yet)",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &install_table, .responses = install_not};
 /* clang-format on */
 
@@ -109,8 +120,8 @@ static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struc
     kr_api_reply(ex, 200, &buf);
 }
 
-static void on_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
-                        unsigned how)
+static void on_service_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
+                                unsigned how)
 {
     (void)how;
     kr_api_collect(api, ex, log, run_id, false, service_reply);
@@ -130,7 +141,7 @@ static void service_execute(struct kr_http_ex *ex, void *app, void *request, str
 
     (void)in;
     if (kr_api_caller(api, ex, &who))
-        kr_api_start(api, ex, &who, &spec, on_admitted, 0);
+        kr_api_start(api, ex, &who, &spec, on_service_admitted, 0);
 }
 
 void kr_api_service_execute(struct kr_http_ex *ex, void *app)

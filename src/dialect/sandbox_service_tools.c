@@ -1,4 +1,4 @@
-/* execute_python of system 002 (sandbox-service), and the names its library made up. Called through THE table of
+/* execute_python of document 002 (sandbox-service), and the names its library made up. Called through THE table of
  * tools.
  *
  * A fresh process in the sandbox `default` for each call; five fields, output cut at 10,000 characters with a mark, as
@@ -17,13 +17,17 @@ struct service_args {
 
 /* clang-format off */
 static const struct kr_api_field service_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct service_args, code), .required = true, .help = "Python to run.", .example = "print('Hello, World!')"},
-    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct service_args, timeout), KR_API_GIVEN(struct service_args, timeout_given), .nullable = true, KR_API_RANGE(1, 120), .help = "Seconds; without it: 30.", .example = "30"},
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct service_args, code), .required = true,
+     .help = "Python to run.", .example = "print('Hello, World!')"},
+    {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct service_args, timeout),
+     KR_API_GIVEN(struct service_args, timeout_given), .nullable = true, KR_API_RANGE(1, 120),
+     .help = "Seconds; without it: 30.", .example = "30"},
 };
-static const struct kr_api_table service_table = KR_API_TABLE("SandboxServiceExecuteInput", "What to run.", service_fields, struct service_args);
+static const struct kr_api_table service_table = KR_API_TABLE("SandboxServiceExecuteInput", "What to run.",
+    service_fields, struct service_args);
 /* clang-format on */
 
-static json_t *make(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_t cap, void *data)
+static json_t *make_service_value(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_t cap, void *data)
 {
     cleanup_buf struct kr_buf err = {0};
     int code;
@@ -41,12 +45,12 @@ static json_t *make(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_
     return value;
 }
 
-static void render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
+static void render_service(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
-    kr_compat_answer(c, kr_compat_fit(c, o, make, data, KR_COMPAT_PLAIN), KR_COMPAT_PLAIN);
+    kr_compat_answer(c, kr_compat_fit(c, o, make_service_value, data, KR_COMPAT_PLAIN), KR_COMPAT_PLAIN);
 }
 
-static void run(struct kr_mcp_call *c, const void *args)
+static void run_service(struct kr_mcp_call *c, const void *args)
 {
     const struct service_args *a = args;
     struct kr_mcp_run_spec wish = {
@@ -56,7 +60,7 @@ static void run(struct kr_mcp_call *c, const void *args)
                  .code_len = a->code.len,
                  .timeout_ms = a->timeout_given == KR_API_VALUE ? (uint64_t)a->timeout * 1000
                                                                 : kr_compat_timeout(c, KR_DIALECT_SANDBOX_SERVICE)},
-        .render = render,
+        .render = render_service,
         .ask_client = true,
     };
 
@@ -80,7 +84,7 @@ const struct kr_mcp_tool kr_tool_sandbox_service_execute = {
     .flags = KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,
     .input = &service_table,
-    .run = run,
+    .run = run_service,
 };
 const struct kr_mcp_tool kr_tool_sandbox_service_execute_post = {
     .name = "execute_code_execute_post",
@@ -90,7 +94,7 @@ const struct kr_mcp_tool kr_tool_sandbox_service_execute_post = {
     .flags = KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,
     .input = &service_table,
-    .run = run,
+    .run = run_service,
 };
 const struct kr_mcp_tool kr_tool_sandbox_service_health = {
     .name = "health_check_health_get",

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Users, keys, logins and the audit log over HTTP, and the account routes of system 004, on one server. Every reply is
+"""Users, keys, logins and the audit log over HTTP, and the account routes of document 004 (mcp-sandbox), on one server. Every reply is
 held against the published schema."""
 import os
 import subprocess
@@ -256,7 +256,7 @@ def whoever_leaves_while_a_password_is_checked_harms_nobody() -> None:
     equal(server.post("/api/v1/login", {"name": user["name"], "password": "correct horse"}, key="").status, 200)
 
 
-# ---- the routes of system 004 --------------------------------------------------------------------
+# ---- the routes of document 004 (mcp-sandbox) --------------------------------------------------------------------
 
 
 @check

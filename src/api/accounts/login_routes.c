@@ -1,9 +1,9 @@
-/* Logging in by password, logging out, changing one's own password. Handlers of the route table; mcp_sandbox_accounts.c uses the same
- * for system 004's /api/token.
+/* Logging in by password, logging out, changing one's own password. Handlers of the route table;
+ * mcp_sandbox_accounts.c uses the same for /api/token of document 004 (mcp-sandbox).
  *
- * Invariant: whether a user exists cannot be told from the answer nor from the time it takes; wrong passwords are counted
- * against the address and against the name, and past the bounds nothing is compared any more until one of them has been
- * forgiven. */
+ * Invariant: whether a user exists cannot be told from the answer nor from the time it takes; wrong passwords are
+ * counted against the address and against the name, and past the bounds nothing is compared any more until one of them
+ * has been forgiven. */
 #include "accounts.h"
 #include "buf.h"
 #include "clock.h"
@@ -135,7 +135,7 @@ static void refuse(struct kr_login *l, const char *reason)
 
     note_failure(l->wait.api, ex, l->name, reason);
     if (strcmp(reason, "disabled") == 0 && document)
-        kr_api_fail_status(ex, 400, "Inactive user"); /* as system 004 does */
+        kr_api_fail_status(ex, 400, "Inactive user"); /* as document 004 (mcp-sandbox) does */
     else if (strcmp(reason, "disabled") == 0)
         kr_api_fail_with(ex, KR_ERR_FORBIDDEN, "this user is disabled");
     else

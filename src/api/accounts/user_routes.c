@@ -1,8 +1,9 @@
 /* Users over HTTP: /api/v1/users. Handlers of the route table.
  *
  * Everything here but `me` is for administrators. Invariant: a change of what somebody may do counts at once (the gate
- * forgets what it remembers), and whoever is disabled or deleted has nothing running any more. The password's own route,
- * logins and what system 004 calls an account are in login_routes.c and mcp_sandbox_accounts.c; deleting is in user_delete.c. */
+ * forgets what it remembers), and whoever is disabled or deleted has nothing running any more. The password's own
+ * route, logins and what document 004 (mcp-sandbox) calls an account are in login_routes.c and mcp_sandbox_accounts.c;
+ * deleting is in user_delete.c. */
 #include "accounts.h"
 #include "buf.h"
 #include "json.h"
@@ -297,7 +298,8 @@ struct changing {
     unsigned rights; /* 0: as they are */
 };
 
-/* One after the other, what is likeliest to be refused first. `hash` is that of the new password, NULL to take it away. */
+/* One after the other, what is likeliest to be refused first. `hash` is that of the new password, NULL to take it
+ * away. */
 static int apply(struct kr_store *s, const struct changing *c, const char *hash, struct kr_err *err)
 {
     int r = 0;

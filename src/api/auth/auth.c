@@ -1,9 +1,9 @@
-/* The gate: Host and Origin, then the key, then the right. Called by the HTTP engine for every request with a good head,
- * and by handlers for who asks.
+/* The gate: Host and Origin, then the key, then the right. Called by the HTTP engine for every request with a good
+ * head, and by handlers for who asks.
  *
- * Invariant: a route whose doc does not say `open` is reached with a good key that has its rights, or with authentication
- * off. What can be guessed (the configured key) is not even compared while its address is throttled; a user's key, 256
- * random bits, is always looked up, so that nobody locks out the others behind one address. */
+ * Invariant: a route whose doc does not say `open` is reached with a good key that has its rights, or with
+ * authentication off. What can be guessed (the configured key) is not even compared while its address is throttled; a
+ * user's key, 256 random bits, is always looked up, so that nobody locks out the others behind one address. */
 #include "auth.h"
 #include "clock.h"
 #include "credential.h"
@@ -102,7 +102,8 @@ enum verdict {
 
 #define HOW "send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; `krait keys create` makes one"
 
-/* What is said of each: to our clients, to those of the documents, to those of the account routes of system 004. */
+/* What is said of each: to our clients, to those of the documents, to those of the account routes of document 004
+ * (mcp-sandbox). */
 /* clang-format off */
 static const struct {
     const char *reason; /* of the metric, and the outcome in the audit log; NULL: not counted */
@@ -233,7 +234,8 @@ static void judge_key(struct kr_auth *a, const struct kr_http_ex *ex, bool guard
         j->verdict = try_single(a, c.state == KR_CREDENTIAL_ONE ? c.text : "", guarded, who, &j->wait_ns);
 }
 
-/* Who asks, and whether they may use the route. `guarded`: this is the first time that the request's key is looked at. */
+/* Who asks, and whether they may use the route. `guarded`: this is the first time that the request's key is looked at.
+ */
 static void judge(struct kr_auth *a, const struct kr_http_ex *ex, bool guarded, struct kr_api_who *who,
                   struct judgement *j)
 {
@@ -312,7 +314,7 @@ static void refuse(struct kr_auth *a, struct kr_http_ex *ex, const struct kr_api
     if (j->verdict == V_THROTTLED)
         kr_api_fail_later(ex, &err, (unsigned)(j->wait_ns / (1000 * MS)) + 1);
     else if (j->verdict == V_DISABLED && document && account)
-        kr_api_fail_status(ex, 400, "%s", text); /* as system 004 does */
+        kr_api_fail_status(ex, 400, "%s", text); /* as document 004 (mcp-sandbox) does */
     else
         kr_api_fail(ex, &err);
 }

@@ -1,7 +1,8 @@
-/* Handlers of links: making one, following one, and system 004's /sandbox/file. Called through the table of routes.
+/* Handlers of links: making one, following one, and /sandbox/file of document 004 (mcp-sandbox). Called through the
+ * table of routes.
  *
- * Invariant: a request that shows a token is served by that token or not at all, whoever else it may be: pages of other sites
- * are let in for its sake (kr_api_is_link()). A link acts as its owner, with the right to read alone. */
+ * Invariant: a request that shows a token is served by that token or not at all, whoever else it may be: pages of
+ * other sites are let in for its sake (kr_api_is_link()). A link acts as its owner, with the right to read alone. */
 #include "file_request.h"
 #include "buf.h"
 #include "json.h"

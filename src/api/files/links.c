@@ -1,7 +1,7 @@
 /* Links to files: signing, checking, writing them down. Called by file_link.c, and by the voices that tell of files.
  *
- * Invariant: what is signed is the whole meaning of the link (owner, sandbox, end, path) in a form that can be read in one
- * way only: ids have no line feed, and the path is last. */
+ * Invariant: what is signed is the whole meaning of the link (owner, sandbox, end, path) in a form that can be read in
+ * one way only: ids have no line feed, and the path is last. */
 #include "links.h"
 #include "api.h"
 #include "base64.h"
@@ -154,7 +154,7 @@ static int add_plain(const char *sandbox, const char *relative, struct kr_buf *u
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, r, "link") : 0;
 }
 
-/* What follows the base: system 004's. */
+/* What follows the base: in the form of document 004 (mcp-sandbox). */
 static int add_document(const struct kr_api *api, const char *owner, const char *sandbox, const char *relative,
                         bool sign, struct kr_buf *url, struct kr_err *err)
 {

@@ -1,7 +1,7 @@
-/* Streams of a run's log: our own lines, server-sent events, and the three line shapes of system 000.
+/* Streams of a run's log: our own lines, server-sent events, and the three line shapes of document 000 (sandbox-mcp).
  *
- * Called by the handlers of runs and execute. Invariants: a slow reader holds back only himself (the log keeps his place);
- * a peer that leaves closes the reader at once and is counted out of the run's readers exactly once. */
+ * Called by the handlers of runs and execute. Invariants: a slow reader holds back only himself (the log keeps his
+ * place); a peer that leaves closes the reader at once and is counted out of the run's readers exactly once. */
 #include "run_follow.h"
 #include "json.h"
 #include "loop.h"

@@ -1,6 +1,7 @@
-/* Sessions: the fields of their requests and replies, and the words of the docs. Used by session_routes.c and the route table.
+/* Sessions: the fields of their requests and replies, and the words of the docs. Used by session_routes.c and the
+ * route table.
  *
- * Invariant: whatever system 000's document lists is here under its own name; what is ours comes after it. */
+ * Invariant: whatever document 000 (sandbox-mcp) lists is here under its own name; what is ours comes after it. */
 #include "session_routes.h"
 #include "limit_fields.h"
 #include "session_routes_internal.h"

@@ -1,9 +1,10 @@
-/* A profile: the settings that hold for the clients of one dialect. The configuration makes one for each dialect: what the
- * administrator gave, else what the dialect's document says, else krait's default. A listener has the profile of its dialect,
- * and so has an MCP peer; it reaches the domain with struct kr_caller. Never changes while the server runs.
+/* A profile: the settings that hold for the clients of one dialect. The configuration makes one for each dialect: what
+ * the administrator gave, else what the dialect's document says, else krait's default. A listener has the profile of
+ * its dialect, and so has an MCP peer; it reaches the domain with struct kr_caller. Never changes while the server
+ * runs.
  *
- * Other settings are the server's as a whole, also those that a dialect has a default for: pool-size and cleanup-interval
- * are taken from the dialect of --dialect. */
+ * Other settings are the server's as a whole, also those that a dialect has a default for: pool-size and
+ * cleanup-interval are taken from the dialect of --dialect. */
 #pragma once
 #include "dialect.h"
 #include "limit.h"

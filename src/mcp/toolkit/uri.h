@@ -29,7 +29,8 @@ int kr_mcp_uri_parse(const char *text, struct kr_mcp_uri *ret);
 int kr_mcp_uri_file(struct kr_buf *out, const char *sandbox, const char *path);
 int kr_mcp_uri_session(struct kr_buf *out, const char *name);
 
-/* Appends a link that a browser opens without a key: where this client sees us; signed, for the configured time. Nothing
- * for a client that is not on HTTP. `document`: in the form of document 004 (mcp-sandbox). 0, -ENOTSUP: there is none; or -errno. */
+/* Appends a link that a browser opens without a key: where this client sees us; signed, for the configured time.
+ * Nothing for a client that is not on HTTP. `document`: in the form of document 004 (mcp-sandbox). 0, -ENOTSUP: there
+ * is none; or -errno. */
 int kr_mcp_link_add(const struct kr_mcp_call *c, const char *sandbox, const char *path, bool document,
                     struct kr_buf *out);

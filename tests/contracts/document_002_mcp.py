@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""System 002 (Sandbox Service, port 8001): its contract's rows about MCP that need no packages."""
+"""Document 002 (sandbox-service: Sandbox Service, port 8001): its contract's rows about MCP that need no packages."""
 import json
 import sys
 import time

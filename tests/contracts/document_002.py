@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""System 002 (Sandbox Service, port 8001): what its clients rely on, a check a row of its contract.
+"""Document 002 (sandbox-service: Sandbox Service, port 8001): what its clients rely on, a check a row of its contract.
 
 Rows about packages and MCP (03, 04, 07 to 09, 12, 13, 17) have their own suites.
 """

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""System 000 (Python Sandbox MCP Server, port 16010): what its clients rely on, a check a row of its contract.
+"""Document 000 (sandbox-mcp: Python Sandbox MCP Server, port 16010): what its clients rely on, a check a row of its
+contract.
 
 Rows that only a container or MCP can answer (16, the MCP half of 18) have their own suites.
 """

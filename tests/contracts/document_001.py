@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""System 001 (Python Sandbox Server): what its clients rely on over MCP, a check a row of its contract.
+"""Document 001 (python-sandbox: Python Sandbox Server): what its clients rely on over MCP, a check a row of its
+contract.
 
 Rows about the import policy, profiles, validation and containers (02 to 05, 10, 12 to 17, 19, 21) belong to those. Until there is
 a policy execute_code runs `open` and says so (tests/mcp/dialects.py).
@@ -187,7 +188,7 @@ def row_001_20_its_own_port_is_the_one_that_gateways_are_told():
         try:
             probe.bind(("127.0.0.1", 9000))
         except OSError:
-            skip("somebody else has port 9000")
+            skip("port 9000 is taken by another program")
     with Server(args=DIALECT, usual=["--no-files"]) as s:
         equal(s.port, 9000)
         with Http(9000, "/", headers={"Host": "localhost:9000"}) as c:

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""System 004 (MCP Sandbox, port 8181): what its clients rely on over plain HTTP, a check a row of its contract.
+"""Document 004 (mcp-sandbox: MCP Sandbox, port 8181): what its clients rely on over plain HTTP, a check a row of its
+contract.
 
 Rows that are MCP tools or the page have their own suites. Where the original is wrong (keys in links, one shared current
 user, secrets in the source, /health behind the key) what is right is asserted.
@@ -80,7 +81,7 @@ def row_004_01_the_default_is_loopback_8181():
     deadline = time.monotonic() + 60
     while not port_is_free(8181):
         if time.monotonic() > deadline:
-            skip("somebody else has port 8181")
+            skip("port 8181 is taken by another program")
         time.sleep(0.5)
     with Server(args=DIALECT, usual=["--no-files"]) as s:
         equal(s.port, 8181)
@@ -197,7 +198,7 @@ def row_004_11_two_users_have_nothing_of_each_other():
                             key=key)
         equal(theirs.status, 404, "%s %s: %s" % (method, path, theirs.text[:200]))
         equal(re.sub(r'"request_id":"[^"]*"', "", theirs.text), re.sub(r'"request_id":"[^"]*"', "", nobodys.text),
-              "another's is as unknown as nobody's")
+              "another user's is as unknown as one that never was")
     reply = s.get("/sandbox/file?sandbox_id=%s&file_path=%s" % (hers, quote("/app/results/secret.txt")), key=anna["api_key"])
     equal((reply.status, reply.body), (200, b"anna"))
     equal(s.run("session_secret", sandbox_id=hers, key=anna["api_key"])["result"], "1")
@@ -280,7 +281,7 @@ def row_004_16_sandboxes():
     fourth = s.post("/api/users/me/sandboxes", {"name": "one too many"}, key=key)
     contains((400, 403, 409, 429), fourth.status, fourth.text)
     contains(fourth.json()["detail"], "3", "the limit is named")
-    s.run("1", key=key)  # in `default`, which everybody has and which is neither listed nor counted
+    s.run("1", key=key)  # in `default`, which every user has and which is neither listed nor counted
     listed = s.get("/api/users/me/sandboxes", key=key).json()["sandboxes"]
     equal(sorted(one["name"] for one in listed), ["Sandbox 1", "Sandbox 2", "Sandbox 3"])
     for one in listed:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""System 000 (Python Sandbox MCP Server): the MCP half of its contract's row 18."""
+"""Document 000 (sandbox-mcp: Python Sandbox MCP Server): the MCP half of its contract's row 18."""
 import json
 import sys
 from pathlib import Path

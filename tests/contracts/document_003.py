@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""System 003 (Python Code Executor, port 8000, texts): what its clients rely on over MCP, a check a row of its contract.
+"""Document 003 (python-executor: Python Code Executor, port 8000, texts): what its clients rely on over MCP, a check
+a row of its contract.
 
 Rows about packages (03 to 07, 13) and about containers (12) have their own suites.
 """
@@ -131,7 +132,7 @@ def row_003_11_sse_on_its_port_and_on_another():
         deadline = time.monotonic() + 60
         while not port_is_free(port):
             if time.monotonic() > deadline:
-                skip("somebody else has port %d" % port)
+                skip("port %d is taken by another program" % port)
             time.sleep(0.5)
         with Server(args=[*DIALECT, "--sse", *args], usual=["--no-files"]) as s:
             equal(s.port, port)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""System 004 (MCP Sandbox, port 8181): its contract's rows about MCP, a check a row. Its HTTP side is system_004.py.
+"""Document 004 (mcp-sandbox: MCP Sandbox, port 8181): its contract's rows about MCP, a check a row. Its HTTP side is
+document_004.py.
 
 Links are fetched as a browser would: without a key.
 """
