@@ -65,7 +65,7 @@ static void on_exec_cancel(void *data, struct kr_mcp_call *c)
     (void)c;
     if (x->starting)
         kr_box_run_forget(x->starting); /* leave_cancels */
-    else if (!x->reads && x->o.run_id[0])
+    else if (x->kind == KR_MCP_EXEC_RUNS && x->o.run_id[0])
         (void)kr_box_run_cancel(x->box, &x->who.caller, x->o.run_id, false, &err); /* -EALREADY: it is over */
     kr_mcp_exec_free(x);
 }
@@ -146,7 +146,8 @@ static bool do_what_is_due(struct kr_mcp_exec *x)
             kr_timer_arm(x->timer, BEHIND_LOOK_MS);
             return false;
         }
-        if (x->quiet || kr_mcp_runs_leave(x, KR_MCP_LEFT_RUNNING, KR_MCP_LEFT_MS) >= 0 || x->reads) {
+        if (x->kind == KR_MCP_EXEC_LOOKS || kr_mcp_runs_leave(x, KR_MCP_LEFT_RUNNING, KR_MCP_LEFT_MS) >= 0 ||
+            x->kind == KR_MCP_EXEC_READS) {
             finish_exec(x);
             return true;
         }
@@ -203,7 +204,7 @@ static void on_log_more(void *data, struct kr_runlog_reader *reader)
         fail_exec(x, &err);
     } else if (kr_runlog_done(reader)) {
         finish_exec(x);
-    } else if (!(x->question > x->answered && !x->asked && !x->quiet && kr_mcp_exec_ask(x))) {
+    } else if (!(x->question > x->answered && !x->asked && x->kind != KR_MCP_EXEC_LOOKS && kr_mcp_exec_ask(x))) {
         (void)do_what_is_due(x);
     }
 }
@@ -326,7 +327,7 @@ static void read_on(struct kr_mcp_exec *x, uint64_t from, uint64_t wait_ms, cons
     struct kr_err err;
     int r;
 
-    x->reads = x->ask_client = true;
+    x->ask_client = true;
     x->page_max = from > 0 ? KR_MCP_SHOWN_MAX : 0;
     x->o.page = from > 0;
     x->answer_after_ms = wait_ms;
@@ -360,6 +361,7 @@ static struct kr_mcp_exec *reader_new(struct kr_mcp_call *c, const char *run_id,
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "out of memory");
         return NULL;
     }
+    x->kind = KR_MCP_EXEC_READS;
     x->render = render;
     x->data = data;
     snprintf(x->o.run_id, sizeof x->o.run_id, "%s", run_id);
@@ -373,7 +375,7 @@ void kr_mcp_run_read(struct kr_mcp_call *c, const char *run_id, uint64_t from, u
 
     if (!x)
         return;
-    x->quiet = true;
+    x->kind = KR_MCP_EXEC_LOOKS;
     read_on(x, from, wait_ms, NULL);
 }
 

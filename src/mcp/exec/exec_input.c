@@ -92,7 +92,7 @@ bool kr_mcp_exec_ask(struct kr_mcp_exec *x)
         x->answered = x->question;
         return false;
     }
-    if (x->reads && kr_mcp_runs_asking(x->mcp, x->o.run_id)) { /* a client has it */
+    if (x->kind != KR_MCP_EXEC_RUNS && kr_mcp_runs_asking(x->mcp, x->o.run_id)) { /* a client has it */
         x->answered = x->question;
         return false;
     }

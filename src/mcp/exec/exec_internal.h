@@ -15,6 +15,12 @@
 
 #define KR_MCP_DISPLAYS_BYTES (12u << 20) /* of a run's displays that are kept for its answer; the rest is said */
 
+enum kr_mcp_exec_kind {
+    KR_MCP_EXEC_RUNS,  /* a run of its own: it is stopped when the client leaves */
+    KR_MCP_EXEC_READS, /* a run of another call, whose questions it asks */
+    KR_MCP_EXEC_LOOKS, /* the same, and questions are left alone */
+};
+
 struct kr_mcp_exec {
     struct kr_mcp_call *call;
     struct kr_mcp *mcp;
@@ -33,8 +39,7 @@ struct kr_mcp_exec {
     struct kr_mcp_outcome o; /* what the renderer sees: whole after kr_mcp_exec_close_outcome() */
     bool small_files;
     bool watching; /* counted among the run's readers */
-    bool reads;    /* a run of another call: it is not stopped when the client leaves */
-    bool quiet;    /* questions are left alone */
+    enum kr_mcp_exec_kind kind;
 
     bool ask_client, asked; /* asked: the client has the question */
     uint64_t question;      /* number of the last question's event; 0: none */

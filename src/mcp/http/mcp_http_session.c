@@ -148,12 +148,12 @@ static void end_stale(struct kr_mcp_sessions *all)
         return;
     for (s = TAILQ_FIRST(&all->loose); s; s = next) {
         next = TAILQ_NEXT(s, entry);
-        if (s->ex && s->begun && !kr_auth_still(auth, s->ex, s->peer->who.user))
+        if (s->ex && kr_mcp_stream_begun(s) && !kr_auth_still(auth, s->ex, s->peer->who.user))
             kr_mcp_stream_free(s);
     }
     TAILQ_FOREACH(session, &all->all, entry)
     TAILQ_FOREACH(s, &session->streams, entry)
-    if (s->ex && s->begun && !kr_auth_still(auth, s->ex, session->user)) {
+    if (s->ex && kr_mcp_stream_begun(s) && !kr_auth_still(auth, s->ex, session->user)) {
         kr_http_end(s->ex);
         s->ex = NULL;
     }

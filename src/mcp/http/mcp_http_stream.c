@@ -66,11 +66,30 @@ static void set_session_header(struct kr_mcp_stream *s, int code)
         kr_http_set_header(s->ex, "Mcp-Session-Id", s->session->id);
 }
 
+/* The lists follow the state. */
+static void set_state(struct kr_mcp_stream *s, enum kr_mcp_stream_state state)
+{
+    struct kr_mcp_sessions *all = s->mcp->sessions;
+
+    if (s->state == KR_STREAM_WAITING)
+        TAILQ_REMOVE(&all->waiting, s, waiter);
+    if (s->state == KR_STREAM_ENDED) {
+        TAILQ_REMOVE(&all->ended, s, waiter);
+        s->session->kept--;
+    }
+    s->state = state;
+    if (state == KR_STREAM_WAITING)
+        TAILQ_INSERT_TAIL(&all->waiting, s, waiter);
+    if (state == KR_STREAM_ENDED) {
+        TAILQ_INSERT_TAIL(&all->ended, s, waiter);
+        s->session->kept++;
+    }
+}
+
 static void stop_waiting(struct kr_mcp_stream *s)
 {
-    if (s->waiting)
-        TAILQ_REMOVE(&s->mcp->sessions->waiting, s, waiter);
-    s->waiting = false;
+    if (s->state == KR_STREAM_WAITING)
+        set_state(s, KR_STREAM_OPEN);
 }
 
 static void begin_events(struct kr_mcp_stream *s)
@@ -94,9 +113,9 @@ static void prime(struct kr_mcp_stream *s)
 void kr_mcp_stream_begin(struct kr_mcp_stream *s)
 {
     stop_waiting(s);
-    if (s->begun || !s->ex)
+    if (kr_mcp_stream_begun(s) || !s->ex)
         return;
-    s->begun = true;
+    set_state(s, KR_STREAM_EVENTS);
     begin_events(s);
     prime(s);
     kr_mcp_sessions_tick(s->mcp->sessions);
@@ -105,14 +124,16 @@ void kr_mcp_stream_begin(struct kr_mcp_stream *s)
 void kr_mcp_stream_collect(struct kr_mcp_stream *s)
 {
     stop_waiting(s);
-    s->collects = s->takes_json = true;
+    s->form = KR_STREAM_BATCH;
+    s->takes_json = true;
     s->takes_events = false;
 }
 
 void kr_mcp_stream_plain(struct kr_mcp_stream *s)
 {
     stop_waiting(s);
-    s->plain = s->takes_json = true;
+    s->form = KR_STREAM_PLAIN;
+    s->takes_json = true;
     s->takes_events = false;
 }
 
@@ -148,7 +169,7 @@ static void reply_json(struct kr_mcp_stream *s, int status, int code, const char
 
     set_session_header(s, code);
     s->ex = NULL;
-    if (s->plain)
+    if (s->form == KR_STREAM_PLAIN)
         kr_mcp_plain_answer(ex, code, json, len);
     else
         kr_http_reply(ex, status, len ? "application/json" : NULL, json, len);
@@ -159,17 +180,14 @@ static void reply_json(struct kr_mcp_stream *s, int status, int code, const char
 void kr_mcp_stream_free(struct kr_mcp_stream *s)
 {
     struct kr_mcp_peer *own = s->session ? NULL : s->peer;
+    bool begun = kr_mcp_stream_begun(s);
 
-    stop_waiting(s);
-    if (s->ended)
-        TAILQ_REMOVE(&s->mcp->sessions->ended, s, waiter);
-    if (s->session) {
+    set_state(s, KR_STREAM_OPEN);
+    if (s->session)
         TAILQ_REMOVE(&s->session->streams, s, entry);
-        s->session->kept -= s->ended;
-    } else {
+    else
         TAILQ_REMOVE(&s->mcp->sessions->loose, s, entry);
-    }
-    if (s->ex && s->begun)
+    if (s->ex && begun)
         kr_http_end(s->ex);
     else if (s->ex)
         kr_http_reply_error(s->ex, 503, "the session has ended");
@@ -180,7 +198,7 @@ void kr_mcp_stream_free(struct kr_mcp_stream *s)
     kr_mcp_peer_free(own);
 }
 
-/* Whoever lost the connection may come back for the rest. The one whose end is longest ago makes room, which need not be
+/* A client that lost the connection may come back for the rest. The one whose end is longest ago makes room, which need not be
  * the one that was opened first: that may be `s` itself. */
 static void keep_ended(struct kr_mcp_stream *s)
 {
@@ -188,12 +206,10 @@ static void keep_ended(struct kr_mcp_stream *s)
     struct kr_mcp_stream *other, *oldest = NULL;
 
     TAILQ_FOREACH(other, &session->streams, entry)
-    if (other->ended && (!oldest || other->since_ns < oldest->since_ns))
+    if (other->state == KR_STREAM_ENDED && (!oldest || other->since_ns < oldest->since_ns))
         oldest = other;
-    s->ended = true;
+    set_state(s, KR_STREAM_ENDED);
     s->since_ns = kr_clock_ns();
-    TAILQ_INSERT_TAIL(&s->mcp->sessions->ended, s, waiter);
-    session->kept++;
     if (session->kept > KR_MCP_REPLAY_KEPT)
         kr_mcp_stream_free(oldest);
     kr_mcp_sessions_tick(s->mcp->sessions);
@@ -214,17 +230,19 @@ static void reply_batch(struct kr_mcp_stream *s)
 
 static void end_stream(struct kr_mcp_stream *s)
 {
-    if (s->ex && !s->begun && s->collects && s->answers.len > 0)
+    bool undecided = s->ex && !kr_mcp_stream_begun(s);
+
+    if (undecided && s->form == KR_STREAM_BATCH && s->answers.len > 0)
         reply_batch(s);
-    else if (s->ex && !s->begun && s->takes_events)
+    else if (undecided && s->takes_events)
         kr_mcp_stream_begin(s); /* everything was cancelled: a stream of nothing */
-    else if (s->ex && !s->begun)
+    else if (undecided)
         reply_json(s, 202, 0, NULL, 0);
     stop_waiting(s);
     if (s->ex)
         kr_http_end(s->ex);
     s->ex = NULL;
-    if (s->session && s->begun && s->event_count)
+    if (s->session && kr_mcp_stream_begun(s) && s->event_count)
         keep_ended(s);
     else
         kr_mcp_stream_free(s);
@@ -246,11 +264,11 @@ static void collect_answer(struct kr_mcp_stream *s, const char *json, size_t len
 
 static void send_stream_answer(struct kr_mcp_stream *s, int code, const char *json, size_t len)
 {
-    if (!s->begun && s->ex && !s->takes_json && s->takes_events)
+    if (!kr_mcp_stream_begun(s) && s->ex && !s->takes_json && s->takes_events)
         kr_mcp_stream_begin(s);
-    if (s->begun)
+    if (kr_mcp_stream_begun(s))
         put_event(s, json, len);
-    else if (s->collects)
+    else if (s->form == KR_STREAM_BATCH)
         collect_answer(s, json, len);
     else if (s->ex)
         reply_json(s, status_of(s->rev, code), code, json, len);
@@ -273,9 +291,9 @@ static void on_stream_send(void *data, void *stream, enum kr_mcp_sent what, int 
         break;
     case KR_MCP_NOTE:
     case KR_MCP_ASK:
-        if (!s->begun && s->ex && s->takes_events)
+        if (!kr_mcp_stream_begun(s) && s->ex && s->takes_events)
             kr_mcp_stream_begin(s);
-        if (s->begun && !(what == KR_MCP_NOTE && s->ex && kr_http_queued(s->ex) > KR_HTTP_QUEUE_HIGH))
+        if (kr_mcp_stream_begun(s) && !(what == KR_MCP_NOTE && s->ex && kr_http_queued(s->ex) > KR_HTTP_QUEUE_HIGH))
             put_event(s, json, len);
         break;
     }
@@ -285,7 +303,7 @@ static bool may_ask(void *data, void *stream)
 {
     const struct kr_mcp_stream *s = stream;
 
-    return data && s && (s->begun || (s->ex && s->takes_events));
+    return data && s && (kr_mcp_stream_begun(s) || (s->ex && s->takes_events));
 }
 
 const struct kr_mcp_wire kr_mcp_http_wire = {.send = on_stream_send, .may_ask = may_ask};
@@ -334,8 +352,7 @@ struct kr_mcp_stream *kr_mcp_stream_new(struct kr_mcp *m, struct kr_mcp_session 
         TAILQ_INSERT_TAIL(&m->sessions->loose, s, entry);
     }
     if (s->takes_events && due) {
-        s->waiting = true;
-        TAILQ_INSERT_TAIL(&m->sessions->waiting, s, waiter);
+        set_state(s, KR_STREAM_WAITING);
         kr_mcp_sessions_tick(m->sessions);
     }
     kr_http_defer(ex, &calls, s);
@@ -346,19 +363,19 @@ int kr_mcp_stream_resume(struct kr_mcp_stream *s, struct kr_http_ex *ex, uint64_
 {
     struct kr_mcp_event *e;
 
-    if (!s->begun || last > s->last_event || last < s->last_event - s->event_count)
+    if (!kr_mcp_stream_begun(s) || last > s->last_event || last < s->last_event - s->event_count)
         return -ENOENT;
     if (s->ex)
         kr_http_end(s->ex); /* the client has given that one up */
     s->ex = ex;
     kr_http_defer(ex, &calls, s);
     begin_events(s);
-    if (last == s->last_event && !s->ended)
+    if (last == s->last_event && s->state != KR_STREAM_ENDED)
         prime(s);
     TAILQ_FOREACH(e, &s->events, entry)
     if (e->number > last)
         write_event(s, e->number, e->data, e->len);
-    if (s->ended) {
+    if (s->state == KR_STREAM_ENDED) {
         kr_http_end(ex);
         s->ex = NULL;
     }

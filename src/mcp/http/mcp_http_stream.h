@@ -25,6 +25,20 @@ struct kr_mcp_event {
     char data[];
 };
 
+enum kr_mcp_stream_state {
+    KR_STREAM_OPEN,    /* nothing went out */
+    KR_STREAM_WAITING, /* the same, and it begins as events after KR_MCP_JSON_MS; in kr_mcp_sessions.waiting */
+    KR_STREAM_EVENTS,  /* messages go out as events */
+    KR_STREAM_ENDED,   /* nothing follows, its events can be picked up again; in kr_mcp_sessions.ended */
+};
+
+/* What an answer that is JSON looks like. */
+enum kr_mcp_stream_form {
+    KR_STREAM_MESSAGE, /* one message */
+    KR_STREAM_BATCH,   /* an array of them */
+    KR_STREAM_PLAIN,   /* without the envelope of JSON-RPC: mcp_http_tools.c */
+};
+
 struct kr_mcp_stream {
     TAILQ_ENTRY(kr_mcp_stream) entry;  /* of its session, or of the loose */
     TAILQ_ENTRY(kr_mcp_stream) waiter; /* of those that may yet be answered by JSON, or of the ended */
@@ -33,21 +47,24 @@ struct kr_mcp_stream {
     struct kr_mcp_peer *peer;       /* its own if there is no session */
     struct kr_http_ex *ex;          /* NULL: no client is connected */
     enum kr_mcp_rev rev;
-    uint64_t number; /* in its session; 0: the GET stream */
-    bool takes_events, takes_json;
-    bool begun;    /* as events */
-    bool waiting;  /* in the list of those */
-    bool ended;    /* nothing follows; in the list of the ended */
-    bool collects; /* answers of a batch */
-    bool plain;    /* its answer goes out without the envelope of JSON-RPC: mcp_http_tools.c */
-    bool opening;  /* of `initialize`: the session's id goes out if it succeeds */
-    unsigned due;  /* answers that are still to come */
+    uint64_t number;                /* in its session; 0: the GET stream */
+    enum kr_mcp_stream_state state; /* changed by set_state() */
+    enum kr_mcp_stream_form form;
+    bool takes_events, takes_json; /* what the client accepts */
+    bool opening;                  /* of `initialize`: the session's id goes out if it succeeds */
+    unsigned due;                  /* answers that are still to come */
     uint64_t since_ns;
     struct kr_buf answers; /* of a batch */
     TAILQ_HEAD(, kr_mcp_event) events;
     uint64_t last_event; /* the newest one's number; 0: none yet */
     size_t event_count, event_bytes;
 };
+
+/* Did it begin as events? */
+static inline bool kr_mcp_stream_begun(const struct kr_mcp_stream *s)
+{
+    return s->state >= KR_STREAM_EVENTS;
+}
 
 extern const struct kr_mcp_wire kr_mcp_http_wire; /* its data: the session, or NULL */
 

@@ -31,7 +31,8 @@ static struct kr_mcp_stream *stream_of(struct kr_mcp_session *session, unsigned 
     s->peer = session->peer;
     s->rev = KR_REV_2025_11_25;
     s->number = ++session->next_stream;
-    s->begun = s->takes_events = true;
+    s->state = KR_STREAM_EVENTS;
+    s->takes_events = true;
     s->due = due;
     TAILQ_INIT(&s->events);
     kr_buf_init(&s->answers, 1024);
@@ -86,7 +87,7 @@ static void ended_streams_are_few(void)
     for (unsigned i = 0; i < KR_MCP_REPLAY_KEPT + 5; i++)
         say(stream_of(session, 1), KR_MCP_ANSWER, 8);
     TAILQ_FOREACH(s, &session->streams, entry)
-    count += s->ended;
+    count += s->state == KR_STREAM_ENDED;
     CHECK(count == KR_MCP_REPLAY_KEPT && session->kept == KR_MCP_REPLAY_KEPT);
     CHECK(!kr_mcp_session_stream(session, 5) && kr_mcp_session_stream(session, 6));
     kr_mcp_session_free(session);
@@ -113,7 +114,7 @@ static void an_answer_nobody_can_pick_up_is_dropped(void)
     struct kr_mcp_session *session = session_of("ann");
     struct kr_mcp_stream *s = stream_of(session, 2);
 
-    s->begun = false; /* it would have been JSON: its client has no event to come back with */
+    s->state = KR_STREAM_OPEN; /* it would have been JSON: its client has no event to come back with */
     say(s, KR_MCP_NOTE, 8);
     say(s, KR_MCP_ANSWER, 8);
     CHECK(s->due == 1 && s->event_count == 0);
