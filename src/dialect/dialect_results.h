@@ -44,7 +44,3 @@ void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, 
 /* Runs code as document 004 (mcp-sandbox) does: a process of its own in a named sandbox, its files linked
  * (mcp_sandbox_tools.c). */
 void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_text *code);
-
-/* A live session as our tools tell it (tool_sessions.c). */
-struct kr_box_session_info;
-json_t *kr_mcp_session_value(const struct kr_box_session_info *s);

@@ -1,4 +1,4 @@
-/* The configuration as a whole: what nobody gave is filled in, and values are held against each other.
+/* The configuration as a whole: what was not given is filled in, and values are checked against each other.
  *
  * Called once by kr_config_load(), when every place has been read. Invariant: behind it no default is past its ceiling,
  * every listener has an address, a port and a dialect, and none that other machines can reach is without a key unless
@@ -361,7 +361,7 @@ static int read_listener(const struct kr_config *c, const char *text, struct kr_
 }
 
 /* One that others can reach needs a key, or the word that it needs none. A document's default gives way; an address that
- * somebody chose does not. */
+ * was given does not. */
 static int guard(struct kr_config *c, struct kr_config_listener *l, bool is_default, const char *flag,
                  struct kr_err *err)
 {

@@ -13,6 +13,7 @@
 #include "report.h"
 #include "resource.h"
 #include "session.h"
+#include "tool_rows.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -16,3 +16,7 @@ extern const struct kr_mcp_tool kr_tool_create_sandbox, kr_tool_list_sandboxes, 
     kr_tool_delete_sandbox;
 /* tool_sessions.c */
 extern const struct kr_mcp_tool kr_tool_list_active_sessions, kr_tool_terminate_session;
+
+/* A live session as an object, for krait's own tools and resources (tool_sessions.c). */
+struct kr_box_session_info;
+json_t *kr_mcp_session_value(const struct kr_box_session_info *s);

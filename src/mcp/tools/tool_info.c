@@ -4,9 +4,10 @@
  * packages are what a short run in the sandbox finds, since only there it is true. A caller who may not run code, and a
  * sandbox that cannot run any, gets null for those two and the reason. */
 #include "api.h"
+#include "buf.h"
 #include "clock.h"
-#include "dialect_results.h"
 #include "err.h"
+#include "exec.h"
 #include "mcp_fileop.h"
 #include "json.h"
 #include "report.h"

@@ -3,7 +3,6 @@
  * Invariant: every name is looked up among the caller's own sessions. */
 #include "api.h"
 #include "buf.h"
-#include "dialect_results.h"
 #include "err.h"
 #include "report.h"
 #include "session.h"
