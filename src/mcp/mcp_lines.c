@@ -1,9 +1,10 @@
 /* MCP over descriptors: one message a line, as stdio has it and as the socket in the data directory does.
  *
- * Called by `krait mcp` for its own stdin and stdout, and by `krait serve` for each connection of that socket. Invariants:
- * nothing but messages is written, each whole and with its line's end; a line past the cap is skipped to its end and
- * refused, and no line ends the peer; a client that does not read is not read from any more, so that what waits is bounded; when
- * the input ends, calls are cancelled at once and what is written already has LAST_MS to be taken. */
+ * Called by `krait mcp` for its own stdin and stdout, and by `krait serve` for each connection of that socket.
+ * Invariants: nothing but messages is written, each whole and with its line's end; a line past the cap is skipped to
+ * its end and refused, and no line ends the peer; a client that does not read is not read from any more, so that what
+ * waits is bounded; when the input ends, calls are cancelled at once and what is written already has LAST_MS to be
+ * taken. */
 #include "buf.h"
 #include "fd.h"
 #include "log.h"

@@ -1,8 +1,8 @@
 /* A run on behalf of a call, from its specification to the answer.
  *
- * Called by the tools that run something, and by read_run. Invariants: a call is answered exactly once or its on_cancel came;
- * a run whose call was cancelled is stopped; a run that outlives its call is watched for a bounded time (exec_runs.c) or it
- * ends with the call; every exec is freed by kr_mcp_exec_free() and nowhere else. */
+ * Called by the tools that run something, and by read_run. Invariants: a call is answered exactly once or its on_cancel
+ * came; a run whose call was cancelled is stopped; a run that outlives its call is watched for a bounded time
+ * (exec_runs.c) or it ends with the call; every exec is freed by kr_mcp_exec_free() and nowhere else. */
 #include "exec.h"
 #include "clock.h"
 #include "exec_internal.h"

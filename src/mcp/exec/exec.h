@@ -1,5 +1,5 @@
-/* A run on behalf of a call: started, followed, its output sent as progress, its questions asked, stopped when the client
- * cancels, and at its end rendered by the function that the tool named. */
+/* A run on behalf of a call: started, followed, its output sent as progress, its questions asked, stopped when the
+ * client cancels, and at its end rendered by the function that the tool named. */
 #pragma once
 #include "box.h"
 #include "buf.h"
@@ -49,14 +49,14 @@ struct kr_mcp_run_spec {
     bool ask_client;          /* input() may ask the client; else end of input */
     bool small_files;         /* changed files that are short texts come with the outcome */
 };
-/* Starts it. Whatever goes wrong is answered. A call that is a retry of a question (kr_mcp_state_open()) goes on with the
- * very run that asked. */
+/* Starts it. Whatever goes wrong is answered. A call that is a retry of a question (kr_mcp_state_open()) goes on with
+ * the very run that asked. */
 void kr_mcp_run(struct kr_mcp_call *c, const struct kr_mcp_run_spec *spec);
 /* Follows a run that is there already, from the number on, for at most wait_ms. A question of its is left alone. */
 void kr_mcp_run_read(struct kr_mcp_call *c, const char *run_id, uint64_t from, uint64_t wait_ms,
                      void (*render)(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data), void *data);
-/* The same, and for a caller who may run, a question that no client has is asked; a call that is the retry of that brings the
- * answer: read_run. */
+/* The same, and for a caller who may run, a question that no client has is asked; a call that is the retry of that
+ * brings the answer: read_run. */
 void kr_mcp_run_go_on(struct kr_mcp_call *c, const char *run_id, uint64_t from, uint64_t wait_ms,
                       void (*render)(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data), void *data);
 #define KR_MCP_SHOWN_MAX 24000u /* characters of text that a model is shown of one run */
@@ -65,8 +65,8 @@ void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
 
 /* ---- what lasts between calls ---- */
 
-/* Runs without a call that waits for them: those that outlived the answer to their call, those whose question is with the
- * client. kr_mcp.runs; made when first needed, freed by mcp.c after every call is gone and before the box. The runs
+/* Runs without a call that waits for them: those that outlived the answer to their call, those whose question is with
+ * the client. kr_mcp.runs; made when first needed, freed by mcp.c after every call is gone and before the box. The runs
  * themselves are then the box's to end. */
 struct kr_mcp_runs;
 void kr_mcp_runs_free(struct kr_mcp_runs *runs); /* takes NULL */

@@ -1,7 +1,8 @@
-/* Short texts among the files that a run changed, read on the thread pool before its answer is rendered. Called by exec.c.
+/* Short texts among the files that a run changed, read on the thread pool before its answer is rendered. Called by
+ * exec.c.
  *
- * Invariants: at most SMALL_COUNT files of SMALL_BYTES; what cannot be read, or is no text, is only named; the exec is freed
- * by the job's end if the client leaves meanwhile. */
+ * Invariants: at most SMALL_COUNT files of SMALL_BYTES; what cannot be read, or is no text, is only named; the exec is
+ * freed by the job's end if the client leaves meanwhile. */
 #include "exec_internal.h"
 #include "fd.h"
 #include "mcp_fileop.h"

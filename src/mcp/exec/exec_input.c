@@ -1,8 +1,9 @@
 /* Questions of input(): to the client in whichever way it can be asked, back to the run.
  *
- * Called by exec.c. Three ways: until 2025-11-25 a request on the call's stream; in 2026-07-28 a result that asks, whose
- * retry goes on with the very same run; in a task, through its outlet. Invariants: a run never waits for a client that
- * was not asked; no form asks for a secret; a client that declines gives the end of input, which input() raises as EOFError. */
+ * Called by exec.c. Three ways: until 2025-11-25 a request on the call's stream; in 2026-07-28 a result that asks,
+ * whose retry goes on with the very same run; in a task, through its outlet. Invariants: a run never waits for a client
+ * that was not asked; no form asks for a secret; a client that declines gives the end of input, which input() raises as
+ * EOFError. */
 #include "exec_internal.h"
 #include "clock.h"
 #include "utf8.h"
@@ -25,7 +26,8 @@ static json_t *form(const char *prompt)
                      "properties", KEY, "type", "string", "title", "Line", "description", "What input() returns");
 }
 
-/* Hands the line to the run, or with NULL the end of input. That it does not ask any more is no error: its log tells. */
+/* Hands the line to the run, or with NULL the end of input. That it does not ask any more is no error: its log
+ * tells. */
 static void answer_input(struct kr_mcp_exec *x, const char *line, size_t len)
 {
     struct kr_err err;

@@ -86,7 +86,8 @@ void kr_mcp_exec_log(struct kr_mcp_exec *x, enum kr_mcp_level level, const char 
 /* ---- exec_input.c ---- */
 /* A question waits in the run: asks the client, or ends the input. True: the call is answered and x is gone. */
 bool kr_mcp_exec_ask(struct kr_mcp_exec *x);
-/* The call is a retry with its answer: hands it to the run. 0: follow it from its beginning; 1: asked again, answered. */
+/* The call is a retry with its answer: hands it to the run. 0: follow it from its beginning; 1: asked again,
+ * answered. */
 int kr_mcp_exec_retry(struct kr_mcp_exec *x, const json_t *payload);
 
 /* ---- exec_runs.c ---- */

@@ -1,7 +1,8 @@
-/* What a client hears while its run goes on: progress with the new output, log messages. Called by the files of execution.
+/* What a client hears while its run goes on: progress with the new output, log messages. Called by the files of
+ * execution.
  *
- * Invariants: nothing is sent without a token; at most one message in KR_MCP_PROGRESS_MS, each of KR_MCP_NEWS_MAX bytes at
- * most, whole characters; numbers rise. What was left out of a message is in the answer. */
+ * Invariants: nothing is sent without a token; at most one message in KR_MCP_PROGRESS_MS, each of KR_MCP_NEWS_MAX bytes
+ * at most, whole characters; numbers rise. What was left out of a message is in the answer. */
 #include "exec_internal.h"
 #include "clock.h"
 #include "utf8.h"

@@ -1,4 +1,5 @@
-/* Events of a run's log become an outcome, and what the client hears of them meanwhile. Called by exec.c for each event.
+/* Events of a run's log become an outcome, and what the client hears of them meanwhile. Called by exec.c for each
+ * event.
  *
  * Invariant: memory is bounded whatever the run writes (run_outcome.h has the bounds). */
 #include "exec_internal.h"

@@ -1,8 +1,8 @@
 /* "What a model reads": a run's outcome as blocks of content, in the krait dialect.
  *
- * Called by exec.c through the specification of krait's execution tools. Order: stdout; stderr; the result; the traceback; figures; files;
- * and last, only when the end is no plain ok, what a model has to know. Invariants: at most KR_MCP_SHOWN_MAX characters of
- * text; what is left out is said, with the number from which read_run goes on. */
+ * Called by exec.c through the specification of krait's execution tools. Order: stdout; stderr; the result; the
+ * traceback; figures; files; and last, only when the end is no plain ok, what a model has to know. Invariants: at most
+ * KR_MCP_SHOWN_MAX characters of text; what is left out is said, with the number from which read_run goes on. */
 #include "render.h"
 #include "files.h"
 #include "media.h"

@@ -1,4 +1,5 @@
-/* Pieces of what a model reads of a run. render.c puts them together; the terminal tool uses some. Pure but for links. */
+/* Pieces of what a model reads of a run. render.c puts them together; the terminal tool uses some. Pure but for
+ * links. */
 #pragma once
 #include "exec.h"
 
@@ -13,8 +14,8 @@ struct kr_mcp_render_how {
 uint64_t kr_mcp_clamp_timeout(const struct kr_mcp_call *c, double seconds, struct kr_mcp_render_how *how);
 /* When a run is answered before its end; clients give a call 60 s. */
 uint64_t kr_mcp_answer_after(const struct kr_mcp_call *c);
-/* Appends the text, of which at most max characters are kept, head and tail; true: something was left out. Tells how many
- * bytes of the head were kept. */
+/* Appends the text, of which at most max characters are kept, head and tail; true: something was left out. Tells how
+ * many bytes of the head were kept. */
 bool kr_mcp_clip_text(struct kr_buf *out, const char *text, size_t len, size_t max, size_t *ret_head);
 /* Characters of valid UTF-8. */
 size_t kr_mcp_characters(const char *text, size_t len);

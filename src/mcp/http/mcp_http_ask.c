@@ -1,5 +1,5 @@
-/* The caller of a request over HTTP. Called by the handlers of MCP's routes. Invariant: where keys are needed, no client
- * without one gets a conversation, also on a route that is open to all (GET /). */
+/* The caller of a request over HTTP. Called by the handlers of MCP's routes. Invariant: where keys are needed, no
+ * client without one gets a conversation, also on a route that is open to all (GET /). */
 #include "mcp_http_ask.h"
 #include "buf.h"
 #include "err.h"

@@ -1,5 +1,5 @@
-/* The caller of a request over HTTP, and how it is to be answered: what POST, GET and the old streams share. Not for other
- * folders. */
+/* The caller of a request over HTTP, and how it is to be answered: what POST, GET and the old streams share. Not for
+ * other folders. */
 #pragma once
 #include "api.h"
 #include "peer.h"

@@ -1,6 +1,7 @@
 /* From the body of a POST to JSON. Called by mcp_http_post.c, mcp_http_tools.c and mcp_http_sse.c.
  *
- * Invariants: `then` is called with a live exchange or not at all; the large bodies that wait for a thread are bounded. */
+ * Invariants: `then` is called with a live exchange or not at all; the large bodies that wait for a thread are
+ * bounded. */
 #include "mcp_http_body.h"
 #include "api.h"
 #include "mcp_http_stream.h"

@@ -1,7 +1,7 @@
 /* One decision for each POST. Called by mcp_http_post.c, by its unit test and by the fuzzer.
  *
- * Invariant: the order of the checks is the contract (a version that is not served is refused only after header and body
- * agree on it), and every refusal has a code and a text that names what was wrong. */
+ * Invariant: the order of the checks is the contract (a version that is not served is refused only after header and
+ * body agree on it), and every refusal has a code and a text that names what was wrong. */
 #include "mcp_http_decide.h"
 #include "base64.h"
 #include "mcp_internal.h"

@@ -1,5 +1,5 @@
-/* The tools as rows of OpenAPI: a path for each that the server's own dialect lists. Called by src/api/pages/pages.c through
- * kr_api.openapi_more. The rows are documentation only: POST /api/v1/tools/{name} serves them all.
+/* The tools as rows of OpenAPI: a path for each that the server's own dialect lists. Called by src/api/pages/pages.c
+ * through kr_api.openapi_more. The rows are documentation only: POST /api/v1/tools/{name} serves them all.
  *
  * Invariant: a row's schema is that of tools/list, byte by byte. */
 #include "mcp_http_tools.h"

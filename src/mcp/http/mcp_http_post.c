@@ -1,8 +1,8 @@
 /* POST /mcp: one message (or a batch) in, its answer out. Handler of the route table.
  *
- * mcp_http_decide.c finds out whose message it is; a request of 2026-07-28, and an older one without a session, get a peer of
- * their own that ends with the answer or with the connection. Invariant: an exchange is answered here, or a stream has
- * it. */
+ * mcp_http_decide.c finds out whose message it is; a request of 2026-07-28, and an older one without a session, get a
+ * peer of their own that ends with the answer or with the connection. Invariant: an exchange is answered here, or a
+ * stream has it. */
 #include "accept.h"
 #include "mcp_http_ask.h"
 #include "mcp_http_body.h"

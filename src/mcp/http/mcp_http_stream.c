@@ -1,8 +1,9 @@
-/* Streams of /mcp. Called by mcp_http_post.c and mcp_http_get.c, and through the wire by the peers of sessions and requests.
+/* Streams of /mcp. Called by mcp_http_post.c and mcp_http_get.c, and through the wire by the peers of sessions and
+ * requests.
  *
  * Invariants: each message goes to one stream; a stream's events are numbered without gaps, so that what is kept can be
- * distinguished from what is lost; a stream without a session ends with its connection, and its call with it; one of a session
- * goes on without it until its answers are there. */
+ * distinguished from what is lost; a stream without a session ends with its connection, and its call with it; one of a
+ * session goes on without it until its answers are there. */
 #include "mcp_http_stream.h"
 #include "accept.h"
 #include "buf.h"
@@ -198,8 +199,8 @@ void kr_mcp_stream_free(struct kr_mcp_stream *s)
     kr_mcp_peer_free(own);
 }
 
-/* A client that lost the connection may come back for the rest. The one whose end is longest ago makes room, which need not be
- * the one that was opened first: that may be `s` itself. */
+/* A client that lost the connection may come back for the rest. The one whose end is longest ago makes room, which need
+ * not be the one that was opened first: that may be `s` itself. */
 static void keep_ended(struct kr_mcp_stream *s)
 {
     struct kr_mcp_session *session = s->session;

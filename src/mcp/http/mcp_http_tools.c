@@ -1,8 +1,8 @@
 /* The tools over plain HTTP: GET /api/v1/tools and POST /api/v1/tools/{name}. Handlers of the route table.
  *
  * Each request is a tools/list or tools/call of a peer that ends with it: the same rows, checks and limits as over MCP,
- * without the envelope. Such a peer declares nothing, so it is asked nothing and gets no notifications; when the
- * client leaves, its call is cancelled. Invariant: what JSON-RPC calls an error goes out in krait's voice, a tool's refusal as
+ * without the envelope. Such a peer declares nothing, so it is asked nothing and gets no notifications; when the client
+ * leaves, its call is cancelled. Invariant: what JSON-RPC calls an error goes out in krait's voice, a tool's refusal as
  * a result with isError. */
 #include "mcp_http_tools.h"
 #include "dialect.h"
@@ -33,10 +33,14 @@ static const struct kr_api_table manner_table = KR_API_TABLE(NULL, "In what mann
 static const struct kr_api_prop tool_props[] = {
     {.name = "name", .type = KR_API_STRING, .help = "What it is called by.", .example = "execute_python"},
     {.name = "title", .type = KR_API_STRING, .optional = true, .help = "For people.", .example = "Run Python"},
-    {.name = "description", .type = KR_API_STRING, .help = "For a model: what it does and when to use it.", .example = "Runs Python code."},
-    {.name = "inputSchema", .type = KR_API_OBJECT, .help = "JSON Schema of its arguments.", .example = "{\"type\":\"object\",\"properties\":{}}"},
-    {.name = "outputSchema", .type = KR_API_OBJECT, .optional = true, .help = "JSON Schema of `structuredContent`.", .example = "{\"type\":\"object\"}"},
-    {.name = "annotations", .type = KR_API_OBJECT, .help = "Hints: does it only read, does it destroy, may it be repeated.", .example = "{\"readOnlyHint\":true}"},
+    {.name = "description", .type = KR_API_STRING, .help = "For a model: what it does and when to use it.",
+     .example = "Runs Python code."},
+    {.name = "inputSchema", .type = KR_API_OBJECT, .help = "JSON Schema of its arguments.",
+     .example = "{\"type\":\"object\",\"properties\":{}}"},
+    {.name = "outputSchema", .type = KR_API_OBJECT, .optional = true, .help = "JSON Schema of `structuredContent`.",
+     .example = "{\"type\":\"object\"}"},
+    {.name = "annotations", .type = KR_API_OBJECT,
+     .help = "Hints: does it only read, does it destroy, may it be repeated.", .example = "{\"readOnlyHint\":true}"},
 };
 static const struct kr_api_schema tool_schema = KR_API_SCHEMA("Tool", "A tool as MCP describes it.", tool_props);
 static const struct kr_api_prop tools_props[] = {
@@ -48,30 +52,41 @@ static const char *const block_types[] = {"text", "image", "audio", "resource_li
 static const struct kr_api_prop block_props[] = {
     {.name = "type", .type = KR_API_ENUM, .choices = block_types, .help = "What it is.", .example = "text"},
     {.name = "text", .type = KR_API_STRING, .optional = true, .help = "Of a text.", .example = "42"},
-    {.name = "data", .type = KR_API_STRING, .optional = true, .format = "byte", .help = "Of an image or a sound: base64.", .example = "iVBORw0KGgo="},
-    {.name = "mimeType", .type = KR_API_STRING, .optional = true, .help = "What the data are, or what the link leads to.", .example = "image/png"},
-    {.name = "uri", .type = KR_API_STRING, .optional = true, .help = "Of a link.", .example = "sandbox://default/a.csv"},
+    {.name = "data", .type = KR_API_STRING, .optional = true, .format = "byte",
+     .help = "Of an image or a sound: base64.", .example = "iVBORw0KGgo="},
+    {.name = "mimeType", .type = KR_API_STRING, .optional = true,
+     .help = "What the data are, or what the link leads to.", .example = "image/png"},
+    {.name = "uri", .type = KR_API_STRING, .optional = true, .help = "Of a link.",
+     .example = "sandbox://default/a.csv"},
     {.name = "name", .type = KR_API_STRING, .optional = true, .help = "Of a link: the file.", .example = "a.csv"},
     {.name = "title", .type = KR_API_STRING, .optional = true, .help = "Of a link: for people.", .example = "a.csv"},
-    {.name = "description", .type = KR_API_STRING, .optional = true, .help = "Of a link: what happened to it.", .example = "new"},
+    {.name = "description", .type = KR_API_STRING, .optional = true, .help = "Of a link: what happened to it.",
+     .example = "new"},
     {.name = "size", .type = KR_API_INT, .optional = true, .help = "Of a link: bytes.", .example = "12"},
-    {.name = "resource", .type = KR_API_OBJECT, .optional = true, .help = "An embedded one: `uri`, `mimeType`, and `text` or `blob`.",
+    {.name = "resource", .type = KR_API_OBJECT, .optional = true,
+     .help = "An embedded one: `uri`, `mimeType`, and `text` or `blob`.",
      .example = "{\"uri\":\"sandbox://default/a.csv\",\"text\":\"1,2\"}"},
-    {.name = "annotations", .type = KR_API_OBJECT, .optional = true, .help = "Whom it is for.", .example = "{\"audience\":[\"user\"]}"},
+    {.name = "annotations", .type = KR_API_OBJECT, .optional = true, .help = "Whom it is for.",
+     .example = "{\"audience\":[\"user\"]}"},
     {.name = "_meta", .type = KR_API_OBJECT, .optional = true, .help = "More about it.", .example = "{}"},
 };
-static const struct kr_api_schema block_schema = KR_API_SCHEMA("ContentBlock", "A piece of a tool's result.", block_props);
+static const struct kr_api_schema block_schema = KR_API_SCHEMA("ContentBlock", "A piece of a tool's result.",
+    block_props);
 static const struct kr_api_prop result_props[] = {
     {.name = "content", .type = KR_API_ARRAY, .of = &block_schema, .help = "What a model reads, in order."},
-    {.name = "structuredContent", .type = KR_API_OBJECT, .optional = true, .help = "The same as an object, of tools that have one.", .example = "{\"stdout\":\"42\\n\"}"},
-    {.name = "isError", .type = KR_API_BOOL, .optional = true, .help = "The call failed, and the text says what to mend.", .example = "false"},
+    {.name = "structuredContent", .type = KR_API_OBJECT, .optional = true,
+     .help = "The same as an object, of tools that have one.", .example = "{\"stdout\":\"42\\n\"}"},
+    {.name = "isError", .type = KR_API_BOOL, .optional = true,
+     .help = "The call failed, and the text says what to mend.", .example = "false"},
     {.name = "_meta", .type = KR_API_OBJECT, .optional = true, .help = "More about it.", .example = "{}"},
 };
-static const struct kr_api_schema result_schema = KR_API_SCHEMA("CallToolResult", "What a tool answers, as in MCP.", result_props);
+static const struct kr_api_schema result_schema = KR_API_SCHEMA("CallToolResult", "What a tool answers, as in MCP.",
+    result_props);
 
 static const struct kr_api_response tools_ok[] = {{200, "The tools.", NULL, &tools_schema, NULL, NULL}, {0}};
 const struct kr_api_response kr_mcp_tool_ok[] = {
-    {200, "The tool's answer; what is wrong with arguments is one too, with `isError`.", NULL, &result_schema, NULL, NULL},
+    {200, "The tool's answer; what is wrong with arguments is one too, with `isError`.", NULL, &result_schema, NULL,
+     NULL},
     {0}};
 static const struct kr_api_param name_params[] = {{"name", "The tool.", "execute_python"}, {0}};
 
@@ -81,7 +96,8 @@ const struct kr_api_doc kr_mcp_tools_doc = {
 const struct kr_api_doc kr_mcp_tool_doc = {
     .id = "call_tool", .tag = "tools", .summary = "Call a tool by its name", .voice = KR_API_KRAIT,
     .description = "The body is the arguments. Those of the server's own dialect have paths of their own here; with "
-                   "`dialect` it is another server's tool. A client that leaves before the answer stops what it asked for.",
+                   "`dialect` it is another server's tool. A client that leaves before the answer stops what it asked "
+                       "for.",
     .params = name_params, .query = &manner_table, .body_schema = "{\"type\":\"object\"}", .responses = kr_mcp_tool_ok};
 /* clang-format on */
 

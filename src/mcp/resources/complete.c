@@ -1,7 +1,8 @@
-/* completion/complete: what an argument of a prompt or of a resource template may be. Called through the table of methods.
+/* completion/complete: what an argument of a prompt or of a resource template may be. Called through the table of
+ * methods.
  *
- * Ids and paths are the caller's own. Invariants: at most VALUES_MAX values; an unknown prompt, template or argument has no values
- * and is no error. Paths are looked for on the thread pool, in one folder. */
+ * Ids and paths are the caller's own. Invariants: at most VALUES_MAX values; an unknown prompt, template or argument
+ * has no values and is no error. Paths are looked for on the thread pool, in one folder. */
 #include "buf.h"
 #include "clock.h"
 #include "mcp_fileop.h"

@@ -1,7 +1,7 @@
 /* prompts/list and prompts/get: the rows, and their texts. Called through the table of methods.
  *
- * Invariants: what is listed depends on the dialect alone; arguments are texts, checked by the row, before a prompt is made;
- * texts that came with the request go into a message and nowhere else. */
+ * Invariants: what is listed depends on the dialect alone; arguments are texts, checked by the row, before a prompt is
+ * made; texts that came with the request go into a message and nowhere else. */
 #include "prompt.h"
 #include "buf.h"
 #include "additions.h"

@@ -1,8 +1,8 @@
 /* resources/list: what a caller has. Called by resources.c.
  *
- * Files of the sandboxes last used are looked at on the thread pool, within bounds, and the last changed are listed first; then
- * live sessions and the last runs. Invariant: at most FILES_MAX files, SESSIONS_MAX sessions and RUNS_MAX runs, LOOK_MS of disk
- * work: the rest is found by the templates and by list_files. */
+ * Files of the sandboxes last used are looked at on the thread pool, within bounds, and the last changed are listed
+ * first; then live sessions and the last runs. Invariant: at most FILES_MAX files, SESSIONS_MAX sessions and RUNS_MAX
+ * runs, LOOK_MS of disk work: the rest is found by the templates and by list_files. */
 #include "buf.h"
 #include "clock.h"
 #include "fd.h"

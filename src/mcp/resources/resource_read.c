@@ -1,7 +1,7 @@
 /* resources/read of a file, a folder, a session or a run. Called by resources.c.
  *
- * Invariants: what an address names is looked up among the caller's own, and whatever is not there (another's, a link, a path
- * with ..) is not found in the same words; an answer is at most KR_MCP_READ_MAX bytes of content. */
+ * Invariants: what an address names is looked up among the caller's own, and whatever is not there (another's, a link,
+ * a path with ..) is not found in the same words; an answer is at most KR_MCP_READ_MAX bytes of content. */
 #include "base64.h"
 #include "buf.h"
 #include "clock.h"

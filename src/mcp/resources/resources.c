@@ -1,8 +1,9 @@
-/* resources/list, resources/templates/list, resources/read: the rows, and who answers. Called through the table of methods.
+/* resources/list, resources/templates/list, resources/read: the rows, and who answers. Called through the table of
+ * methods.
  *
- * Resources are the guide, the files of the caller's sandboxes, the caller's sessions and runs. Invariants: a caller sees no
- * address of another user's; an address that is not there is an error with data.uri, never an empty answer; lists are one
- * page. */
+ * Resources are the guide, the files of the caller's sandboxes, the caller's sessions and runs. Invariants: a caller
+ * sees no address of another user's; an address that is not there is an error with data.uri, never an empty answer;
+ * lists are one page. */
 #include "resource.h"
 #include "additions.h"
 #include "buf.h"

@@ -1,10 +1,10 @@
 /* One request of an MCP client on its way to its answer: what handlers of methods and tools see of the protocol.
  *
- * A call is answered exactly once, by kr_mcp_reply() or kr_mcp_fail() (tools: kr_mcp_tool_done(), tool.h), now or later;
- * the pointer is dead when that returns. If the client cancels or leaves first, on_cancel is called once and the pointer
- * is dead when that returns. Between the handler's return and that, everything here may be called at any time from the
- * loop thread. No function of this header calls back into its caller. json_t * marked "taken" are stolen, also on failure.
- * docs/design/mcp.md tells how messages reach it. */
+ * A call is answered exactly once, by kr_mcp_reply() or kr_mcp_fail() (tools: kr_mcp_tool_done(), tool.h), now or
+ * later; the pointer is dead when that returns. If the client cancels or leaves first, on_cancel is called once and the
+ * pointer is dead when that returns. Between the handler's return and that, everything here may be called at any time
+ * from the loop thread. No function of this header calls back into its caller. json_t * marked "taken" are stolen, also
+ * on failure. docs/design/mcp.md tells how messages reach it. */
 #pragma once
 #include "caller.h"
 #include "dialect.h"
@@ -74,8 +74,9 @@ extern const char *const kr_mcp_level_names[KR_MCP_LEVEL_MAX_ + 1];
 void kr_mcp_log(struct kr_mcp_call *c, enum kr_mcp_level level, const char *logger, json_t *data);
 
 /* A request of ours to the client (elicitation/create, sampling/createMessage, roots/list), before 2026-07-28 only, on
- * the stream of the call. params is taken. on_answer comes once: with the result, or with NULL (error, or the client left
- * the question open past KR_MCP_ASK_MS); not after on_cancel. 0; -ENOTSUP: this client or this transport cannot be asked. */
+ * the stream of the call. params is taken. on_answer comes once: with the result, or with NULL (error, or the client
+ * left the question open past KR_MCP_ASK_MS); not after on_cancel. 0; -ENOTSUP: this client or this transport cannot be
+ * asked. */
 #define KR_MCP_ASK_MS (10u * 60 * 1000)
 typedef void kr_mcp_answer_fn(void *data, struct kr_mcp_call *c, const json_t *result);
 int kr_mcp_ask(struct kr_mcp_call *c, const char *method, json_t *params, kr_mcp_answer_fn *on_answer, void *data);

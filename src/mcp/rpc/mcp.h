@@ -43,7 +43,8 @@ const struct kr_mcp_config *kr_mcp_config(const struct kr_mcp *m);
 /* Routes of MCP, GET / among them. api->mcp is the struct kr_mcp. */
 extern const struct kr_http_route kr_mcp_routes[];
 extern const size_t kr_mcp_routes_count;
-/* The body of an error that the HTTP engine answers by itself on a path of MCP: as JSON-RPC has it. False: another path. */
+/* The body of an error that the HTTP engine answers by itself on a path of MCP: as JSON-RPC has it. False: another
+ * path. */
 struct kr_buf;
 bool kr_mcp_engine_error(const char *path, int status, const char *text, struct kr_buf *out);
 
@@ -56,8 +57,8 @@ struct kr_mcp_lines_spec {
     enum kr_dialect dialect;
     bool structured;
     bool local; /* the peer is on this machine as the owner of these files: kr_mcp_is_local() */
-    /* Once, from the loop: the input has ended, or the peer is gone. Its calls were cancelled then, and what was answered
-     * before is written. kr_mcp_lines_close() is still to be called, which may happen here. */
+    /* Once, from the loop: the input has ended, or the peer is gone. Its calls were cancelled then, and what was
+     * answered before is written. kr_mcp_lines_close() is still to be called, which may happen here. */
     void (*on_closed)(void *data);
     void *data;
 };

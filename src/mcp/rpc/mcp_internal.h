@@ -1,4 +1,5 @@
-/* What the files of this folder share: the one object, and the structs of peers and calls. Not for rooms outside mcp. */
+/* What the files of this folder share: the one object, and the structs of peers and calls. Not for rooms outside
+ * mcp. */
 #pragma once
 #include "api.h"
 #include "jsonrpc.h"
@@ -154,7 +155,8 @@ json_t *kr_mcp_server_info(const struct kr_mcp *m, enum kr_mcp_rev rev);
 /* ---- subscriptions.c ---- */
 
 /* A task's state changed: clients of this user that listen to it are notified (`params` is that of notifications/tasks,
- * borrowed), and the user's open clients of 2025-11-25 by notifications/tasks/status with `legacy` (borrowed; NULL: not). */
+ * borrowed), and the user's open clients of 2025-11-25 by notifications/tasks/status with `legacy` (borrowed; NULL:
+ * not). */
 void kr_mcp_task_changed(struct kr_mcp *m, const char *user, const char *task, const json_t *params,
                          const json_t *legacy);
 /* Ends every listen stream with its result. */

@@ -136,7 +136,8 @@ void kr_mcp_peer_note(struct kr_mcp_peer *p, const char *method, const json_t *p
 
 /* ---- answers to our questions ---- */
 
-/* Each message has the rights of its own key: one that may do less than the call's neither answers for it nor ends it. */
+/* Each message has the rights of its own key: one that may do less than the call's neither answers for it nor ends
+ * it. */
 static bool may_speak_for(const struct kr_mcp_peer *p, const struct kr_mcp_call *c)
 {
     return (c->who.caller.rights & ~p->who.caller.rights) == 0;

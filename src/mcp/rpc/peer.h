@@ -2,7 +2,8 @@
  *
  * What lasts between messages is here: who asks, dialect, the revision and capabilities of `initialize`, log level,
  * calls in flight by their id, our questions by theirs, subscriptions. Transports: mcp_lines.c (one peer a connection),
- * mcp_http_sse.c (one a stream), mcp_http_session.c (one a session), mcp_http_post.c (one a request, where nothing lasts).
+ * mcp_http_sse.c (one a stream), mcp_http_session.c (one a session), mcp_http_post.c (one a request, where nothing
+ * lasts).
  *
  * A transport hands in what it read by kr_mcp_peer_receive() and is called through its struct kr_mcp_wire for what goes
  * out, also from inside kr_mcp_peer_receive(). Loop thread only. */
@@ -46,8 +47,7 @@ struct kr_mcp_peer_config {
     bool structured;
     bool local;           /* kr_mcp_is_local() */
     const char *base_url; /* copied; NULL: "" */
-    bool
-        fleeting; /* made for one request: nothing is remembered, no ids clash, no notifications but those of its call */
+    bool fleeting;        /* made for one request: nothing is remembered, no ids clash, only its call notifies */
 };
 
 /* 0 or -ENOMEM. */

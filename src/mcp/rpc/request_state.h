@@ -1,5 +1,5 @@
-/* What lasts of results that ask (call_input.h): which request states are out, and the key they are sealed with. Made and
- * freed with the struct kr_mcp; a restart forgets all of them. Loop thread only. */
+/* What lasts of results that ask (call_input.h): which request states are out, and the key they are sealed with. Made
+ * and freed with the struct kr_mcp; a restart forgets all of them. Loop thread only. */
 #pragma once
 #include <stddef.h>
 

@@ -1,7 +1,8 @@
 /* Tools: one row each, from which come tools/list, the check of arguments, `krait dump tools` and the docs.
  *
- * A name may have several rows, in different dialects: execute_python of sandbox-service is not krait's. A call finds the
- * row of its own dialect, else krait's, else any: every document's tool is always callable, and listed in its dialect. */
+ * A name may have several rows, in different dialects: execute_python of sandbox-service is not krait's. A call finds
+ * the row of its own dialect, else krait's, else any: every document's tool is always callable, and listed in its
+ * dialect. */
 #pragma once
 #include "call.h"
 #include "field.h"

@@ -1,5 +1,5 @@
-/* A call's operation on files: who asks, which sandbox and path. Called by the tools, resources and completions that touch a
- * workspace; the life of an operation is src/box/fileop.c's.
+/* A call's operation on files: who asks, which sandbox and path. Called by the tools, resources and completions that
+ * touch a workspace; the life of an operation is src/box/fileop.c's.
  *
  * Invariant: after its call was cancelled or taken nothing of the call is touched. */
 #include "mcp_fileop.h"

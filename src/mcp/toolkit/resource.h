@@ -39,7 +39,8 @@ void kr_mcp_resource_list(struct kr_mcp_call *c, json_t *items);
 /* Answers resources/read of an address of ours. */
 void kr_mcp_resource_read(struct kr_mcp_call *c, const char *text, const struct kr_mcp_uri *uri);
 
-/* A run has ended (for kr_box_calls.on_run_ended): subscribers of files it changed, of its session or its log are notified. */
+/* A run has ended (for kr_box_calls.on_run_ended): subscribers of files it changed, of its session or its log are
+ * notified. */
 void kr_mcp_run_ended(struct kr_mcp *m, struct kr_api *api, const struct kr_box_run *run);
 /* A file of a sandbox was changed: its subscribers, by the sandbox's id or its name, are notified. */
 void kr_mcp_file_changed(struct kr_mcp *m, const char *user, const char *sandbox, const char *name, const char *path);

@@ -1,7 +1,7 @@
 /* A shell command as Python. Called by the tools that run one. Pure.
  *
- * Output goes to the session's own descriptors and streams as it comes. Invariant: when the snippet is interrupted (timeout,
- * cancel) the shell's whole process group is gone before it returns. */
+ * Output goes to the session's own descriptors and streams as it comes. Invariant: when the snippet is interrupted
+ * (timeout, cancel) the shell's whole process group is gone before it returns. */
 #include "shell_snippet.h"
 #include "buf.h"
 #include <jansson.h>

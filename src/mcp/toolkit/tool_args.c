@@ -1,8 +1,8 @@
 /* Arguments of tools. Called by tools.c.
  *
- * Invariant: pure; what a tool gets obeys its table, and the client's own objects are never changed. Models and hosts write
- * numbers, flags and objects as JSON in a string ("10", "true", "{\"A\":\"1\"}"): for a parameter that is no text such a
- * string is read as what it says. */
+ * Invariant: pure; what a tool gets obeys its table, and the client's own objects are never changed. Models and hosts
+ * write numbers, flags and objects as JSON in a string ("10", "true", "{\"A\":\"1\"}"): for a parameter that is no text
+ * such a string is read as what it says. */
 #include "tool_args.h"
 #include "err.h"
 #include <errno.h>

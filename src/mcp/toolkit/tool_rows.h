@@ -1,5 +1,5 @@
-/* Rows of THE table of tools (tools_table.c) in krait's own dialect: where each lives. One line here and one there makes a
- * tool. The documents' rows are in src/dialect/dialect_tools.h. */
+/* Rows of THE table of tools (tools_table.c) in krait's own dialect: where each lives. One line here and one there
+ * makes a tool. The documents' rows are in src/dialect/dialect_tools.h. */
 #pragma once
 #include "tool.h"
 

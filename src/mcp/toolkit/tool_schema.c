@@ -1,8 +1,8 @@
 /* JSON Schema of tools, from the same rows that check their arguments. Called by tools.c and `krait dump tools`.
  *
- * Invariant: plain words only (type, description, enum, default, bounds, items, properties): what clients turn into other
- * dialects of schema loses nothing. Null is taken for an optional argument, but not listed: several clients refuse a type
- * that is a list. */
+ * Invariant: plain words only (type, description, enum, default, bounds, items, properties): what clients turn into
+ * other dialects of schema loses nothing. Null is taken for an optional argument, but not listed: several clients
+ * refuse a type that is a list. */
 #include "tool_schema.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* Uploads by tools: where the bytes come from, whether they may, the disk account, the file. Called by tool_upload.c and
- * mcp_sandbox_tools.c.
+/* Uploads by tools: where the bytes come from, whether they may, the disk account, the file. Called by tool_upload.c
+ * and mcp_sandbox_tools.c.
  *
- * Files of the machine are read for a client that sits on it (kr_mcp_is_local()) or beneath the configured upload_roots, and for
- * no other: any remote client could otherwise read the server's secrets. Beneath a root no link is followed and nothing
- * but a regular file is opened. Invariants: bytes are charged to the user's disk account before they are kept; the file has
- * its name when all of it is there, or never; nothing is left of an upload that fails. */
+ * Files of the machine are read for a client that sits on it (kr_mcp_is_local()) or beneath the configured
+ * upload_roots, and for no other: any remote client could otherwise read the server's secrets. Beneath a root no link
+ * is followed and nothing but a regular file is opened. Invariants: bytes are charged to the user's disk account before
+ * they are kept; the file has its name when all of it is there, or never; nothing is left of an upload that fails. */
 #include "upload.h"
 #include "base64.h"
 #include "fd.h"

@@ -1,8 +1,8 @@
 /* Addresses of files, sessions and runs: written, and read back from what a client sends. Used by tools, resources and
  * completion.
  *
- * Invariant: what kr_mcp_uri_file() and kr_mcp_uri_session() write, kr_mcp_uri_parse() reads back as the same bytes; what it
- * reads has no NUL in it and fits its room. Whether such a thing exists, and whose it is, is not asked here. */
+ * Invariant: what kr_mcp_uri_file() and kr_mcp_uri_session() write, kr_mcp_uri_parse() reads back as the same bytes;
+ * what it reads has no NUL in it and fits its room. Whether such a thing exists, and whose it is, is not asked here. */
 #include "uri.h"
 #include "api.h"
 #include "buf.h"

@@ -1,7 +1,7 @@
 /* execute_python: the tool of our own dialect. Called through the table of tools.
  *
- * Without a session it runs in `main` of the sandbox and keeps its variables. Invariant: a timeout past the server's ceiling
- * is brought down to it and the answer says so. */
+ * Without a session it runs in `main` of the sandbox and keeps its variables. Invariant: a timeout past the server's
+ * ceiling is brought down to it and the answer says so. */
 #include "api.h"
 #include "exec.h"
 #include "mcp.h"
@@ -25,25 +25,35 @@ struct execute_args {
 static const struct kr_api_field execute_fields[] = {
     {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_args, code), .required = true,
      .aliases = (const char *const[]){"python_code", "script", NULL},
-     .help = "Python to run. The value of a last expression is the result; figures that are open at the end are shown.", .example = "import math\nmath.pi"},
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, session), .nullable = true, KR_API_LENGTH(1, 128),
+     .help = "Python to run. The value of a last expression is the result; figures that are open at the end are shown.",
+     .example = "import math\nmath.pi"},
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, session), .nullable = true,
+     KR_API_LENGTH(1, 128),
      .aliases = (const char *const[]){"session", NULL},
-     .help = "The session whose variables it sees; made if it is not there. Default: `main`. Work in parallel needs a name of its own.", .example = "analysis"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, sandbox), .nullable = true, KR_API_LENGTH(1, 64),
-     .aliases = (const char *const[]){"sandbox", NULL}, .help = "The sandbox, by id or name. Default: `default`.", .example = "default"},
-    {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct execute_args, timeout), .nullable = true, KR_API_AT_LEAST(0),
+     .help = "The session whose variables it sees; made if it is not there. Default: `main`. Work in parallel needs a "
+         "name of its own.", .example = "analysis"},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, sandbox), .nullable = true,
+     KR_API_LENGTH(1, 64),
+     .aliases = (const char *const[]){"sandbox", NULL}, .help = "The sandbox, by id or name. Default: `default`.",
+     .example = "default"},
+    {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct execute_args, timeout), .nullable = true,
+     KR_API_AT_LEAST(0),
      .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL},
      .help = "Seconds of wall time; 0 and absent: the sandbox's limit, usually 45.", .example = "120"},
-    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_args, input), .nullable = true, .aliases = (const char *const[]){"input", NULL},
+    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_args, input), .nullable = true,
+     .aliases = (const char *const[]){"input", NULL},
      .help = "What input() and sys.stdin read.", .example = "Ada\n"},
     {.name = "env", .type = KR_API_MAP, KR_API_AT(struct execute_args, env), .nullable = true, KR_API_LENGTH(0, 64),
-     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this run alone.", .example = "{\"MODE\":\"test\"}"},
+     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this run alone.",
+     .example = "{\"MODE\":\"test\"}"},
     {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_args, variables), .nullable = true,
      .help = "Set as Python variables before the code runs.", .example = "{\"n\":3}"},
     {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct execute_args, fresh), .def = "false",
-     .help = "true: in a new interpreter that ends with the run. Its files are kept only if sandbox_id is given.", .example = "true"},
+     .help = "true: in a new interpreter that ends with the run. Its files are kept only if sandbox_id is given.",
+     .example = "true"},
 };
-static const struct kr_api_table execute_table = KR_API_TABLE("ToolExecutePython", "What to run, and where.", execute_fields, struct execute_args);
+static const struct kr_api_table execute_table = KR_API_TABLE("ToolExecutePython", "What to run, and where.",
+    execute_fields, struct execute_args);
 /* clang-format on */
 
 uint64_t kr_mcp_clamp_timeout(const struct kr_mcp_call *c, double seconds, struct kr_mcp_render_how *how)

@@ -1,8 +1,8 @@
 /* get_sandbox_info: what holds a sandbox, what is in it, what may be asked of it. Called through THE table of tools.
  *
- * Layers and limits are the warden's and the domain's word; disk use is measured on the thread pool; the Python version and the
- * packages are what a short run in the sandbox finds, since only there it is true. A caller who may not run code, and a
- * sandbox that cannot run any, gets null for those two and the reason. */
+ * Layers and limits are the warden's and the domain's word; disk use is measured on the thread pool; the Python version
+ * and the packages are what a short run in the sandbox finds, since only there it is true. A caller who may not run
+ * code, and a sandbox that cannot run any, gets null for those two and the reason. */
 #include "api.h"
 #include "buf.h"
 #include "clock.h"
@@ -40,24 +40,35 @@ struct info_args {
 
 /* clang-format off */
 static const struct kr_api_field info_fields[] = {
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct info_args, sandbox), .nullable = true, KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct info_args, sandbox), .nullable = true,
+     KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
      .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
 };
-static const struct kr_api_table info_table = KR_API_TABLE("SandboxInfoInput", "Which sandbox.", info_fields, struct info_args);
+static const struct kr_api_table info_table = KR_API_TABLE("SandboxInfoInput", "Which sandbox.", info_fields,
+    struct info_args);
 
 static struct kr_api_prop info_props[10 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "The sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "name", .type = KR_API_STRING, .help = "Its name.", .example = "default"},
-    {.name = "python", .type = KR_API_STRING, .nullable = true, .help = "The interpreter's version.", .example = "3.11.2"},
-    {.name = "workspace", .type = KR_API_STRING, .help = "Where its files are, as its code sees it.", .example = "/workspace"},
-    {.name = "ceilings", .type = KR_API_OBJECT, .help = "The most that may be asked for.", .example = "{\"memory\":1073741824}"},
-    {.name = "disk", .type = KR_API_OBJECT, .help = "Bytes and entries of its files.", .example = "{\"bytes\":4096,\"entries\":1,\"incomplete\":false}"},
-    {.name = "isolation", .type = KR_API_OBJECT, .help = "What holds it: level, layers (false: missing on this machine).", .example = "{\"level\":\"root\",\"layers\":{}}"},
+    {.name = "python", .type = KR_API_STRING, .nullable = true, .help = "The interpreter's version.",
+     .example = "3.11.2"},
+    {.name = "workspace", .type = KR_API_STRING, .help = "Where its files are, as its code sees it.",
+     .example = "/workspace"},
+    {.name = "ceilings", .type = KR_API_OBJECT, .help = "The most that may be asked for.",
+     .example = "{\"memory\":1073741824}"},
+    {.name = "disk", .type = KR_API_OBJECT, .help = "Bytes and entries of its files.",
+     .example = "{\"bytes\":4096,\"entries\":1,\"incomplete\":false}"},
+    {.name = "isolation", .type = KR_API_OBJECT,
+     .help = "What holds it: level, layers (false: missing on this machine).",
+     .example = "{\"level\":\"root\",\"layers\":{}}"},
     {.name = "sessions", .type = KR_API_ARRAY, .help = "Its live sessions.", .example = "[]"},
-    {.name = "packages", .type = KR_API_ARRAY, .nullable = true, .help = "What is installed: name and version.", .example = "[{\"name\":\"numpy\",\"version\":\"1.24.2\"}]"},
-    {.name = "note", .type = KR_API_STRING, .optional = true, .help = "Why something is not known.", .example = "this key may not run code"},
+    {.name = "packages", .type = KR_API_ARRAY, .nullable = true, .help = "What is installed: name and version.",
+     .example = "[{\"name\":\"numpy\",\"version\":\"1.24.2\"}]"},
+    {.name = "note", .type = KR_API_STRING, .optional = true, .help = "Why something is not known.",
+     .example = "this key may not run code"},
 };
-static struct kr_api_schema info_schema = {.name = "SandboxInfoOutput", .help = "A sandbox, and what holds it.", .props = info_props, .count = 10};
+static struct kr_api_schema info_schema = {.name = "SandboxInfoOutput", .help = "A sandbox, and what holds it.",
+    .props = info_props, .count = 10};
 /* clang-format on */
 
 __attribute__((constructor)) static void derive_info_schema(void)

@@ -24,15 +24,22 @@ struct list_args {
 
 /* clang-format off */
 static const struct kr_api_field list_fields[] = {
-    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct list_args, path), .nullable = true, KR_API_LENGTH(0, 4000), .aliases = (const char *const[]){"folder", "directory", NULL},
-     .help = "The folder, from the workspace or beneath /workspace. Without it: the workspace itself.", .example = "plots"},
-    {.name = "recursive", .type = KR_API_BOOL, KR_API_AT(struct list_args, recursive), .def = "false", .help = "Also what is in its folders.", .example = "true"},
-    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_args, limit), .def = "200", KR_API_RANGE(1, LIST_MAX), .help = "Entries at most.", .example = "200"},
-    {.name = "after", .type = KR_API_STRING, KR_API_AT(struct list_args, after), .nullable = true, KR_API_LENGTH(0, 4000), .help = "The last path of the page before.", .example = "plots/a.png"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct list_args, sandbox), .nullable = true, KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
+    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct list_args, path), .nullable = true, KR_API_LENGTH(0, 4000),
+     .aliases = (const char *const[]){"folder", "directory", NULL},
+     .help = "The folder, from the workspace or beneath /workspace. Without it: the workspace itself.",
+     .example = "plots"},
+    {.name = "recursive", .type = KR_API_BOOL, KR_API_AT(struct list_args, recursive), .def = "false",
+     .help = "Also what is in its folders.", .example = "true"},
+    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_args, limit), .def = "200", KR_API_RANGE(1, LIST_MAX),
+     .help = "Entries at most.", .example = "200"},
+    {.name = "after", .type = KR_API_STRING, KR_API_AT(struct list_args, after), .nullable = true,
+     KR_API_LENGTH(0, 4000), .help = "The last path of the page before.", .example = "plots/a.png"},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct list_args, sandbox), .nullable = true,
+     KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
      .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
 };
-static const struct kr_api_table list_table = KR_API_TABLE("ListFilesInput", "Which folder.", list_fields, struct list_args);
+static const struct kr_api_table list_table = KR_API_TABLE("ListFilesInput", "Which folder.", list_fields,
+    struct list_args);
 
 static const struct kr_api_prop entry_props[] = {
     {.name = "path", .type = KR_API_STRING, .help = "From the workspace.", .example = "plots/a.png"},
@@ -45,7 +52,8 @@ static const struct kr_api_prop list_props[] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "The sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "path", .type = KR_API_STRING, .help = "The folder.", .example = ""},
     {.name = "files", .type = KR_API_ARRAY, .of = &entry_schema, .help = "Its entries, sorted by path."},
-    {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.", .example = "null"},
+    {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.",
+     .example = "null"},
     {.name = "incomplete", .type = KR_API_BOOL, .help = "There may be entries that no page shows.", .example = "false"},
 };
 static const struct kr_api_schema list_schema = KR_API_SCHEMA("ListFilesOutput", "A page of a folder.", list_props);

@@ -1,8 +1,8 @@
 /* The tool read_file: a file of a sandbox as its reader can use it. Called through THE table of tools.
  *
- * Text comes by lines, pictures and sounds as such, other bytes embedded when they are few and as a link when not. All disk
- * work is on the thread pool, one piece a call. Invariants: memory is bounded by the caps below whatever the file's size; a
- * file that is no regular one, or is reached through a link, is never opened (src/files/files.h). */
+ * Text comes by lines, pictures and sounds as such, other bytes embedded when they are few and as a link when not. All
+ * disk work is on the thread pool, one piece a call. Invariants: memory is bounded by the caps below whatever the
+ * file's size; a file that is no regular one, or is reached through a link, is never opened (src/files/files.h). */
 #include "base64.h"
 #include "buf.h"
 #include "clock.h"
@@ -30,26 +30,36 @@ struct read_args {
 
 /* clang-format off */
 static const struct kr_api_field read_fields[] = {
-    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct read_args, path), .required = true, KR_API_LENGTH(1, 4000), .aliases = (const char *const[]){"file_path", NULL},
+    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct read_args, path), .required = true, KR_API_LENGTH(1, 4000),
+     .aliases = (const char *const[]){"file_path", NULL},
      .help = "The file, from the workspace or beneath /workspace.", .example = "out/table.csv"},
-    {.name = "offset", .type = KR_API_INT, KR_API_AT(struct read_args, offset), .def = "1", KR_API_AT_LEAST(1), .help = "Of a text: the first line to show.", .example = "1"},
-    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct read_args, limit), .def = "2000", KR_API_RANGE(1, 100000), .help = "Of a text: lines to show at most.", .example = "2000"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct read_args, sandbox), .nullable = true, KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
+    {.name = "offset", .type = KR_API_INT, KR_API_AT(struct read_args, offset), .def = "1", KR_API_AT_LEAST(1),
+     .help = "Of a text: the first line to show.", .example = "1"},
+    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct read_args, limit), .def = "2000", KR_API_RANGE(1, 100000),
+     .help = "Of a text: lines to show at most.", .example = "2000"},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct read_args, sandbox), .nullable = true,
+     KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
      .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
 };
-static const struct kr_api_table read_table = KR_API_TABLE("ReadFileInput", "Which file, and how much of it.", read_fields, struct read_args);
+static const struct kr_api_table read_table = KR_API_TABLE("ReadFileInput", "Which file, and how much of it.",
+    read_fields, struct read_args);
 
 static const struct kr_api_prop read_props[] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "The sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "path", .type = KR_API_STRING, .help = "From the workspace.", .example = "out/table.csv"},
-    {.name = "uri", .type = KR_API_STRING, .help = "Its address for resources/read.", .example = "sandbox://01hv5k8m2nq7r9t3w6x8y0z2a4/out/table.csv"},
+    {.name = "uri", .type = KR_API_STRING, .help = "Its address for resources/read.",
+     .example = "sandbox://01hv5k8m2nq7r9t3w6x8y0z2a4/out/table.csv"},
     {.name = "mime_type", .type = KR_API_STRING, .help = "What it is.", .example = "text/csv"},
     {.name = "size", .type = KR_API_INT, .help = "Bytes in all.", .example = "1204"},
-    {.name = "text", .type = KR_API_TEXT, .nullable = true, .help = "Of a text: what is shown.", .example = "a,b\n1,2\n"},
-    {.name = "first_line", .type = KR_API_INT, .nullable = true, .help = "Of a text: its first line that is shown.", .example = "1"},
-    {.name = "next_line", .type = KR_API_INT, .nullable = true, .help = "`offset` of what follows; null: nothing does.", .example = "null"},
+    {.name = "text", .type = KR_API_TEXT, .nullable = true, .help = "Of a text: what is shown.",
+     .example = "a,b\n1,2\n"},
+    {.name = "first_line", .type = KR_API_INT, .nullable = true, .help = "Of a text: its first line that is shown.",
+     .example = "1"},
+    {.name = "next_line", .type = KR_API_INT, .nullable = true, .help = "`offset` of what follows; null: nothing does.",
+     .example = "null"},
 };
-static const struct kr_api_schema read_schema = KR_API_SCHEMA("ReadFileOutput", "A file, or a part of one.", read_props);
+static const struct kr_api_schema read_schema = KR_API_SCHEMA("ReadFileOutput", "A file, or a part of one.",
+    read_props);
 /* clang-format on */
 
 enum shape { SHAPE_TEXT, SHAPE_IMAGE, SHAPE_AUDIO, SHAPE_BLOB, SHAPE_LINK };

@@ -1,5 +1,5 @@
-/* read_run and stop_run: going on with a run that outlived its call, reading what an answer had to cut. Called through the
- * table of tools. Invariant: a run is found together with its owner; another's is unknown. */
+/* read_run and stop_run: going on with a run that outlived its call, reading what an answer had to cut. Called through
+ * the table of tools. Invariant: a run is found together with its owner; another's is unknown. */
 #include "api.h"
 #include "exec.h"
 #include "render.h"
@@ -21,13 +21,17 @@ struct stop_args {
 /* clang-format off */
 static const struct kr_api_field read_fields[] = {
     {.name = "run_id", .type = KR_API_STRING, KR_API_AT(struct read_args, run), .required = true, KR_API_LENGTH(1, 64),
-     .aliases = (const char *const[]){"id", NULL}, .help = "The run, as an earlier answer named it.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+     .aliases = (const char *const[]){"id", NULL}, .help = "The run, as an earlier answer named it.",
+     .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "from", .type = KR_API_INT, KR_API_AT(struct read_args, from), .nullable = true, KR_API_RANGE(0, 1e15),
-     .help = "The number to read on from, as an earlier answer named it: a page at a time, nothing left out. Absent or 0: from the start, head and tail.", .example = "17"},
+     .help = "The number to read on from, as an earlier answer named it: a page at a time, nothing left out. Absent or "
+         "0: from the start, head and tail.", .example = "17"},
     {.name = "wait_s", .type = KR_API_NUMBER, KR_API_AT(struct read_args, wait), .def = "10", KR_API_RANGE(0, 50),
-     .aliases = (const char *const[]){"wait", NULL}, .help = "Seconds to wait for the end of a run that goes on.", .example = "30"},
+     .aliases = (const char *const[]){"wait", NULL}, .help = "Seconds to wait for the end of a run that goes on.",
+     .example = "30"},
 };
-static const struct kr_api_table read_table = KR_API_TABLE("ToolReadRun", "Which run, and from where.", read_fields, struct read_args);
+static const struct kr_api_table read_table = KR_API_TABLE("ToolReadRun", "Which run, and from where.", read_fields,
+    struct read_args);
 static const struct kr_api_field stop_fields[] = {
     {.name = "run_id", .type = KR_API_STRING, KR_API_AT(struct stop_args, run), .required = true, KR_API_LENGTH(1, 64),
      .aliases = (const char *const[]){"id", NULL}, .help = "The run to end.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},

@@ -1,7 +1,7 @@
 /* Our tools about sandboxes: create, list, reset, delete. Called through THE table of tools.
  *
- * Invariants: every id or name is looked up among the caller's own, another's is as unknown as one that never was; values of
- * `env` leave the server in no answer. */
+ * Invariants: every id or name is looked up among the caller's own, another's is as unknown as one that never was;
+ * values of `env` leave the server in no answer. */
 #include "buf.h"
 #include "err.h"
 #include "json.h"
@@ -26,36 +26,46 @@ struct which_args {
 
 /* clang-format off */
 static struct kr_api_field create_fields[3 + KR_SANDBOX_SETTINGS_MAX] = {
-    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct create_args, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX),
+    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct create_args, name), .nullable = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX),
      .help = "Unique among your own. Without it one is made up.", .example = "analysis"},
-    {.name = "memory", .type = KR_API_STRING, KR_API_AT(struct create_args, memory), .nullable = true, KR_API_LENGTH(1, 32), .aliases = (const char *const[]){"memory_limit", NULL},
+    {.name = "memory", .type = KR_API_STRING, KR_API_AT(struct create_args, memory), .nullable = true,
+     KR_API_LENGTH(1, 32), .aliases = (const char *const[]){"memory_limit", NULL},
      .help = "Memory of each of its sessions, as 512M or 2G. Without it: the server's default.", .example = "512M"},
-    {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct create_args, timeout), KR_API_GIVEN(struct create_args, timeout_given), .nullable = true, KR_API_RANGE(0.1, 86400),
+    {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct create_args, timeout),
+     KR_API_GIVEN(struct create_args, timeout_given), .nullable = true, KR_API_RANGE(0.1, 86400),
      .help = "Seconds of a run that asks for nothing else.", .example = "120"},
 };
-static struct kr_api_table create_table = {.name = "CreateSandboxInput", .help = "What the sandbox is to be.", .fields = create_fields, .count = 3,
+static struct kr_api_table create_table = {.name = "CreateSandboxInput", .help = "What the sandbox is to be.",
+    .fields = create_fields, .count = 3,
     .size = sizeof(struct create_args)};
 
 static const struct kr_api_field which_fields[] = {
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .required = true, KR_API_LENGTH(1, 64), .aliases = (const char *const[]){"sandbox", NULL},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .required = true,
+     KR_API_LENGTH(1, 64), .aliases = (const char *const[]){"sandbox", NULL},
      .help = "The sandbox, by id or name.", .example = "analysis"},
 };
-static const struct kr_api_table which_table = KR_API_TABLE("DeleteSandboxInput", "Which sandbox.", which_fields, struct which_args);
+static const struct kr_api_table which_table = KR_API_TABLE("DeleteSandboxInput", "Which sandbox.", which_fields,
+    struct which_args);
 static const struct kr_api_field reset_fields[] = {
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .nullable = true, KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .nullable = true,
+     KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
      .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
 };
-static const struct kr_api_table reset_table = KR_API_TABLE("ResetSandboxInput", "Which sandbox.", reset_fields, struct which_args);
+static const struct kr_api_table reset_table = KR_API_TABLE("ResetSandboxInput", "Which sandbox.", reset_fields,
+    struct which_args);
 
 static struct kr_api_prop sandbox_props[6 + KR_SANDBOX_SETTINGS_MAX] = {
-    {.name = "sandbox_id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+    {.name = "sandbox_id", .type = KR_API_STRING, .help = "Unguessable, and for good.",
+     .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
     {.name = "state", .type = KR_API_STRING, .help = "A frozen one starts no runs.", .example = "active"},
     {.name = "created_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
     {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time; 0: never.", .example = "1763200042"},
     {.name = "sessions", .type = KR_API_INT, .help = "Live ones.", .example = "1"},
 };
-static struct kr_api_schema sandbox_schema = {.name = "SandboxOutput", .help = "A sandbox.", .props = sandbox_props, .count = 6};
+static struct kr_api_schema sandbox_schema = {.name = "SandboxOutput", .help = "A sandbox.", .props = sandbox_props,
+    .count = 6};
 static const struct kr_api_prop list_props[] = {
     {.name = "sandboxes", .type = KR_API_ARRAY, .of = &sandbox_schema, .help = "Newest first."},
     {.name = "more", .type = KR_API_BOOL, .help = "There are others.", .example = "false"},

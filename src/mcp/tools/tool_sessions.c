@@ -21,20 +21,29 @@ struct end_args {
 };
 
 /* clang-format off */
-#define SANDBOX(struct_, help_) {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct struct_, sandbox), .nullable = true, KR_API_LENGTH(0, 64), \
+#define SANDBOX(struct_, help_) \
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct struct_, sandbox), .nullable = true, \
+    KR_API_LENGTH(0, 64), \
     .aliases = (const char *const[]){"sandbox", NULL}, .help = (help_), .example = "default"}
-#define SESSION(struct_) {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct struct_, session), .required = true, KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX), \
+#define SESSION(struct_) \
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct struct_, session), .required = true, \
+    KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX), \
     .aliases = (const char *const[]){"session", NULL}, .help = "The session's name.", .example = "main"}
 static const struct kr_api_field where_fields[] = {SANDBOX(where_args, "Only those of this sandbox, by id or name.")};
-static const struct kr_api_table where_table = KR_API_TABLE("ListSessionsInput", "Which sessions.", where_fields, struct where_args);
-static const struct kr_api_field end_fields[] = {SESSION(end_args), SANDBOX(end_args, "Its sandbox, by id or name. Without it: the one last used of that name.")};
-static const struct kr_api_table end_table = KR_API_TABLE("TerminateSessionInput", "Which session.", end_fields, struct end_args);
+static const struct kr_api_table where_table = KR_API_TABLE("ListSessionsInput", "Which sessions.", where_fields,
+    struct where_args);
+static const struct kr_api_field end_fields[] = {SESSION(end_args),
+    SANDBOX(end_args, "Its sandbox, by id or name. Without it: the one last used of that name.")};
+static const struct kr_api_table end_table = KR_API_TABLE("TerminateSessionInput", "Which session.", end_fields,
+    struct end_args);
 
 static const struct kr_api_prop session_props[] = {
     {.name = "session_id", .type = KR_API_STRING, .help = "Its name.", .example = "main"},
-    {.name = "sandbox_id", .type = KR_API_STRING, .help = "The sandbox it is in.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+    {.name = "sandbox_id", .type = KR_API_STRING, .help = "The sandbox it is in.",
+     .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "sandbox_name", .type = KR_API_STRING, .help = "The name of that sandbox.", .example = "default"},
-    {.name = "state", .type = KR_API_STRING, .help = "What it does: opening, idle, running and the like.", .example = "idle"},
+    {.name = "state", .type = KR_API_STRING, .help = "What it does: opening, idle, running and the like.",
+     .example = "idle"},
     {.name = "is_busy", .type = KR_API_BOOL, .help = "A run is in it, or waits for it.", .example = "false"},
     {.name = "queued", .type = KR_API_INT, .help = "Runs that wait for it.", .example = "0"},
     {.name = "execution_count", .type = KR_API_INT, .help = "Runs so far.", .example = "3"},

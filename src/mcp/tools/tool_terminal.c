@@ -1,7 +1,7 @@
 /* execute_terminal_command: a shell command in the cell of a sandbox. Called through the table of tools.
  *
- * The shell is started by a snippet (shell_snippet.c) in a session of its own name, `terminal`, so that it neither waits behind
- * Python code nor keeps it waiting; the workspace is the same. */
+ * The shell is started by a snippet (shell_snippet.c) in a session of its own name, `terminal`, so that it neither
+ * waits behind Python code nor keeps it waiting; the workspace is the same. */
 #include "shell_snippet.h"
 #include "api.h"
 #include "buf.h"
@@ -21,23 +21,35 @@ struct terminal_args {
 
 /* clang-format off */
 static const struct kr_api_field terminal_fields[] = {
-    {.name = "command", .type = KR_API_TEXT, KR_API_AT(struct terminal_args, command), .required = true, .aliases = (const char *const[]){"cmd", NULL},
+    {.name = "command", .type = KR_API_TEXT, KR_API_AT(struct terminal_args, command), .required = true,
+     .aliases = (const char *const[]){"cmd", NULL},
      .help = "What bash is to run: pipes, redirects, several lines.", .example = "ls -la | wc -l"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct terminal_args, sandbox), .nullable = true, KR_API_LENGTH(1, 64),
-     .aliases = (const char *const[]){"sandbox", NULL}, .help = "The sandbox, by id or name. Default: `default`.", .example = "default"},
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct terminal_args, session), .nullable = true, KR_API_LENGTH(1, 128),
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct terminal_args, sandbox), .nullable = true,
+     KR_API_LENGTH(1, 64),
+     .aliases = (const char *const[]){"sandbox", NULL}, .help = "The sandbox, by id or name. Default: `default`.",
+     .example = "default"},
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct terminal_args, session), .nullable = true,
+     KR_API_LENGTH(1, 128),
      .aliases = (const char *const[]){"session", NULL},
-     .help = "The session whose processes and /tmp it shares. Default: `terminal`, which never waits for Python code.", .example = "terminal"},
-    {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct terminal_args, timeout), .nullable = true, KR_API_AT_LEAST(0),
-     .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL}, .help = "Seconds of wall time; 0 and absent: the sandbox's limit, usually 45.", .example = "120"},
-    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct terminal_args, input), .nullable = true, .aliases = (const char *const[]){"input", NULL},
+     .help = "The session whose processes and /tmp it shares. Default: `terminal`, which never waits for Python code.",
+     .example = "terminal"},
+    {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct terminal_args, timeout), .nullable = true,
+     KR_API_AT_LEAST(0),
+     .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL},
+     .help = "Seconds of wall time; 0 and absent: the sandbox's limit, usually 45.", .example = "120"},
+    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct terminal_args, input), .nullable = true,
+     .aliases = (const char *const[]){"input", NULL},
      .help = "What the command reads.", .example = "Ada\n"},
     {.name = "env", .type = KR_API_MAP, KR_API_AT(struct terminal_args, env), .nullable = true, KR_API_LENGTH(0, 64),
-     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this command alone.", .example = "{\"MODE\":\"test\"}"},
-    {.name = "cwd", .type = KR_API_STRING, KR_API_AT(struct terminal_args, folder), .nullable = true, KR_API_LENGTH(1, 4096),
-     .aliases = (const char *const[]){"working_directory", NULL}, .help = "Where it starts. Default: /workspace.", .example = "/workspace"},
+     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this command alone.",
+     .example = "{\"MODE\":\"test\"}"},
+    {.name = "cwd", .type = KR_API_STRING, KR_API_AT(struct terminal_args, folder), .nullable = true,
+     KR_API_LENGTH(1, 4096),
+     .aliases = (const char *const[]){"working_directory", NULL}, .help = "Where it starts. Default: /workspace.",
+     .example = "/workspace"},
 };
-static const struct kr_api_table terminal_table = KR_API_TABLE("ToolExecuteTerminalCommand", "What to run, and where.", terminal_fields, struct terminal_args);
+static const struct kr_api_table terminal_table = KR_API_TABLE("ToolExecuteTerminalCommand", "What to run, and where.",
+    terminal_fields, struct terminal_args);
 /* clang-format on */
 
 static void terminal(struct kr_mcp_call *c, const void *args)

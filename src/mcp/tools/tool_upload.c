@@ -17,26 +17,36 @@ enum { ENCODING_TEXT, ENCODING_BASE64 };
 /* clang-format off */
 static const char *const encodings[] = {"text", "base64", NULL};
 static const struct kr_api_field upload_fields[] = {
-    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct upload_args, path), .nullable = true, KR_API_LENGTH(0, 4000), .aliases = (const char *const[]){"dest_path", NULL},
-     .help = "Where to: a path in the workspace, whose folders are made. Needed with content; with local_file_path it may be a folder, or left out.", .example = "data/table.csv"},
-    {.name = "content", .type = KR_API_TEXT, KR_API_AT(struct upload_args, content), .nullable = true, .nul_ok = true, .help = "The file's content.", .example = "a,b\n1,2\n"},
-    {.name = "encoding", .type = KR_API_ENUM, KR_API_AT(struct upload_args, encoding), .choices = encodings, .def = "text",
+    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct upload_args, path), .nullable = true,
+     KR_API_LENGTH(0, 4000), .aliases = (const char *const[]){"dest_path", NULL},
+     .help = "Where to: a path in the workspace, whose folders are made. Needed with content; with local_file_path it "
+         "may be a folder, or left out.", .example = "data/table.csv"},
+    {.name = "content", .type = KR_API_TEXT, KR_API_AT(struct upload_args, content), .nullable = true, .nul_ok = true,
+     .help = "The file's content.", .example = "a,b\n1,2\n"},
+    {.name = "encoding", .type = KR_API_ENUM, KR_API_AT(struct upload_args, encoding), .choices = encodings,
+     .def = "text",
      .help = "How content is written: as it is (UTF-8), or as base64 for anything that is no text.", .example = "text"},
-    {.name = "local_file_path", .type = KR_API_STRING, KR_API_AT(struct upload_args, local), .nullable = true, KR_API_LENGTH(1, 4000),
-     .help = "Instead of content: a file on krait's own machine. Only for clients on that machine (stdio), or beneath its configured upload_roots.", .example = "/srv/upload/table.csv"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct upload_args, sandbox), .nullable = true, KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
+    {.name = "local_file_path", .type = KR_API_STRING, KR_API_AT(struct upload_args, local), .nullable = true,
+     KR_API_LENGTH(1, 4000),
+     .help = "Instead of content: a file on krait's own machine. Only for clients on that machine (stdio), or beneath "
+         "its configured upload_roots.", .example = "/srv/upload/table.csv"},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct upload_args, sandbox), .nullable = true,
+     KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
      .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
 };
-static const struct kr_api_table upload_table = KR_API_TABLE("UploadFileInput", "What to write, and where.", upload_fields, struct upload_args);
+static const struct kr_api_table upload_table = KR_API_TABLE("UploadFileInput", "What to write, and where.",
+    upload_fields, struct upload_args);
 
 static const struct kr_api_prop upload_props[] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "The sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "path", .type = KR_API_STRING, .help = "From the workspace.", .example = "data/table.csv"},
-    {.name = "uri", .type = KR_API_STRING, .help = "Its address for resources/read.", .example = "sandbox://01hv5k8m2nq7r9t3w6x8y0z2a4/data/table.csv"},
+    {.name = "uri", .type = KR_API_STRING, .help = "Its address for resources/read.",
+     .example = "sandbox://01hv5k8m2nq7r9t3w6x8y0z2a4/data/table.csv"},
     {.name = "size", .type = KR_API_INT, .help = "Bytes.", .example = "8"},
     {.name = "created", .type = KR_API_BOOL, .help = "false: a file of that name was replaced.", .example = "true"},
 };
-static const struct kr_api_schema upload_schema = KR_API_SCHEMA("UploadFileOutput", "A file that was written.", upload_props);
+static const struct kr_api_schema upload_schema = KR_API_SCHEMA("UploadFileOutput", "A file that was written.",
+    upload_props);
 /* clang-format on */
 
 static void answer_upload(struct kr_mcp_call *c, const struct kr_mcp_uploaded *u, const struct kr_err *err,

@@ -1,8 +1,8 @@
 /* tools/list and tools/call: from a name to its row, from arguments to the row's function.
  *
- * Called through the table of methods. Invariants: what is listed depends on the dialect, the revision and the start of the
- * program, never on an earlier call; whatever is wrong with arguments is a result that says what to mend, and only an
- * unknown name is an error of the protocol. */
+ * Called through the table of methods. Invariants: what is listed depends on the dialect, the revision and the start of
+ * the program, never on an earlier call; whatever is wrong with arguments is a result that says what to mend, and only
+ * an unknown name is an error of the protocol. */
 #include "tool_args.h"
 #include "additions.h"
 #include "err.h"
@@ -174,7 +174,8 @@ static bool may_call(struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
     return false;
 }
 
-/* Tasks that the client asked for begin here, whatever comes of them; those it did not ask for are the tool's own idea. */
+/* Tasks that the client asked for begin here, whatever comes of them; those it did not ask for are the tool's own
+ * idea. */
 static bool settle_task(struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
 {
     int r;

@@ -1,5 +1,6 @@
-/* THE table of tools, in the order in which they are listed: those of `--tools core` first, then the rest of krait's, then
- * each document's. Read by tools.c, mcp_http_openapi.c and `krait dump tools`; the order never depends on anything. */
+/* THE table of tools, in the order in which they are listed: those of `--tools core` first, then the rest of krait's,
+ * then each document's. Read by tools.c, mcp_http_openapi.c and `krait dump tools`; the order never depends on
+ * anything. */
 #include "dialect_tools.h"
 #include "registry.h"
 #include "tool_rows.h"

@@ -1,5 +1,5 @@
-/* Arguments, results and what a model reads, without a server: src/mcp/{args,result,render,render_text,tools_schema}.c over a
- * call that only remembers its answer. */
+/* Arguments, results and what a model reads, without a server: src/mcp/{args,result,render,render_text,tools_schema}.c
+ * over a call that only remembers its answer. */
 #include "tool_args.h"
 #include "check.h"
 #include "err.h"
@@ -121,11 +121,13 @@ struct some_args {
 };
 /* clang-format off */
 static const struct kr_api_field some_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct some_args, code), .required = true, .help = "Code.", .example = "1"},
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct some_args, code), .required = true, .help = "Code.",
+     .example = "1"},
     {.name = "number", .type = KR_API_INT, KR_API_AT(struct some_args, number), KR_API_RANGE(0, 100), .def = "7",
      .aliases = (const char *const[]){"count", NULL}, .help = "How many.", .example = "3"},
     {.name = "flag", .type = KR_API_BOOL, KR_API_AT(struct some_args, flag), .help = "Whether.", .example = "true"},
-    {.name = "map", .type = KR_API_MAP, KR_API_AT(struct some_args, map), .nullable = true, .help = "A map.", .example = "{}"},
+    {.name = "map", .type = KR_API_MAP, KR_API_AT(struct some_args, map), .nullable = true, .help = "A map.",
+     .example = "{}"},
     {.name = "list", .type = KR_API_STRINGS, KR_API_AT(struct some_args, list), .help = "A list.", .example = "[]"},
 };
 static const struct kr_api_table some_table = KR_API_TABLE("Some", "Some.", some_fields, struct some_args);

@@ -1,5 +1,5 @@
-/* src/mcp: messages, the decision for a POST row by row, the table of methods, and a peer over a wire that remembers. Run by
- * tests/run. No engine: only methods that need none are called. */
+/* src/mcp: messages, the decision for a POST row by row, the table of methods, and a peer over a wire that remembers.
+ * Run by tests/run. No engine: only methods that need none are called. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "api.h"
@@ -154,8 +154,11 @@ static const struct row rungs[] = {
     {"1999-01-01", NULL, NULL, LIST(""), KR_WAY_REFUSE, KR_RPC_INVALID_PARAMS},
     /* the envelope */
     {"2026-07-28", "tools/list", NULL, LIST(META("1")), KR_WAY_REFUSE, KR_RPC_INVALID_PARAMS},
-    {"2026-07-28", "tools/list", NULL, LIST("\"_meta\":{\"" KR_MCP_META_VERSION "\":\"2026-07-28\"}"), KR_WAY_REFUSE, KR_RPC_INVALID_PARAMS},
-    {"2026-07-28", "tools/list", NULL, LIST("\"_meta\":{\"" KR_MCP_META_VERSION "\":\"2026-07-28\",\"" KR_MCP_META_CAPABILITIES "\":[]}"), KR_WAY_REFUSE, KR_RPC_INVALID_PARAMS},
+    {"2026-07-28", "tools/list", NULL, LIST("\"_meta\":{\"" KR_MCP_META_VERSION "\":\"2026-07-28\"}"), KR_WAY_REFUSE,
+     KR_RPC_INVALID_PARAMS},
+    {"2026-07-28", "tools/list", NULL,
+     LIST("\"_meta\":{\"" KR_MCP_META_VERSION "\":\"2026-07-28\",\"" KR_MCP_META_CAPABILITIES "\":[]}"), KR_WAY_REFUSE,
+     KR_RPC_INVALID_PARAMS},
     /* headers against the body: before whether the version is served */
     {"2025-11-25", "tools/list", NULL, LIST(MODERN), KR_WAY_REFUSE, KR_RPC_HEADER_MISMATCH},
     {"2026-07-28", "tools/list", NULL, LIST(META("\"2099-01-01\"")), KR_WAY_REFUSE, KR_RPC_HEADER_MISMATCH},
@@ -174,12 +177,15 @@ static const struct row rungs[] = {
     {"2026-07-28", "tools/call", "a", CALL("\"name\":\"a\"," MODERN), KR_WAY_MODERN, 0},
     {"2026-07-28", "tools/call", "=?base64?YQ==?=", CALL("\"name\":\"a\"," MODERN), KR_WAY_MODERN, 0},
     {"2026-07-28", "tools/call", "=?base64?w6k=?=", CALL("\"name\":\"\xc3\xa9\"," MODERN), KR_WAY_MODERN, 0},
-    {"2026-07-28", "tools/call", "=?base64?YQ?=", CALL("\"name\":\"a\"," MODERN), KR_WAY_REFUSE, KR_RPC_HEADER_MISMATCH},
-    {"2026-07-28", "tools/call", "=?BASE64?YQ==?=", CALL("\"name\":\"a\"," MODERN), KR_WAY_REFUSE, KR_RPC_HEADER_MISMATCH},
+    {"2026-07-28", "tools/call", "=?base64?YQ?=", CALL("\"name\":\"a\"," MODERN), KR_WAY_REFUSE,
+     KR_RPC_HEADER_MISMATCH},
+    {"2026-07-28", "tools/call", "=?BASE64?YQ==?=", CALL("\"name\":\"a\"," MODERN), KR_WAY_REFUSE,
+     KR_RPC_HEADER_MISMATCH},
     {"2026-07-28", "tools/call", "=?base64?YQ==", CALL("\"name\":\"=?base64?YQ==\"," MODERN), KR_WAY_MODERN, 0},
     {"2026-07-28", "tools/call", "a", CALL(MODERN), KR_WAY_REFUSE, KR_RPC_HEADER_MISMATCH},
     {"2026-07-28", "tools/call", NULL, CALL(MODERN), KR_WAY_MODERN, 0}, /* the method refuses it */
-    {"2026-07-28", "foo/bar", NULL, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"foo/bar\",\"params\":{" MODERN "}}", KR_WAY_MODERN, 0},
+    {"2026-07-28", "foo/bar", NULL, "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"foo/bar\",\"params\":{" MODERN "}}",
+     KR_WAY_MODERN, 0},
     /* no message */
     {NULL, NULL, NULL, "{}", KR_WAY_REFUSE, KR_RPC_INVALID_REQUEST},
     {"2026-07-28", NULL, NULL, "1", KR_WAY_REFUSE, KR_RPC_INVALID_REQUEST},

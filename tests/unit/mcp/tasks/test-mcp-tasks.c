@@ -1,5 +1,5 @@
-/* src/mcp/tasks*.c and request_state.c, through messages: both designs of tasks, request states, and what they refuse. Run by
- * tests/run. */
+/* src/mcp/tasks*.c and request_state.c, through messages: both designs of tasks, request states, and what they refuse.
+ * Run by tests/run. */
 #include "check.h"
 #include "call_input.h"
 #include "mcp-client.h"
