@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/lib"))
 import real_client  # noqa: E402
 from check import check, contains, equal  # noqa: E402
-from krait_server import Server  # noqa: E402
-from mcp import Http, Sse  # noqa: E402
+from krait_server import KRAIT, Server  # noqa: E402
+from mcp import Http, Sse, Stdio  # noqa: E402
 from serving import kept, main  # noqa: E402
 
 NAMES = ["krait", "sandbox-mcp", "python-sandbox", "sandbox-service", "python-executor", "mcp-sandbox"]
@@ -224,6 +224,19 @@ def an_mcp_client_that_asks_for_a_dialect_has_its_sandbox_and_limits():
         equal(c.text("execute_python", {"code": "x = bytearray(1500 << 20); print('held')"}), "held\n")
         c.tool("reset_sandbox", {})
     equal(executor("execute_python", code=LOOK), "False\n")
+
+
+@check
+def krait_mcp_has_the_sandbox_of_its_dialect_joined_or_not():
+    """An agent's files do not depend on whether a server runs, nor on whose dialect it has."""
+    executor("execute_python", code=KEEP % "by the server")
+    ran_at("krait", KEEP % "by krait")
+    argv = [os.path.abspath(KRAIT), "mcp", "--data", os.path.join(server().data, "data"), "--dialect", "python-executor"]
+    with Stdio(argv) as joined, Stdio([*argv, "--no-join", "--preload", "basic"]) as alone:
+        for c in (joined, alone):
+            equal(c.text("execute_python", {"code": LOOK}), "by the server\n")
+    with Stdio(argv[:-2]) as own:
+        equal(own.text("execute_python", {"code": LOOK}).splitlines()[0], "by krait")
 
 
 @check
