@@ -5,6 +5,7 @@
  * never from inside his own call; what waits is bounded in number and bytes. */
 #include "box_internal.h"
 #include "clock.h"
+#include "hash.h"
 #include "json.h"
 #include "log.h"
 #include <ctype.h>
@@ -20,11 +21,7 @@
 
 static struct kr_box_run_list *bucket(struct kr_box *b, const char *id)
 {
-    uint32_t h = 2166136261u;
-
-    for (; *id; id++)
-        h = (h ^ (unsigned char)*id) * 16777619u;
-    return &b->buckets[h % KR_BOX_BUCKETS];
+    return &b->buckets[kr_hash_text(KR_HASH_START, id) % KR_BOX_BUCKETS];
 }
 
 struct kr_box_run *kr_box_run_by_id(struct kr_box *b, const char *id)

@@ -5,6 +5,7 @@
  * out is borrowed until the return to the loop. */
 #include "box_internal.h"
 #include "clock.h"
+#include "hash.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +24,6 @@ struct entry {
 struct kr_sandbox_cache {
     struct entry entries[ENTRIES];
 };
-
-static uint32_t add_hash(uint32_t h, const char *text)
-{
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 16777619u;
-    return h;
-}
 
 static void forget_entry(struct entry *e)
 {
@@ -57,9 +51,8 @@ int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char
 {
     const struct kr_profile *profile = kr_box_profile(b, who);
     const char *key = id_or_name && *id_or_name ? id_or_name : KR_STORE_DEFAULT;
-    struct entry *e =
-        &b->cache
-             ->entries[(add_hash(add_hash(2166136261u, who->user), key) + (uint32_t)profile->dialect) & (ENTRIES - 1)];
+    uint32_t hash = kr_hash_text(kr_hash_text(KR_HASH_START, who->user), key) + (uint32_t)profile->dialect;
+    struct entry *e = &b->cache->entries[hash & (ENTRIES - 1)];
     uint64_t version = kr_store_sandboxes_version(b->config.store);
     int r;
 

@@ -6,6 +6,7 @@
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"
+#include "hash.h"
 #include "json.h"
 #include "log.h"
 #include <errno.h>
@@ -37,13 +38,7 @@ int kr_box_session_check_sandbox(const struct kr_sandbox *s, struct kr_err *err)
 
 static struct kr_box_session_list *bucket(struct kr_box *b, const char *sandbox, const char *name)
 {
-    uint32_t h = 2166136261u;
-
-    for (; *sandbox; sandbox++)
-        h = (h ^ (unsigned char)*sandbox) * 16777619u;
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 16777619u;
-    return &b->named[h % KR_BOX_BUCKETS];
+    return &b->named[kr_hash_text(kr_hash_text(KR_HASH_START, sandbox), name) % KR_BOX_BUCKETS];
 }
 
 struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sandbox, const char *name)

@@ -6,6 +6,7 @@
 #include "box_internal.h"
 #include "fd.h"
 #include "files.h"
+#include "id.h"
 #include "log.h"
 #include "work.h"
 #include <dirent.h>
@@ -16,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ID_CHARS (KR_STORE_ID_ROOM - 1)
 #define AT_ONCE 256u      /* folders asked for in a turn of the loop */
 #define EMPTY_MAX 100000u /* the next start has the rest */
 
@@ -67,7 +67,7 @@ static void run_look(void *data)
         return;
     }
     while ((e = readdir(dir)))
-        if (strlen(e->d_name) == ID_CHARS && e->d_name[0] != '.')
+        if (kr_id_valid(e->d_name))
             look_at(s, e->d_name);
     closedir(dir);
 }

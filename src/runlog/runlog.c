@@ -10,6 +10,7 @@
  *                      written_seq             pinned_seq                                              last_seq
  */
 #include "clock.h"
+#include "hash.h"
 #include "runlog_internal.h"
 #include "utf8.h"
 #include <errno.h>
@@ -145,11 +146,7 @@ void kr_runlogs_figures(const struct kr_runlogs *l, struct kr_runlogs_figures *r
 
 static unsigned bucket_of(const char *id)
 {
-    uint32_t h = 2166136261u;
-
-    for (; *id; id++)
-        h = (h ^ (unsigned char)*id) * 16777619u;
-    return h % RL_BUCKETS;
+    return kr_hash_text(KR_HASH_START, id) % RL_BUCKETS;
 }
 
 struct kr_runlog *rl_find(const struct kr_runlogs *l, const char *id)

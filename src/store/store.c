@@ -125,7 +125,7 @@ static int read_instance(struct kr_store *s, struct kr_err *err)
     if (r != -ENOENT)
         return r < 0 ? r : 0;
     kr_store_new_id(id);
-    r = kr_st_exec(s, KR_ST_SETTING_MAKE, err, "tb", "instance", id, (size_t)KR_STORE_ID_ROOM - 1);
+    r = kr_st_exec(s, KR_ST_SETTING_MAKE, err, "tb", "instance", id, strlen(id));
     if (r >= 0)
         r = kr_store_setting_get(s, "instance", s->instance, sizeof s->instance - 1, err);
     return r < 0 ? r : 0;

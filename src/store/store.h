@@ -11,6 +11,7 @@
  * Times are microseconds since 1970; 0 stands for "never" and "not yet". */
 #pragma once
 #include "err.h"
+#include "id.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,9 +86,9 @@ const char *kr_store_dir(const struct kr_store *s);
 
 /* ---- ids and times ---- */
 
-#define KR_STORE_ID_ROOM 27 /* 26 characters of 0-9a-z without i, l, o, u; and the NUL */
+#define KR_STORE_ID_ROOM KR_ID_ROOM
 
-/* 128 random bits as text: safe as a file name, in a URL, in any case. */
+/* 128 random bits as text, 26 characters of 0-9a-z without i, l, o, u. What an id may look like only kr_id_valid() says. */
 void kr_store_new_id(char ret_id[KR_STORE_ID_ROOM]);
 /* Microseconds since 1970 (CLOCK_REALTIME). */
 int64_t kr_store_now(void);

@@ -4,6 +4,7 @@
  * place for every combination of its labels' values, found by arithmetic; a label with texts keeps them in the order
  * they came, found by a small hash table. Invariant: nothing is allocated after kr_metrics_new(), whatever the texts. */
 #include "metrics_internal.h"
+#include "hash.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,16 +28,6 @@ unsigned kr_metric_places(const struct kr_metric_label *label)
     return n + 1;
 }
 
-static unsigned hash_of(const char *text, size_t len)
-{
-    unsigned h =
-        2166136261u; /* FNV-1a; what is hashed is bounded, and at worst all of a small table is looked through */
-
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (unsigned char)text[i]) * 16777619u;
-    return h;
-}
-
 /* The place of a text among those a label has taken; takes it if `take` and there is room. */
 static unsigned place_of_text(struct kr_metric_texts *t, const char *text, bool take)
 {
@@ -45,7 +36,7 @@ static unsigned place_of_text(struct kr_metric_texts *t, const char *text, bool 
 
     if (len > KR_METRIC_VALUE_MAX)
         return t->room;
-    at = hash_of(text, len) & (t->slots - 1);
+    at = kr_hash(KR_HASH_START, text, len) & (t->slots - 1);
     while (t->table[at] != 0) { /* there are more slots than texts, so one is free */
         if (strcmp(t->texts[t->table[at] - 1], text) == 0)
             return t->table[at] - 1u;

@@ -59,8 +59,10 @@ int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, st
     struct stat st;
     size_t len = strnlen(name, KR_FOLDER_ROOM);
     cleanup_fd int dir = -1;
+    /* A check of its own: the warden does not trust the engine, nor what the engine shares with it. It accepts what kr_id_valid() accepts, and nothing
+     * else: a change of the alphabet changes both. */
     if (len == 0 || len == KR_FOLDER_ROOM || strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
-        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "that is no name of a folder");
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "invalid name of a sandbox folder");
     snprintf(path, sizeof path, "%s/files", name);
     dir = (int)syscall(SYS_openat2, shelf->dir, path, &how, sizeof how);
     if (dir < 0 || fstat(dir, &st) < 0)

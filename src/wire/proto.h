@@ -2,6 +2,7 @@
  * descriptors it declares. docs/design/wire.md has the order in which they pass. */
 #pragma once
 #include "err.h"
+#include "id.h"
 #include "limit.h"
 #include "net_rule.h"
 #include <stdint.h>
@@ -131,7 +132,7 @@ struct kr_w_cell {
 };
 #define KR_WORKSPACE_NONE (-1)  /* a sized tmpfs */
 #define KR_WORKSPACE_SHELF (-2) /* the folder named, of those that the engine keeps on the shelf given at start */
-#define KR_FOLDER_ROOM 32
+#define KR_FOLDER_ROOM KR_ID_ROOM
 #define KR_MOUNTS_MAX 16
 struct kr_w_start {
     uint64_t cell;

@@ -19,7 +19,6 @@
 #include "secret.h"
 #include "throttle.h"
 #include <assert.h>
-#include <assert.h>
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "base64.h"
 #include "buf.h"
 #include "file_request.h"
+#include "id.h"
 #include "query.h"
 #include "utf8.h"
 #include <errno.h>
@@ -36,10 +37,10 @@ const char *kr_link_sign(const unsigned char key[KR_SIGN_KEY_BYTES], const struc
     return out;
 }
 
-/* Takes the next part of a token, of [0-9a-z] and at most room - 1 bytes; moves *at behind its dot. */
+/* Takes the next part of a token, at most room - 1 bytes; moves *at behind its dot. */
 static bool take_part(const char **at, char *out, size_t room)
 {
-    size_t n = strspn(*at, "0123456789abcdefghijklmnopqrstuvwxyz");
+    size_t n = strcspn(*at, ".");
 
     if (n == 0 || n >= room || (*at)[n] != '.')
         return false;
@@ -66,7 +67,8 @@ int kr_link_check(const unsigned char key[KR_SIGN_KEY_BYTES], const char *token,
     struct kr_link link = {0};
     size_t len = 0;
 
-    if (take_part(&token, link.owner, sizeof link.owner) && take_part(&token, link.sandbox, sizeof link.sandbox) &&
+    if (take_part(&token, link.owner, sizeof link.owner) && kr_id_valid(link.owner) &&
+        take_part(&token, link.sandbox, sizeof link.sandbox) && kr_id_valid(link.sandbox) &&
         take_time(&token, &link.expires))
         len = write_signed(&link, path, text);
     if (len == 0 || !kr_sign_check(key, text, len, token))

@@ -4,6 +4,7 @@
  * connected client is in use and never goes for another. */
 #include "mcp_http_session.h"
 #include "clock.h"
+#include "hash.h"
 #include "mcp_http_sse.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -16,11 +17,7 @@
 
 static size_t bucket_of(const char *id)
 {
-    uint32_t h = 2166136261u;
-
-    for (; *id; id++)
-        h = (h ^ (unsigned char)*id) * 16777619u;
-    return h % KR_MCP_BUCKETS;
+    return kr_hash_text(KR_HASH_START, id) % KR_MCP_BUCKETS;
 }
 
 static bool in_use(const struct kr_mcp_session *s)

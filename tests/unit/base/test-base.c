@@ -7,6 +7,8 @@
 #include "crc32c.h"
 #include "err.h"
 #include "fd.h"
+#include "hash.h"
+#include "id.h"
 #include "json.h"
 #include "log.h"
 #include "utf8.h"
@@ -22,6 +24,29 @@
 #define FFFD "\xef\xbf\xbd"
 
 /* ---- errors ---- */
+
+static void ids_have_one_form(void)
+{
+    char longest[KR_ID_ROOM + 1];
+
+    CHECK(kr_id_valid("0") && kr_id_valid("0123456789abcdefghjkmnpqrs") &&
+          kr_id_valid("0123456789abcdefghjkmnpqrsn12"));
+    CHECK(!kr_id_valid(NULL) && !kr_id_valid("") && !kr_id_valid("A") && !kr_id_valid(".") && !kr_id_valid("..") &&
+          !kr_id_valid("a/b") && !kr_id_valid("a-b") && !kr_id_valid("a b") && !kr_id_valid("\xc3\xa9"));
+    memset(longest, 'z', sizeof longest);
+    longest[KR_ID_ROOM] = '\0';
+    CHECK(!kr_id_valid(longest));
+    longest[KR_ID_ROOM - 1] = '\0';
+    CHECK(kr_id_valid(longest));
+}
+
+/* The published test vectors of FNV-1a. */
+static void hash_known_texts(void)
+{
+    CHECK(kr_hash_text(KR_HASH_START, "") == 0x811c9dc5u && kr_hash_text(KR_HASH_START, "a") == 0xe40c292cu);
+    CHECK(kr_hash_text(KR_HASH_START, "foobar") == 0xbf9cf968u);
+    CHECK(kr_hash(kr_hash(KR_HASH_START, "foo", 3), "bar", 3) == 0xbf9cf968u);
+}
 
 static void crc32c_is_the_same_both_ways(void)
 {
@@ -704,6 +729,8 @@ static void utf8_every_code_point(void)
 int main(void)
 {
     RUN(crc32c_is_the_same_both_ways);
+    RUN(ids_have_one_form);
+    RUN(hash_known_texts);
     RUN(err_rows_are_complete);
     RUN(err_set_makes_and_returns);
     RUN(err_texts_are_cut_not_overrun);

@@ -116,7 +116,7 @@ static inline int add_run(const char *owner, const char *sandbox, int64_t starte
 static inline void on_gone(void *data, const char *id)
 {
     ++*(int *)data;
-    if (strlen(id) != 26)
+    if (!kr_id_valid(id))
         abort();
 }
 
