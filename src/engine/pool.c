@@ -28,14 +28,16 @@ struct kr_pool {
     uint64_t backoff_ms; /* of the failure before, 0: none */
 };
 
+static void refill_pool(struct kr_pool *p);
+
 static void on_wait_over(void *data)
 {
-    kr_pool_refill(data);
+    refill_pool(data);
 }
 
 /* ---- keys ---- */
 
-bool kr_pool_key_equal(const struct kr_pool_key *a, const struct kr_pool_key *b)
+static bool keys_are_equal(const struct kr_pool_key *a, const struct kr_pool_key *b)
 {
     return a->holder == b->holder && a->zygote == b->zygote && a->network == b->network && a->policy == b->policy &&
            a->tier == b->tier;
@@ -51,7 +53,7 @@ struct kr_pool *kr_pool_find(const struct kr_engine *e, const struct kr_pool_key
     struct kr_pool *p;
 
     TAILQ_FOREACH(p, &e->pools, link)
-    if (kr_pool_key_equal(&p->key, key))
+    if (keys_are_equal(&p->key, key))
         return p;
     return NULL;
 }
@@ -116,7 +118,7 @@ static void hold_back(struct kr_pool *p, const struct kr_err *err)
     kr_timer_arm(p->backoff, p->backoff_ms);
 }
 
-void kr_pool_refill(struct kr_pool *p)
+static void refill_pool(struct kr_pool *p)
 {
     struct kr_engine *e = p->engine;
     struct kr_session_spec spec = {.zygote = p->key.zygote, .network = {.kind = p->key.network}, .workspace = -1};
@@ -138,7 +140,7 @@ void kr_pool_refill(struct kr_pool *p)
 void kr_pool_taken(struct kr_pool *p)
 {
     if (p->parked == 0)
-        kr_pool_refill(p);
+        refill_pool(p);
     else if (!kr_timer_armed(p->calm))
         kr_timer_arm(p->calm, CALM_MS);
 }
@@ -148,7 +150,7 @@ void kr_pools_refill(struct kr_engine *e)
     struct kr_pool *p;
 
     TAILQ_FOREACH(p, &e->pools, link)
-    kr_pool_refill(p);
+    refill_pool(p);
 }
 
 void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *err)

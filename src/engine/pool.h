@@ -24,19 +24,16 @@ struct kr_pool_key {
     enum kr_tier tier;
 };
 
-bool kr_pool_key_equal(const struct kr_pool_key *a, const struct kr_pool_key *b);
 /* The key of a session of this spec. */
 struct kr_pool_key kr_pool_key_of(const struct kr_engine *e, const struct kr_session_spec *spec);
 
-/* Adds a pool to the engine. 0 or -errno. Nothing is made before kr_pool_refill(). */
+/* Adds a pool to the engine. 0 or -errno. Nothing is made before kr_pools_refill(). */
 int kr_pool_add(struct kr_engine *e, const struct kr_pool_key *key, uint32_t size);
 /* The pool of this key, or NULL. */
 struct kr_pool *kr_pool_find(const struct kr_engine *e, const struct kr_pool_key *key);
 /* The session that has been parked longest, or NULL; it is the caller's, who calls kr_pool_taken() when the
  * hand-over is done. */
 struct kr_session *kr_pool_take(struct kr_pool *p);
-/* Starts the next creation if one is missing and nothing holds it back. */
-void kr_pool_refill(struct kr_pool *p);
 /* A session was handed over: another will be made, at once if none is left, else in a moment. */
 void kr_pool_taken(struct kr_pool *p);
 /* A creation came to its end: the session is parked (err NULL), or it failed. */
@@ -44,7 +41,7 @@ void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *
 /* A parked session is gone. */
 void kr_pool_lost(struct kr_pool *p, struct kr_session *s);
 
-/* Of all pools. */
+/* Starts the next creation of each pool where one is missing and nothing holds it back. */
 void kr_pools_refill(struct kr_engine *e);
 /* Kills the parked sessions of a zygote's generation. */
 void kr_pools_drop(struct kr_engine *e, uint32_t zygote, uint32_t generation);

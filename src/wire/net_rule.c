@@ -129,8 +129,3 @@ int kr_net_rule_check(const struct kr_net_rule *rule, struct kr_err *err)
 
     return r < 0 ? r : kr_net_kind_check(rule->kind, err);
 }
-
-bool kr_net_rule_equal(const struct kr_net_rule *a, const struct kr_net_rule *b)
-{
-    return a->kind == b->kind && (a->kind != KR_NET_ALLOW || strcmp(a->hosts, b->hosts) == 0);
-}

@@ -38,4 +38,3 @@ const char *kr_net_rule_text(const struct kr_net_rule *rule, char *buf, size_t s
 int kr_net_rule_check(const struct kr_net_rule *rule, struct kr_err *err);
 /* The same for a kind as a frame carries it. */
 int kr_net_kind_check(unsigned kind, struct kr_err *err);
-bool kr_net_rule_equal(const struct kr_net_rule *a, const struct kr_net_rule *b);

@@ -12,8 +12,8 @@
     tests/escape/run --own-machine        also what changes the machine for a moment (core_pattern): for a throw-away VM
 
 Probes are batched: one session runs all rows that need only one (rows_*.ROWS), one engine serves all that need
-several (SCENARIOS). Unpooled sessions of the first kind come from `krait run --json`, pooled ones from `krait
-engine`. A line is `PASS escape:WAY:PRELOAD:MODE:ROW`; controls are `escape:control:ROW`. Rows under
+several (SCENARIOS). Unpooled sessions of the first kind come from `krait run --json`, pooled ones from
+krait-engine. A line is `PASS escape:WAY:PRELOAD:MODE:ROW`; controls are `escape:control:ROW`. Rows under
 E4 are section A again, after memory corruption, by raw syscall instructions and from a thread.
 """
 from __future__ import annotations
