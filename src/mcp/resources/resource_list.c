@@ -23,7 +23,7 @@
 #define LOOK_MS 1000u
 #define LOOK_ENTRIES 20000u /* of one sandbox */
 
-struct place {
+struct source {
     char id[KR_STORE_ID_ROOM], name[KR_STORE_NAME_ROOM], folder[KR_STORE_ID_ROOM];
     int64_t used;
     int ws;
@@ -31,14 +31,14 @@ struct place {
 
 struct found {
     char *path;
-    size_t place;
+    size_t source;
     uint64_t size, mtime_ns;
 };
 
 struct looking {
     struct kr_fileop op;
     json_t *items; /* the rows; owned */
-    struct place places[SANDBOXES_MAX];
+    struct source sources[SANDBOXES_MAX];
     size_t count;
     struct found files[FILES_MAX];
     size_t file_count;
@@ -55,17 +55,17 @@ static void add_sandbox(void *data, const struct kr_store_sandbox *s)
     if (l->count == SANDBOXES_MAX) {
         at = 0;
         for (size_t i = 1; i < l->count; i++)
-            if (l->places[i].used < l->places[at].used)
+            if (l->sources[i].used < l->sources[at].used)
                 at = i;
-        if (l->places[at].used >= s->used)
+        if (l->sources[at].used >= s->used)
             return;
     } else {
         l->count++;
     }
-    l->places[at] = (struct place){.used = s->used, .ws = -1};
-    memcpy(l->places[at].id, s->id, sizeof s->id);
-    memcpy(l->places[at].name, s->name, sizeof s->name);
-    memcpy(l->places[at].folder, s->folder, sizeof s->folder);
+    l->sources[at] = (struct source){.used = s->used, .ws = -1};
+    memcpy(l->sources[at].id, s->id, sizeof s->id);
+    memcpy(l->sources[at].name, s->name, sizeof s->name);
+    memcpy(l->sources[at].folder, s->folder, sizeof s->folder);
 }
 
 static void open_places(struct looking *l)
@@ -76,16 +76,16 @@ static void open_places(struct looking *l)
     for (size_t i = 0; i < l->count; i++) {
         struct kr_sandbox s = {0};
 
-        memcpy(s.row.folder, l->places[i].folder, sizeof s.row.folder);
-        memcpy(s.row.name, l->places[i].name, sizeof s.row.name);   /* `default` may be a folder of the machine */
-        l->places[i].ws = kr_box_sandbox_folder(box, &s, &ignored); /* one that is gone has no files */
+        memcpy(s.row.folder, l->sources[i].folder, sizeof s.row.folder);
+        memcpy(s.row.name, l->sources[i].name, sizeof s.row.name);   /* `default` may be a folder of the machine */
+        l->sources[i].ws = kr_box_sandbox_folder(box, &s, &ignored); /* one that is gone has no files */
     }
 }
 
 /* ---- on the thread pool ---- */
 
 /* The list is sorted, the last changed first, and never longer than FILES_MAX. */
-static void keep_file(struct looking *l, size_t place, struct kr_files_entry *e)
+static void keep_file(struct looking *l, size_t source, struct kr_files_entry *e)
 {
     size_t at = l->file_count;
 
@@ -96,7 +96,7 @@ static void keep_file(struct looking *l, size_t place, struct kr_files_entry *e)
     if (l->file_count == FILES_MAX)
         free(l->files[--l->file_count].path);
     memmove(&l->files[at + 1], &l->files[at], (l->file_count - at) * sizeof l->files[0]);
-    l->files[at] = (struct found){.place = place, .size = e->info.size, .mtime_ns = e->info.mtime_ns};
+    l->files[at] = (struct found){.source = source, .size = e->info.size, .mtime_ns = e->info.mtime_ns};
     l->files[at].path = steal_ptr(&e->path);
     l->file_count++;
 }
@@ -112,7 +112,7 @@ static void look_at_files(struct kr_fileop *op)
         struct kr_files_list list;
         struct kr_err ignored;
 
-        if (l->places[i].ws < 0 || kr_files_list(l->places[i].ws, "", &spec, &list, &ignored) < 0)
+        if (l->sources[i].ws < 0 || kr_files_list(l->sources[i].ws, "", &spec, &list, &ignored) < 0)
             continue;
         for (size_t n = 0; n < list.count; n++)
             if (list.entries[n].info.type == KR_FILE_REGULAR)
@@ -126,7 +126,7 @@ static void free_looking(struct kr_fileop *op)
     struct looking *l = (struct looking *)op;
 
     for (size_t i = 0; i < l->count; i++)
-        kr_fd_close(l->places[i].ws);
+        kr_fd_close(l->sources[i].ws);
     for (size_t i = 0; i < l->file_count; i++)
         free(l->files[i].path);
     json_decref(l->items);
@@ -151,7 +151,7 @@ static void add_item(const struct telling *t, const struct kr_mcp_resource *r, j
 
 static void add_file(struct telling *t, const struct looking *l, const struct found *f)
 {
-    const struct place *p = &l->places[f->place];
+    const struct source *p = &l->sources[f->source];
     time_t at = (time_t)(f->mtime_ns / 1000000000u);
     cleanup_buf struct kr_buf uri = {0}, about = {0};
     struct kr_mcp_resource row = {.name = f->path, .mime = kr_media_of(f->path, NULL, 0, false)->type};
