@@ -41,7 +41,7 @@ def is_python(path: Path, text: str) -> bool:
 
 
 def rule_every_source_is_built(path: Path, text: str) -> str | None:
-    """A C file beneath src or tests is named by a meson.build, or nobody compiles it."""
+    """A C file beneath src or tests is named by a meson.build, or it is not compiled."""
     if path.suffix != ".c" or path.relative_to(ROOT).parts[0] not in ("src", "tests"):
         return None
     builders = [p / "meson.build" for p in path.parents if ROOT in (p, *p.parents)]

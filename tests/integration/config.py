@@ -147,7 +147,7 @@ def files_others_can_write():
             equal(len([line for line in got[""] if "others can write it" in line]), 2, str(got[""]))
     with Folder() as folder:
         path = folder.put("x.toml", "[server]\nport = 4\n", 0o666)
-        contains(refused("--config", path), "can be written by everybody")
+        contains(refused("--config", path), "can be written by every user")
 
 
 @check
@@ -156,7 +156,7 @@ def a_fifo_or_a_link_does_not_count():
         os.mkfifo(folder.path / "krait.toml", 0o600)
         os.symlink("/etc/passwd", folder.path / ".env")
         got = settings(cwd=str(folder.path))
-        equal(sorted(line.rpartition(": ")[2].partition(";")[0] for line in got[""][1:]), ["it is a symbolic link", "it is no plain file"])
+        equal(sorted(line.rpartition(": ")[2].partition(";")[0] for line in got[""][1:]), ["it is a symbolic link", "it is not a plain file"])
 
 
 @check

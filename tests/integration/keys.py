@@ -109,7 +109,7 @@ def users_are_made_changed_and_deleted() -> None:
         equal(d.json("users", "enable", made["id"])["disabled_at"], None)
         equal([u["name"] for u in d.json("users", "list")["users"]], ["alice", "root"])
         contains(d.good("users", "list"), "alice@example.org")
-        contains(d.refused(2, "users", "delete", "alice"), "--yes means it")
+        contains(d.refused(2, "users", "delete", "alice"), "--yes confirms it")
         d.good("users", "delete", "alice", "--yes")
         contains(d.refused(127, "users", "disable", "alice"), 'no user is called "alice"')
 

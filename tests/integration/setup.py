@@ -136,7 +136,7 @@ def the_server_says_how_to_reach_it() -> None:
         try:
             said = ""
             deadline = time.monotonic() + 60
-            while "anybody" not in said and time.monotonic() < deadline:
+            while "every user" not in said and time.monotonic() < deadline:
                 said += p.stdout.readline()
             base = re.search(r"http://127\.0\.0\.1:\d+", said).group()
             contains(said, base + "/mcp")

@@ -319,7 +319,7 @@ def so_it_is_for_an_ordinary_user() -> None:
 def mistakes_are_told_in_one_line() -> None:
     rows = [(["--workspace", "/no/such/folder"], "--workspace"), (["--workspace", "/etc/passwd"], "not a folder"),
             (["--workspace"], "is missing"), (["--no-such"], "no-such"), (["--dialect", "klingon"], "dialect"),
-            (["--connect", "https://example.org/mcp"], "https is not spoken"), (["--connect", "ftp://x"], "no http://"),
+            (["--connect", "https://example.org/mcp"], "https is not spoken"), (["--connect", "ftp://x"], "does not begin with http://"),
             (["--connect", "http://a:99999999/"], "port"), (["--connect", "http://u:p@h/"], "KRAIT_API_KEY"),
             (["--api-key", "0123456789abcdef0123", "--connect", "http://127.0.0.1:1"], "KRAIT_API_KEY"),
             (["--connect", "http://127.0.0.1:1", "--workspace", "/tmp"], "--workspace")]

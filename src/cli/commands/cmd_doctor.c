@@ -6,6 +6,7 @@
  * report is printed whatever fails; the exit status is 0 only if the native tier holds as a whole; the one folder
  * that is made is removed again. */
 #include "commands.h"
+#include "exit_status.h"
 #include "doctor.h"
 #include "fd.h"
 #include "log.h"
@@ -46,7 +47,7 @@ const struct kr_opt_table kr_doctor_options_table = {
     .about = "Tries every layer that holds a session, in real cells, and says what is missing, what is lost without it "
              "and how to get it. "
              "Exits with 0 only if the native tier holds as a whole, else with 1.",
-    .notes = "States: ok; degraded, something weaker holds in its place; missing; failed, a probe got through.\n"
+    .notes = "States: ok; degraded, something weaker holds instead; missing; failed, a probe got through.\n"
              "Example: krait doctor --json | jq '.layers[] | select(.state != \"ok\")'",
     .rows = rows,
     .count = sizeof rows / sizeof rows[0],
@@ -124,7 +125,7 @@ static void on_stop_signal(int signo)
         kill(folder_child, SIGTERM);
 }
 
-static void watch_signals(void)
+static void watch_doctor_signals(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     const struct sigaction action = {.sa_handler = on_stop_signal};
@@ -171,7 +172,7 @@ static void examine(const struct doctor_options *o, const struct ground *g, stru
         return;
     r = launch(o, &app, &err);
     if (stop_signal)
-        report->stopped_by = stop_signal; /* what it cut short is no finding */
+        report->stopped_by = stop_signal; /* what it cut short is not a finding */
     else if (r < 0)
         snprintf(report->error, sizeof report->error, "%s", err.msg);
     else if (!report->finished && !report->stopped_by && !report->error[0])
@@ -259,7 +260,7 @@ int kr_cmd_doctor(int argc, char **argv)
         kr_err_set(&err, KR_ERR_SYSTEM, errno, "memory for the report");
         return kr_cli_fail("doctor", &err);
     }
-    watch_signals();
+    watch_doctor_signals();
     say_waiting(&options, true);
     make_ground(&ground);
     examine(&options, &ground, reports);

@@ -3,6 +3,7 @@
  *
  * Called from main.c. Invariant: nothing is printed that does not come from a table the program acts on. */
 #include "commands.h"
+#include "exit_status.h"
 #include "config.h"
 #include "mcp.h"
 #include "metrics.h"
@@ -108,7 +109,7 @@ static const struct {
 };
 #define TABLES (sizeof tables / sizeof tables[0])
 
-static void usage(FILE *out)
+static void dump_usage(FILE *out)
 {
     fprintf(out, "Usage: krait dump TABLE\n\nPrints one of the program's own tables:\n");
     for (size_t i = 0; i < TABLES; i++)
@@ -136,7 +137,7 @@ static int unknown_table(const char *name)
 int kr_cmd_dump(int argc, char **argv)
 {
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        usage(stdout);
+        dump_usage(stdout);
         return 0;
     }
     for (size_t i = 0; argc >= 2 && i < TABLES; i++)
@@ -147,6 +148,6 @@ int kr_cmd_dump(int argc, char **argv)
         }
     if (argc == 2)
         return unknown_table(argv[1]);
-    usage(stderr);
+    dump_usage(stderr);
     return KR_EXIT_USAGE;
 }

@@ -22,12 +22,15 @@ struct keys_options {
 /* clang-format off */
 #define AT(field) offsetof(struct keys_options, field)
 static const struct kr_opt_row option_rows[] = {
-    { .name = "user", .type = KR_OPT_TEXT, .offset = AT(user), .value = "NAME", .fallback = "create: root; list: everybody", .example = "alice",
+    { .name = "user", .type = KR_OPT_TEXT, .offset = AT(user), .value = "NAME",
+      .fallback = "create: root; list: all users", .example = "alice",
       .help = "Whose key or keys: a user's name or id." },
-    { .name = "name", .type = KR_OPT_TEXT, .offset = AT(name), .value = "TEXT", .fallback = "key", .example = "laptop", .help = "create: what the key is called." },
-    { .name = "rights", .type = KR_OPT_TEXT, .offset = AT(rights), .value = "LIST", .fallback = "the user's", .example = "read,run",
-      .help = "create: some of read, run, admin; or all." },
-    { .name = "expires", .type = KR_OPT_TEXT, .offset = AT(expires), .value = "TIME", .fallback = "never", .example = "90d", .help = "create: how long the key is good." },
+    { .name = "name", .type = KR_OPT_TEXT, .offset = AT(name), .value = "TEXT", .fallback = "key",
+      .example = "laptop", .help = "create: what the key is called." },
+    { .name = "rights", .type = KR_OPT_TEXT, .offset = AT(rights), .value = "LIST", .fallback = "the user's",
+      .example = "read,run", .help = "create: some of read, run, admin; or all." },
+    { .name = "expires", .type = KR_OPT_TEXT, .offset = AT(expires), .value = "TIME", .fallback = "never",
+      .example = "90d", .help = "create: how long the key is good." },
     KR_VERB_ROWS(struct keys_options),
 };
 /* clang-format on */
@@ -146,7 +149,7 @@ static const char *state_of(const struct kr_store_key *key)
     return key->expires && key->expires <= kr_store_now() ? "expired" : "good";
 }
 
-static void on_key(void *data, const struct kr_store_key *key)
+static void on_listed_key(void *data, const struct kr_store_key *key)
 {
     char name[KR_STORE_NAME_ROOM], rights[KR_RIGHTS_ROOM], created[KR_VERBS_TIME_ROOM], expires[KR_VERBS_TIME_ROOM],
         used[KR_VERBS_TIME_ROOM];
@@ -168,14 +171,14 @@ static int list_all(struct listing *l, const char *owner, struct kr_err *err)
     int r;
 
     do {
-        r = owner ? kr_store_keys_list(l->store, owner, &page, on_key, l, err)
-                  : kr_store_keys_list_all(l->store, &page, on_key, l, err);
+        r = owner ? kr_store_keys_list(l->store, owner, &page, on_listed_key, l, err)
+                  : kr_store_keys_list_all(l->store, &page, on_listed_key, l, err);
         page.after = page.next;
     } while (r >= 0 && page.next[0]);
     return r < 0 ? r : 0;
 }
 
-static int list(struct kr_verb_call *c, struct kr_err *err)
+static int list_keys(struct kr_verb_call *c, struct kr_err *err)
 {
     const struct keys_options *o = c->options;
     struct listing l = {.store = c->store};
@@ -276,7 +279,7 @@ static int revoke(struct kr_verb_call *c, struct kr_err *err)
 
 static const struct kr_verb verb_rows[] = {
     {"create", NULL, 0, 0, true, "user name rights expires", create, "Make a key and print it."},
-    {"list", NULL, 0, 0, false, "user", list, "List keys: everybody's, or one user's."},
+    {"list", NULL, 0, 0, false, "user", list_keys, "List keys: all users', or one user's."},
     {"revoke", "ID", 1, 1, false, "", revoke, "Refuse a key from now on; ID as listed, or its prefix."},
 };
 

@@ -1,10 +1,12 @@
 /* `krait mcp`: MCP on stdin and stdout.
  *
- * There are three ways to answer, and the first that is possible is taken: the server named by --connect (relay.c); the
- * server that runs on the same data directory (mcp_join.c); else an engine of our own, which is `krait serve` without
- * listeners (serve_app.c) and starts nothing before it is asked to run something. Invariants: stdout carries messages alone,
- * from the first byte; the engine shares the data directory with others and ends only what is its own. */
+ * There are three ways to answer, and the first that is possible is taken: the server named by --connect (relay.c);
+ * the server that runs on the same data directory (mcp_join.c); else an engine of our own, which is `krait serve`
+ * without listeners (serve_app.c) and starts nothing before it is asked to run something. Invariants: stdout carries
+ * messages alone, from the first byte; the engine shares the data directory with others and ends only what is its
+ * own. */
 #include "commands.h"
+#include "exit_status.h"
 #include "config_rows.h"
 #include "fd.h"
 #include "launch.h"
@@ -23,12 +25,14 @@
 #define ENVIRONMENT_MAX 256u
 
 /* clang-format off */
-#define AT(field) offsetof(struct kr_mcp_wish, field)
+#define AT(field) offsetof(struct kr_mcp_spec, field)
 static const struct kr_opt_row rows[] = {
     { .name = "connect", .type = KR_OPT_TEXT, .offset = AT(connect), .value = "URL", .example = "http://127.0.0.1:8642",
       .help = "Pass everything on to this server's /mcp. Its key is in KRAIT_API_KEY or --api-key-file." },
-    { .name = "workspace", .type = KR_OPT_TEXT, .offset = AT(workspace), .value = "DIR", .fallback = "files of its own in the data folder", .example = ".",
-      .help = "A folder of this machine that is /workspace of the sandbox `default`: files in and out, under their own names." },
+    { .name = "workspace", .type = KR_OPT_TEXT, .offset = AT(workspace), .value = "DIR",
+      .fallback = "files of its own in the data folder", .example = ".",
+      .help = "A folder of this machine that is /workspace of the sandbox `default`: files in and out, under their "
+              "own names." },
     { .name = "no-join", .type = KR_OPT_FLAG, .offset = AT(no_join), .example = "--no-join",
       .help = "An engine of its own, also where a server runs on the same data folder." },
 };
@@ -67,7 +71,7 @@ static const struct kr_opt_row *own_row(const char *arg)
 }
 
 /* Takes our own flags out; what is left are settings. 0 or -EINVAL. */
-static int split_flags(int argc, char **argv, struct kr_mcp_wish *wish, char **left, int *ret_left, struct kr_err *err)
+static int split_flags(int argc, char **argv, struct kr_mcp_spec *spec, char **left, int *ret_left, struct kr_err *err)
 {
     int count = 0;
 
@@ -80,13 +84,13 @@ static int split_flags(int argc, char **argv, struct kr_mcp_wish *wish, char **l
         } else if (row->type == KR_OPT_FLAG) {
             if (value)
                 return kr_err_set(err, KR_ERR_INVALID, 0, "--%s takes no value", row->name);
-            wish->no_join = true;
+            spec->no_join = true;
         } else {
             value = value ? value + 1 : i + 1 < argc ? argv[++i] : "";
             if (!*value)
                 return kr_err_set(err, KR_ERR_INVALID, 0, "--%s: %s is missing; for example --%s %s", row->name,
                                   row->value, row->name, row->example);
-            *(const char **)((char *)wish + row->offset) = value;
+            *(const char **)((char *)spec + row->offset) = value;
         }
     }
     left[count] = NULL;
@@ -105,7 +109,7 @@ static void own_environment(char **ret)
     ret[count] = NULL;
 }
 
-static int load(struct kr_serve *s, int argc, char **argv, struct kr_mcp_wish *wish, struct kr_err *err)
+static int load_settings(struct kr_serve *s, int argc, char **argv, struct kr_mcp_spec *spec, struct kr_err *err)
 {
     cleanup_free char **left = calloc((size_t)argc + 1, sizeof *left);
     char *environment[ENVIRONMENT_MAX + 1];
@@ -114,13 +118,13 @@ static int load(struct kr_serve *s, int argc, char **argv, struct kr_mcp_wish *w
 
     if (!left)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "arguments");
-    r = split_flags(argc, argv, wish, left, &how.argc, err);
+    r = split_flags(argc, argv, spec, left, &how.argc, err);
     if (r < 0)
         return r;
     own_environment(environment);
     r = kr_config_load(&how, &s->config, err);
     if (r == 0 && !s->config->api_key_file &&
-        kr_config_place(s->config, kr_config_row("api-key"))->source == KR_FROM_FLAG)
+        kr_config_origin_of(s->config, kr_config_row("api-key"))->source == KR_FROM_FLAG)
         return kr_err_set(err, KR_ERR_INVALID, 0,
                           "--api-key: others can read a command line; give it as KRAIT_API_KEY or by --api-key-file");
     return r;
@@ -128,7 +132,8 @@ static int load(struct kr_serve *s, int argc, char **argv, struct kr_mcp_wish *w
 
 /* ---- which way ---- */
 
-/* What a server that is joined can do for its client. Every other setting on the command line asks for an engine of our own. */
+/* What a server that is joined can do for its client. Every other setting on the command line asks for an engine of
+ * our own. */
 static bool can_join(const struct kr_config *c)
 {
     static const char *const fine[] = {"data", "dialect", "structured", "transport", "log-level", "log-format"};
@@ -137,7 +142,7 @@ static bool can_join(const struct kr_config *c)
     bool is_fine = c->mcp.tools == KR_TOOLS_ALL;
 
     for (size_t i = 0; is_fine && i < count; i++) {
-        bool known = kr_config_place(c, &row[i])->source != KR_FROM_FLAG;
+        bool known = kr_config_origin_of(c, &row[i])->source != KR_FROM_FLAG;
 
         for (size_t k = 0; !known && k < sizeof fine / sizeof *fine; k++)
             known = strcmp(row[i].flag, fine[k]) == 0;
@@ -146,7 +151,8 @@ static bool can_join(const struct kr_config *c)
     return is_fine;
 }
 
-/* Our own open file of a pipe or a terminal: O_NONBLOCK on the one we were given would be seen by whoever shares it. */
+/* Our own open file of a pipe or a terminal: O_NONBLOCK on the one we were given would be seen by the processes that
+ * share it. */
 static int own_stream(int fd, int access)
 {
     char path[32];
@@ -167,9 +173,9 @@ static int find_workspace(struct kr_serve *s, const char *path, struct kr_err *e
 }
 
 /* An engine of our own: small, since it has one client. */
-static int start_engine(struct kr_serve *s, const struct kr_mcp_wish *wish, struct kr_err *err)
+static int start_engine(struct kr_serve *s, const struct kr_mcp_spec *spec, struct kr_err *err)
 {
-    int r = wish->workspace ? find_workspace(s, wish->workspace, err) : 0;
+    int r = spec->workspace ? find_workspace(s, spec->workspace, err) : 0;
 
     if (r < 0)
         return r;
@@ -184,7 +190,7 @@ static int start_engine(struct kr_serve *s, const struct kr_mcp_wish *wish, stru
     return kr_serve_run(s, err);
 }
 
-int kr_mcp_start(struct kr_serve *s, const struct kr_mcp_wish *wish, struct kr_err *err)
+int kr_mcp_start(struct kr_serve *s, const struct kr_mcp_spec *spec, struct kr_err *err)
 {
     struct kr_config *c = s->config;
     int fd = -1;
@@ -192,30 +198,30 @@ int kr_mcp_start(struct kr_serve *s, const struct kr_mcp_wish *wish, struct kr_e
     if (!kr_config_given(c, "log-level") && !c->api.debug)
         c->cells.log_level = KR_LOG_ERROR; /* many clients show every line of stderr as an error */
     kr_log_set_level((enum kr_log_level)c->cells.log_level);
-    if (wish->connect && wish->workspace)
+    if (spec->connect && spec->workspace)
         return kr_err_set(err, KR_ERR_INVALID, 0, "--workspace: the server of --connect does not see this folder");
-    if (wish->connect)
-        return kr_relay_run(wish->connect, c->auth.api_key, err);
-    if (!wish->no_join && !wish->workspace && can_join(c))
+    if (spec->connect)
+        return kr_relay_run(spec->connect, c->auth.api_key, err);
+    if (!spec->no_join && !spec->workspace && can_join(c))
         fd = kr_join_connect(c->data, (enum kr_dialect)c->dialect, c->mcp.structured);
     if (fd >= 0)
         return kr_join_pump(fd, c->data);
-    return start_engine(s, wish, err);
+    return start_engine(s, spec, err);
 }
 
 int kr_cmd_mcp(int argc, char **argv)
 {
     static struct kr_serve s;
-    struct kr_mcp_wish wish = {0};
+    struct kr_mcp_spec spec = {0};
     struct kr_err err;
-    int r = load(&s, argc, argv, &wish, &err), status;
+    int r = load_settings(&s, argc, argv, &spec, &err), status;
 
     if (r == KR_OPT_HELP && !s.config) {
         kr_opt_help(&kr_mcp_options_table, stdout);
         return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
     }
     if (r == 0)
-        r = kr_mcp_start(&s, &wish, &err);
+        r = kr_mcp_start(&s, &spec, &err);
     status = r;
     if (r < 0) {
         status = kr_cli_fail("mcp", &err);

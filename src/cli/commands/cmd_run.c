@@ -4,6 +4,7 @@
  * process as started; then that process becomes the warden, and run_app.c does the rest in the engine. Invariant:
  * nothing is started before every argument has been found right. */
 #include "commands.h"
+#include "exit_status.h"
 #include "fd.h"
 #include "run_app.h"
 #include <errno.h>
@@ -15,14 +16,17 @@
 static const struct kr_opt_row rows[] = {
     { .name = "code", .letter = 'c', .type = KR_OPT_LAST, .offset = AT(code), .value = "CODE", .example = "'print(1)'",
       .help = "Run this code; everything behind it are its arguments." },
-    { .name = "workspace", .type = KR_OPT_TEXT, .offset = AT(workspace), .value = "DIR", .fallback = "a throw-away one", .example = ".",
+    { .name = "workspace", .type = KR_OPT_TEXT, .offset = AT(workspace), .value = "DIR",
+      .fallback = "a throw-away one", .example = ".",
       .help = "A folder that is /workspace inside: files in and out, imports beside the program." },
     { .name = "read-only", .type = KR_OPT_FLAG, .offset = AT(read_only), .example = "--read-only",
       .help = "The folder of --workspace cannot be changed from inside." },
-    { .name = "preload", .type = KR_OPT_CHOICE, .offset = AT(preload), .value = "WHAT", .choices = kr_cli_preloads, .fallback = "basic",
-      .example = "data", .help = "What is imported beforehand: basic, or data (numpy, pandas, scipy, matplotlib)." },
-    { .name = "network", .type = KR_OPT_CHOICE, .offset = AT(network), .value = "RULE", .choices = kr_cli_networks, .fallback = "none",
-      .example = "loopback", .help = "none, or loopback: a network of its own with nothing but 127.0.0.1." },
+    { .name = "preload", .type = KR_OPT_CHOICE, .offset = AT(preload), .value = "WHAT", .choices = kr_cli_preloads,
+      .fallback = "basic", .example = "data",
+      .help = "What is imported beforehand: basic, or data (numpy, pandas, scipy, matplotlib)." },
+    { .name = "network", .type = KR_OPT_CHOICE, .offset = AT(network), .value = "RULE", .choices = kr_cli_networks,
+      .fallback = "none", .example = "loopback",
+      .help = "none, or loopback: a network of its own with nothing but 127.0.0.1." },
     { .name = "env", .letter = 'e', .type = KR_OPT_LIST, .offset = AT(env), .value = "K=V", .example = "DEBUG=1",
       .help = "Set a variable of the environment; may be given again." },
     { .name = "figures", .type = KR_OPT_TEXT, .offset = AT(figures), .value = "DIR", .example = "figures",
@@ -47,9 +51,9 @@ const struct kr_opt_table kr_run_options_table = {
     .limits = offsetof(struct kr_run_options, limits),
 };
 
-static int prepare(struct kr_run_app *a, const struct kr_run_options *o, char **args, int count,
-                   struct kr_run_source *source, struct kr_warden_config *config, char **ret_workspace,
-                   struct kr_err *err)
+static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, char **args, int count,
+                       struct kr_run_source *source, struct kr_warden_config *config, char **ret_workspace,
+                       struct kr_err *err)
 {
     int r;
 
@@ -100,7 +104,7 @@ int kr_cmd_run(int argc, char **argv)
     if (!kr_opt_limit_given(&options.limits, "timeout"))
         options.limits.values.timeout_ms = 0; /* a program may take its time */
     if (r >= 0)
-        r = prepare(&app, &options, argv + operand, argc - operand, &source, &config, &workspace, &err);
+        r = prepare_run(&app, &options, argv + operand, argc - operand, &source, &config, &workspace, &err);
     if (r >= 0)
         r = kr_warden_launch(&config, kr_run_app_main, &app, &err);
     kr_figures_close(&app.figures);

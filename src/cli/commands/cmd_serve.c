@@ -1,9 +1,10 @@
 /* `krait serve`: the server.
  *
- * The process as started reads the configuration, binds the sockets, prepares the data directory and becomes the warden;
- * the server is the engine it forks, with a user of its own. Invariant: a start that fails says one line, leaves nothing,
- * and its exit status tells a taken port from a data directory from missing isolation. */
+ * The process as started reads the configuration, binds the sockets, prepares the data directory and becomes the
+ * warden; the server is the engine it forks, with a user of its own. Invariant: a start that fails says one line,
+ * leaves nothing, and its exit status tells a taken port from a data directory from missing isolation. */
 #include "commands.h"
+#include "exit_status.h"
 #include "fd.h"
 #include "launch.h"
 #include "log.h"
@@ -16,9 +17,10 @@
 
 #define STOCK_MAX 2u /* cells that lie ready for a preload, to fill its pool from */
 
-/* Builders and inits of cells are copies of the warden: what only the server needs to know ends here. So do our copies of
- * its sockets, or the kernel would take connections for as long as we live, which nobody serves once the server stops. */
-static void forget(void *arg)
+/* Builders and inits of cells are copies of the warden: what only the server needs to know ends here. So do our
+ * copies of its sockets, or the kernel would take connections for as long as we live, which no process serves once
+ * the server stops. */
+static void forget_in_warden(void *arg)
 {
     struct kr_serve *s = arg;
     cleanup_fd int null = -1;
@@ -30,7 +32,7 @@ static void forget(void *arg)
         return;
     s->in = kr_fd_close(s->in);
     s->out = kr_fd_close(s->out);
-    /* So do the client's streams, which are nobody's else: nothing but the server may ever write there. */
+    /* So do the client's streams, which are no other process's: nothing but the server may ever write there. */
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0 && (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0))
         kr_log(KR_LOG_WARN, "stdin and stdout stay open, ignoring", "errno=%d", errno);
@@ -47,11 +49,11 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     s->warden.engine_uid = uid;
     s->warden.engine_gid = gid;
     s->warden.shelf = s->shelf;
-    s->warden.on_engine_forked = forget;
+    s->warden.on_engine_forked = forget_in_warden;
     s->warden.lazy = s->stdio;
     if (s->workspace)
         s->warden.workspaces[s->warden.workspace_count++] = (struct kr_workspace_config){.path = s->workspace};
-    if (!s->stdio) /* one client is no rush */
+    if (!s->stdio) /* one client needs no stock */
         s->warden.stock = (uint32_t)(c->engine.pool_size < STOCK_MAX ? c->engine.pool_size : STOCK_MAX);
     if (c->box.max_sessions > 0)
         s->warden.max_cells =
@@ -67,7 +69,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     return 0;
 }
 
-static int start(struct kr_serve *s, int argc, char **argv, struct kr_err *err)
+static int start_server(struct kr_serve *s, int argc, char **argv, struct kr_err *err)
 {
     struct kr_config_how how = {.argc = argc, .argv = argv, .environment = environ, .files = true};
     int r = kr_config_load(&how, &s->config, err);
@@ -75,7 +77,7 @@ static int start(struct kr_serve *s, int argc, char **argv, struct kr_err *err)
     if (r != 0)
         return r;
     if (s->config->transport == KR_TRANSPORT_STDIO)
-        return kr_mcp_start(s, &(struct kr_mcp_wish){0}, err);
+        return kr_mcp_start(s, &(struct kr_mcp_spec){0}, err);
     return kr_serve_run(s, err);
 }
 
@@ -96,7 +98,7 @@ int kr_cmd_serve(int argc, char **argv)
 {
     static struct kr_serve s;
     struct kr_err err;
-    int r = start(&s, argc, argv, &err), status;
+    int r = start_server(&s, argc, argv, &err), status;
 
     if (r == KR_OPT_HELP && !s.config) {
         kr_config_help(stdout);

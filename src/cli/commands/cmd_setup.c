@@ -1,9 +1,10 @@
 /* `krait setup CLIENT`: prints what a client's configuration needs to use krait, and where it goes.
  *
- * Prints only: nothing of the client's is read or changed. One row per client; a row says which of a few shapes its file has,
- * for a server that the client starts (stdio) and for one that runs (HTTP). Invariant: what is printed between the lines
- * that begin with # is the file's text as it is. */
+ * Prints only: nothing of the client's is read or changed. One row per client; a row says which of a few shapes its
+ * file has, for a server that the client starts (stdio) and for one that runs (HTTP). Invariant: what is printed
+ * between the lines that begin with # is the file's text as it is. */
 #include "commands.h"
+#include "exit_status.h"
 #include "fd.h"
 #include "json.h"
 #include "buf.h"
@@ -37,12 +38,16 @@ struct client {
 
 /* clang-format off */
 static const struct client clients[] = {
-    { "claude-code",    "Claude Code",    COMMAND,     "run this once",                                                  "url",     "http", NULL },
-    { "claude-desktop", "Claude Desktop", MCP_SERVERS, "claude_desktop_config.json (Settings, Developer, Edit Config)",  NULL,      NULL,   NULL },
-    { "cursor",         "Cursor",         MCP_SERVERS, "~/.cursor/mcp.json, or .cursor/mcp.json of a project",           "url",     NULL,   "Bearer ${env:" KEY "}" },
-    { "gemini",         "Gemini CLI",     MCP_SERVERS, "~/.gemini/settings.json, or .gemini/settings.json of a project", "httpUrl", NULL,   "Bearer $" KEY },
-    { "vscode",         "VS Code",        SERVERS,     ".vscode/mcp.json of a project, or by the command MCP: Open User Configuration", "url", "http", "Bearer ${env:" KEY "}" },
-    { "codex",          "Codex",          TOML,        "~/.codex/config.toml",                                           "url",     NULL,   NULL },
+    { "claude-code", "Claude Code", COMMAND, "run this once", "url", "http", NULL },
+    { "claude-desktop", "Claude Desktop", MCP_SERVERS, "claude_desktop_config.json (Settings, Developer, Edit Config)",
+      NULL, NULL, NULL },
+    { "cursor", "Cursor", MCP_SERVERS, "~/.cursor/mcp.json, or .cursor/mcp.json of a project",
+      "url", NULL, "Bearer ${env:" KEY "}" },
+    { "gemini", "Gemini CLI", MCP_SERVERS, "~/.gemini/settings.json, or .gemini/settings.json of a project",
+      "httpUrl", NULL, "Bearer $" KEY },
+    { "vscode", "VS Code", SERVERS, ".vscode/mcp.json of a project, or by the command MCP: Open User Configuration",
+      "url", "http", "Bearer ${env:" KEY "}" },
+    { "codex", "Codex", TOML, "~/.codex/config.toml", "url", NULL, NULL },
 };
 /* clang-format on */
 #define CLIENTS (sizeof clients / sizeof *clients)
@@ -54,8 +59,9 @@ struct options {
 
 /* clang-format off */
 static const struct kr_opt_row rows[] = {
-    { .name = "http", .type = KR_OPT_TEXT, .offset = offsetof(struct options, http), .value = "URL", .fallback = "the client starts `krait mcp`",
-      .example = "http://127.0.0.1:8642", .help = "For a krait that serves there, instead of one that the client starts." },
+    { .name = "http", .type = KR_OPT_TEXT, .offset = offsetof(struct options, http), .value = "URL",
+      .fallback = "the client starts `krait mcp`", .example = "http://127.0.0.1:8642",
+      .help = "For a krait that serves there, instead of one that the client starts." },
     { .name = "key", .type = KR_OPT_FLAG, .offset = offsetof(struct options, key), .example = "--key",
       .help = "That server asks for a key: the client sends the one in its environment as KRAIT_API_KEY." },
 };
@@ -212,7 +218,7 @@ void kr_setup_hint(FILE *out, const char *url)
 
 /* ---- the command ---- */
 
-static const struct client *find(const char *name, struct kr_err *err)
+static const struct client *find_client(const char *name, struct kr_err *err)
 {
     const char *names[CLIENTS + 1] = {0}, *near;
 
@@ -230,7 +236,8 @@ static const struct client *find(const char *name, struct kr_err *err)
     return NULL;
 }
 
-/* The URL of /mcp, whatever part of it was given; checked as --connect checks it, but https is the client's to speak. */
+/* The URL of /mcp, whatever part of it was given; checked as --connect checks it, but https is the client's to
+ * speak. */
 static int full_url(const char *given, char *ret, size_t size, struct kr_err *err)
 {
     char plain[1400];
@@ -242,7 +249,7 @@ static int full_url(const char *given, char *ret, size_t size, struct kr_err *er
     r = kr_hx_target_parse(plain, &t, err);
     if (r < 0) {
         kr_err_set(err, KR_ERR_INVALID, 0,
-                   "--http: \"%.100s\" is no address of a server; for example "
+                   "--http: \"%.100s\" is not an address of a server; for example "
                    "http://127.0.0.1:8642",
                    given);
         return -EINVAL;
@@ -251,7 +258,7 @@ static int full_url(const char *given, char *ret, size_t size, struct kr_err *er
     return 0;
 }
 
-static int run(int argc, char **argv, int operand, const struct options *o, struct kr_err *err)
+static int print_setup(int argc, char **argv, int operand, const struct options *o, struct kr_err *err)
 {
     const struct client *c;
     char program[4096], url[1600];
@@ -261,7 +268,7 @@ static int run(int argc, char **argv, int operand, const struct options *o, stru
         return kr_err_set(err, KR_ERR_INVALID, 0, "for which client? see `krait setup --help`");
     if (operand + 1 < argc)
         return kr_err_set(err, KR_ERR_INVALID, 0, "one client at a time; \"%.40s\" is too much", argv[operand + 1]);
-    c = find(argv[operand], err);
+    c = find_client(argv[operand], err);
     if (!c)
         return -EINVAL;
     if (n <= 0)
@@ -303,6 +310,6 @@ int kr_cmd_setup(int argc, char **argv)
         return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
     }
     if (r >= 0)
-        r = run(argc, argv, operand, &o, &err);
+        r = print_setup(argc, argv, operand, &o, &err);
     return r < 0 ? kr_cli_fail("setup", &err) : 0;
 }

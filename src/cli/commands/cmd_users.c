@@ -1,8 +1,8 @@
-/* `krait users add|list|disable|enable|delete|passwd|rights`: users in a data directory's store, whether the server runs or
- * not.
+/* `krait users add|list|disable|enable|delete|passwd|rights`: users in a data directory's store, whether the server
+ * runs or not.
  *
- * Called from main.c. Invariant: a password comes from a terminal or stdin, never from the command line, and only its hash
- * is kept. */
+ * Called from main.c. Invariant: a password comes from a terminal or stdin, never from the command line, and only its
+ * hash is kept. */
 #include "buf.h"
 #include "fd.h"
 #include "secret_input.h"
@@ -28,13 +28,17 @@ struct users_options {
 /* clang-format off */
 #define AT(field) offsetof(struct users_options, field)
 static const struct kr_opt_row option_rows[] = {
-    { .name = "rights", .type = KR_OPT_TEXT, .offset = AT(rights), .value = "LIST", .fallback = "read,run", .example = "read,run,admin",
-      .help = "add: some of read, run, admin; or all." },
-    { .name = "email", .type = KR_OPT_TEXT, .offset = AT(email), .value = "ADDRESS", .fallback = "none", .example = "alice@example.org", .help = "add: the user's address." },
+    { .name = "rights", .type = KR_OPT_TEXT, .offset = AT(rights), .value = "LIST", .fallback = "read,run",
+      .example = "read,run,admin", .help = "add: some of read, run, admin; or all." },
+    { .name = "email", .type = KR_OPT_TEXT, .offset = AT(email), .value = "ADDRESS", .fallback = "none",
+      .example = "alice@example.org", .help = "add: the user's address." },
     { .name = "password", .type = KR_OPT_FLAG, .offset = AT(password), .example = "--password",
-      .help = "add: read a password, from the terminal or the first line of stdin. Without it the user has keys alone." },
-    { .name = "remove", .type = KR_OPT_FLAG, .offset = AT(remove), .example = "--remove", .help = "passwd: take the password away." },
-    { .name = "yes", .letter = 'y', .type = KR_OPT_FLAG, .offset = AT(yes), .example = "--yes", .help = "delete: do not ask." },
+      .help = "add: read a password, from the terminal or the first line of stdin. Without it the user has keys "
+              "alone." },
+    { .name = "remove", .type = KR_OPT_FLAG, .offset = AT(remove), .example = "--remove",
+      .help = "passwd: take the password away." },
+    { .name = "yes", .letter = 'y', .type = KR_OPT_FLAG, .offset = AT(yes), .example = "--yes",
+      .help = "delete: do not ask." },
     KR_VERB_ROWS(struct users_options),
 };
 /* clang-format on */
@@ -95,7 +99,7 @@ static void on_user(void *data, const struct kr_store_user *user)
                kr_verbs_time(user->created, created), kr_verbs_time(user->disabled, disabled), user->email);
 }
 
-static int list(struct kr_verb_call *c, struct kr_err *err)
+static int list_users(struct kr_verb_call *c, struct kr_err *err)
 {
     const struct users_options *o = c->options;
     struct kr_store_page page = {.limit = KR_STORE_PAGE_MAX};
@@ -170,7 +174,7 @@ static int passwd(struct kr_verb_call *c, struct kr_err *err)
 
 /* ---- making and changing ---- */
 
-static int add(struct kr_verb_call *c, struct kr_err *err)
+static int add_user(struct kr_verb_call *c, struct kr_err *err)
 {
     const struct users_options *o = c->options;
     struct kr_store_user_new new = {
@@ -249,7 +253,7 @@ static int confirm(const struct kr_verb_call *c, const struct kr_store_user *use
     if (sandboxes < 0 || o->yes)
         return sandboxes < 0 ? sandboxes : 0;
     if (!isatty(STDIN_FILENO)) {
-        kr_err_set(err, KR_ERR_INVALID, 0, "delete: there is nobody to ask; --yes means it");
+        kr_err_set(err, KR_ERR_INVALID, 0, "delete: no terminal to ask on; --yes confirms it");
         return -EINVAL;
     }
     fprintf(stderr, "Delete %s with all keys, runs and files (sandboxes: %d, and the default one)? [y/N] ", user->name,
@@ -298,8 +302,8 @@ static int delete_user(struct kr_verb_call *c, struct kr_err *err)
 
 /* clang-format off */
 static const struct kr_verb verb_rows[] = {
-    {"add", "NAME", 1, 1, true, "rights email password", add, "Make a user."},
-    {"list", NULL, 0, 0, false, "", list, "List users."},
+    {"add", "NAME", 1, 1, true, "rights email password", add_user, "Make a user."},
+    {"list", NULL, 0, 0, false, "", list_users, "List users."},
     {"disable", "NAME", 1, 1, false, "", disable, "Refuse the user's keys and logins from now on."},
     {"enable", "NAME", 1, 1, false, "", enable, "Accept them again."},
     {"delete", "NAME", 1, 1, false, "yes", delete_user, "Delete the user with keys, sandboxes, files and runs."},

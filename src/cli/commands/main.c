@@ -1,13 +1,14 @@
 /* krait, the program.
  *
  * Theory of operation. The process as started is the warden: it keeps whatever privilege it was given, and only
- * builds cells. A command that needs cells (`run`, `doctor`, `engine`) fills a kr_warden_config from its options and calls
- * kr_warden_launch(), which forks the engine: an unprivileged child that holds one end of a control socket, runs the
- * event loop (src/box) and does everything the command is about. The warden serves it until it is gone, cleans up and
- * exits with its status. Commands that need no cells run right here.
+ * builds cells. A command that needs cells (`run`, `doctor`, `serve`, `mcp`) fills a kr_warden_config from its
+ * options and calls kr_warden_launch(), which forks the engine: an unprivileged child that holds one end of a control
+ * socket, runs the event loop (src/engine) and does everything the command is about. The warden serves it until it is
+ * gone, cleans up and exits with its status. Commands that need no cells run right here.
  *
  * This file is the table of commands and what is said when a name is wrong. */
 #include "commands.h"
+#include "exit_status.h"
 #include "fd.h"
 #include "log.h"
 #include <errno.h>
@@ -31,14 +32,7 @@ const struct kr_command kr_commands[] = {
 };
 const size_t kr_commands_count = sizeof kr_commands / sizeof kr_commands[0];
 
-int kr_cli_fail(const char *command, const struct kr_err *err)
-{
-    fflush(stdout);
-    fprintf(stderr, "krait %s: %s\n", command, err->msg);
-    return kr_err_row((enum kr_err_kind)err->kind)->exit_status;
-}
-
-static void usage(FILE *out)
+static void print_usage(FILE *out)
 {
     fprintf(out, "krait runs Python in sandboxes.\n\nUsage: krait COMMAND [options]\n\nCommands:\n");
     for (size_t i = 0; i < kr_commands_count; i++)
@@ -63,7 +57,7 @@ static int unknown_command(const char *name)
     return KR_EXIT_USAGE;
 }
 
-/* Whoever started us without one of the three gets /dev/null in its place: the next file we open would become it, and
+/* A standard stream that we were started without is /dev/null: the next file we open would become it, and
  * what is meant for a person would be written into a socket. Before anything else opens a file. 0 or -errno. */
 static int fill_standard_fds(void)
 {
@@ -83,15 +77,15 @@ int main(int argc, char **argv)
     int r = fill_standard_fds();
 
     if (r < 0) {
-        fprintf(stderr, "krait: /dev/null: %s\n", strerror(-r)); /* read by somebody if there is a stderr */
+        fprintf(stderr, "krait: /dev/null: %s\n", strerror(-r)); /* seen if there is a stderr */
         return KR_EXIT_OURS;
     }
     if (argc < 2) {
-        usage(stderr);
+        print_usage(stderr);
         return KR_EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        usage(stdout);
+        print_usage(stdout);
         return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {

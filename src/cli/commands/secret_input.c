@@ -1,7 +1,7 @@
 /* Reading a password. Called by cmd_users.c.
  *
- * Invariant: the terminal echoes again whichever way the program goes on or ends: its settings are put back after the read,
- * and by a handler if a signal ends us in between. */
+ * Invariant: the terminal echoes again whichever way the program goes on or ends: its settings are put back after the
+ * read, and by a handler if a signal ends us in between. */
 #include "secret_input.h"
 #include <errno.h>
 #include <signal.h>
@@ -17,14 +17,14 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 static struct termios saved;
 
 /* tcsetattr() and raise() are async-signal-safe (signal-safety(7)). */
-static void on_signal(int number)
+static void on_input_signal(int number)
 {
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved);
     signal(number, SIG_DFL);
     raise(number);
 }
 
-/* One line, without its end. 0 or -errno. Byte by byte: what follows belongs to somebody else. */
+/* One line, without its end. 0 or -errno. Byte by byte: what follows is for the next reader. */
 static int read_line(char text[KR_PASSWORD_MAX + 1], size_t *ret_len, struct kr_err *err)
 {
     size_t len = 0;
@@ -54,9 +54,10 @@ static int read_line(char text[KR_PASSWORD_MAX + 1], size_t *ret_len, struct kr_
     return 0;
 }
 
-static int ask(const char *what, const char *again, char text[KR_PASSWORD_MAX + 1], size_t *ret_len, struct kr_err *err)
+static int ask_secret(const char *what, const char *again, char text[KR_PASSWORD_MAX + 1], size_t *ret_len,
+                      struct kr_err *err)
 {
-    struct sigaction old[SIGNALS], restore = {.sa_handler = on_signal};
+    struct sigaction old[SIGNALS], restore = {.sa_handler = on_input_signal};
     struct termios quiet;
     int r;
 
@@ -86,9 +87,9 @@ int kr_secret_read(const char *what, char ret_text[KR_PASSWORD_MAX + 1], size_t 
 
     if (!isatty(STDIN_FILENO))
         return read_line(ret_text, ret_len, err);
-    r = ask(what, "", ret_text, ret_len, err);
+    r = ask_secret(what, "", ret_text, ret_len, err);
     if (r == 0)
-        r = ask(what, " again", second, &len, err);
+        r = ask_secret(what, " again", second, &len, err);
     if (r == 0 && (len != *ret_len || memcmp(second, ret_text, len) != 0)) {
         kr_err_set(err, KR_ERR_INVALID, 0, "the two are not the same");
         r = -EINVAL;

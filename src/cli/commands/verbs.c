@@ -1,7 +1,7 @@
 /* What `krait keys` and `krait users` share.
  *
- * Called by cmd_keys.c and cmd_users.c. Invariant: nothing is opened before the whole command line was understood; what is
- * for a program (a key, JSON) goes to stdout, what is for a person to stderr. */
+ * Called by cmd_keys.c and cmd_users.c. Invariant: nothing is opened before the whole command line was understood;
+ * what is for a program (a key, JSON) goes to stdout, what is for a person to stderr. */
 #include "verbs.h"
 #include "buf.h"
 #include "config.h"
@@ -19,7 +19,7 @@
 
 /* ---- the command line ---- */
 
-static void usage(const struct kr_verbs *v, FILE *out)
+static void verb_usage(const struct kr_verbs *v, FILE *out)
 {
     char left[64];
 
@@ -120,8 +120,8 @@ static int parse(const struct kr_verbs *v, const struct kr_verb *verb, int argc,
 
 /* ---- the store ---- */
 
-/* Where `krait serve` keeps its data, and whose it is: of the environment only what is about that, so that a wrong PORT does
- * not keep anybody from revoking a key. */
+/* Where `krait serve` keeps its data, and whose it is: of the environment only what is about that, so that a wrong
+ * PORT does not keep a user from revoking a key. */
 static int load_config(const char *data, struct kr_config **ret, struct kr_err *err)
 {
     static const char *const names[] = {"KRAIT_DATA=", "KRAIT_USER=", "XDG_STATE_HOME=", "HOME="};
@@ -168,14 +168,14 @@ int kr_verbs_main(const struct kr_verbs *v, int argc, char **argv, void *options
     int r;
 
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        usage(v, stdout);
+        verb_usage(v, stdout);
         return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
     }
     r = find_verb(v, argc >= 2 && argv[1][0] != '-' ? argv[1] : NULL, &verb, &err);
     if (r >= 0)
         r = parse(v, verb, argc - 1, argv + 1, &call, &err);
     if (r == KR_OPT_HELP) {
-        usage(v, stdout);
+        verb_usage(v, stdout);
         return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
     }
     if (r >= 0)

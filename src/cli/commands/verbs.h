@@ -2,6 +2,7 @@
  * finding the verb, options before and behind its operands, the store, lists, JSON. */
 #pragma once
 #include "commands.h"
+#include "exit_status.h"
 #include "json.h"
 #include "store_user.h"
 #include <stdbool.h>
@@ -41,8 +42,10 @@ struct kr_verbs {
 /* clang-format off */
 #define KR_VERB_ROWS(type_) \
     { .name = "data", .type = KR_OPT_TEXT, .offset = offsetof(type_, common.data), .value = "DIR", \
-      .fallback = "KRAIT_DATA; /var/lib/krait as root, else ~/.local/state/krait", .example = "/srv/krait", .help = "The data folder of `krait serve`." }, \
-    { .name = "json", .type = KR_OPT_FLAG, .offset = offsetof(type_, common.json), .example = "--json", .help = "Print one JSON object." }
+      .fallback = "KRAIT_DATA; /var/lib/krait as root, else ~/.local/state/krait", .example = "/srv/krait", \
+      .help = "The data folder of `krait serve`." }, \
+    { .name = "json", .type = KR_OPT_FLAG, .offset = offsetof(type_, common.json), .example = "--json", \
+      .help = "Print one JSON object." }
 /* clang-format on */
 
 /* Does the whole command; `options` is zeroed. Returns the exit status. */
@@ -50,7 +53,7 @@ int kr_verbs_main(const struct kr_verbs *v, int argc, char **argv, void *options
 
 /* The user of that name or, failing that, of that id. 0 or -ENOENT. */
 int kr_verbs_user(struct kr_store *s, const char *name, struct kr_store_user *ret_user, struct kr_err *err);
-/* A row of the audit log: root did it, at the command line. A failure is told on stderr and ignored. */
+/* A row of the audit log: root did it, at the command line. A failure is printed on stderr and ignored. */
 void kr_verbs_audit(struct kr_store *s, const char *what, const char *object);
 /* "2027-01-15 08:00", local time; "-" for 0. Returns buf. */
 #define KR_VERBS_TIME_ROOM 24

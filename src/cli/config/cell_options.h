@@ -1,5 +1,5 @@
-/* The options of every command that starts cells; of `krait serve` they are settings. launch.h turns them into the warden's
- * configuration. */
+/* The options of every command that starts cells; of `krait serve` they are settings. launch.h turns them into the
+ * warden's configuration. */
 #pragma once
 #include <stdbool.h>
 

@@ -1,8 +1,9 @@
-/* The table of settings of `krait serve`. Every fact about a setting is in its row, and nowhere else: how it is called in a
- * file, on the command line and in the environment, what it may be, what it is by default, what it is for.
+/* The table of settings of `krait serve`. Every fact about a setting is in its row, and nowhere else: how it is
+ * called in a file, on the command line and in the environment, what it may be, what it is by default, what it is
+ * for.
  *
- * Read by the other files of the configuration. Invariant (tests/unit/cli/config/test-config.c): flags and names are unique,
- * defaults and examples parse, everything has its help. */
+ * Read by the other files of the configuration. Invariant (tests/unit/cli/config/test-config.c): flags and names are
+ * unique, defaults and examples parse, everything has its help. */
 #include "config_rows.h"
 #include "choices.h"
 #include <assert.h>
@@ -46,8 +47,8 @@ static const struct kr_config_row rows[] = {
     { .flag = "config", .type = KR_SET_PATH, AT(config_file), .value = "FILE",
       .fallback_text = "krait.toml in the current folder", .example = "/etc/krait/krait.toml",
       .test = "integration/settings:config",
-      .help = "The file of settings. One in the current folder counts only if it is yours or root's and nobody "
-              "else can write it." },
+      .help = "The file of settings. One in the current folder counts only if it is yours or root's and no "
+              "other user can write it." },
     { .flag = "env-file", .type = KR_SET_PATH, AT(env_file), .value = "FILE",
       .fallback_text = ".env in the current folder", .example = "/etc/krait/krait.env",
       .test = "integration/settings:env_file",
@@ -105,10 +106,10 @@ static const struct kr_config_row rows[] = {
       .help = "Ask for a user's key or login on every listener, loopback too." },
     { .section = "auth", .key = "allow_anonymous", .flag = "allow-anonymous", .type = KR_SET_BOOL,
       AT(allow_anonymous), .fallback = "false", .example = "true", .test = "integration/settings:allow_anonymous",
-      .help = "Allow an address that other machines can reach without any key: everybody there can run code." },
+      .help = "Allow an address that other machines can reach without any key: every client there can run code." },
     { .section = "auth", .key = "allow_registration", .flag = "allow-registration", .type = KR_SET_BOOL,
       AT(profile.allow_registration), .fallback = "false", .example = "true",
-      .test = "integration/settings:allow_registration", .help = "Let anybody make an account for themselves." },
+      .test = "integration/settings:allow_registration", .help = "Let every client make an account for itself." },
     { .section = "auth", .key = "open_metrics", .flag = "open-metrics", .type = KR_SET_BOOL, AT(open_metrics),
       .fallback = "false", .example = "true", .test = "integration/settings:open_metrics",
       .help = "Answer /metrics without a key." },
@@ -265,7 +266,7 @@ static const struct kr_config_row rows[] = {
     { .section = "mcp", .key = "authorization_servers", .flag = "authorization-servers", .type = KR_SET_WORDS,
       AT(mcp.authorization_servers), .value = "URLS", .fallback_text = "none",
       .example = "https://login.example.org", .test = "integration/settings:authorization_servers",
-      .help = "Where MCP clients get tokens: told by /.well-known/oauth-protected-resource, and with a refusal if "
+      .help = "Where MCP clients get tokens: named by /.well-known/oauth-protected-resource, and with a refusal if "
               "public_url is set. A proxy in front checks them." },
 
     { .section = "data", .key = "dir", .flag = "data", .type = KR_SET_PATH, AT(data), .value = "DIR",
@@ -284,7 +285,7 @@ static const struct kr_config_row rows[] = {
     { .section = "log", .key = "level", .flag = "log-level", .env = {{"LOG_LEVEL", NULL}}, .type = KR_SET_CHOICE,
       AT(cells.log_level), .value = "LEVEL", .choices = kr_cli_log_levels, .synonyms = level_words,
       .fallback = "info", .example = "debug", .test = "integration/settings:log_level",
-      .help = "What is told: error, warn, info or debug." },
+      .help = "What is logged: error, warn, info or debug." },
     { .section = "log", .key = "format", .flag = "log-format", .type = KR_SET_CHOICE, AT(log_format),
       .value = "FORMAT", .choices = log_formats, .fallback = "logfmt", .example = "json",
       .test = "integration/settings:log_format", .help = "logfmt (key=value) or json, a line each." },
@@ -298,7 +299,8 @@ static const struct kr_config_row rows[] = {
     { .section = "packages", .key = "blocked", .flag = "blocked-packages", .env = {{"BLOCKED_PACKAGES", NULL}},
       .type = KR_SET_WORDS, AT(blocked_packages), .value = "LIST",
       .fallback = ""
-              "os,subprocess,sys,importlib,ctypes,multiprocessing,threading,crypto-locker,pythonapi,python-api,system,snake",
+              "os,subprocess,sys,importlib,ctypes,multiprocessing,threading,crypto-locker,pythonapi,"
+                  "python-api,system,snake",
       .example = "os,subprocess", .help = "Packages that are never installed." },
 };
 
@@ -344,7 +346,7 @@ const struct kr_config_foreign kr_config_foreign_rows[] = {
     { "SANDBOX_CONTAINER_IMAGE",       false, false, "krait's sandboxes are no containers" },
     { "http.max_head",                 false, false, "the head of a request has 16 KiB at most" },
     { "docker.*",                      false, false, "krait's sandboxes are no containers" },
-    { "auth.default_user_id",          false, false, "without keys everybody is the user root" },
+    { "auth.default_user_id",          false, false, "without keys every client is the user root" },
     { "logging.format",                false, false, "[log] format chooses between logfmt and json" },
     { "logging.log_file",              false, false, "[log] dir is where log files go" },
     { "mirror.pypi_index_url",         false, false, "krait installs no packages" },

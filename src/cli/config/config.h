@@ -32,10 +32,10 @@ struct kr_config_listener {
     bool is_loopback;
 };
 
-/* The settings of a subsystem are in the subsystem's own struct, where the table of settings writes them; `krait serve`
- * copies the struct and adds what is known only at start (the store, callbacks). Strings are NULL where nothing was given and
- * there is no default. Times are milliseconds, sizes bytes; 0 means what the setting's help says. Paths are absolute; that
- * they exist is for their users to check. */
+/* The settings of a subsystem are in the subsystem's own struct, where the table of settings writes them; `krait
+ * serve` copies the struct and adds what is known only at start (the store, callbacks). Strings are NULL where
+ * nothing was given and there is no default. Times are milliseconds, sizes bytes; 0 means what the setting's help
+ * says. Paths are absolute; that they exist is for their users to check. */
 struct kr_config {
     struct kr_http_config http;
     struct kr_guard_config guard; /* kr_guard_new() judges the entries */
@@ -93,23 +93,23 @@ struct kr_config_how {
     bool files;               /* do .env and krait.toml of the current folder count? `serve` alone says yes */
 };
 
-/* Reads all of it and checks it as a whole. 0 and *ret (to be freed), KR_OPT_HELP if --help was asked for, or -errno with
- * one line that names where the value stands ("KRAIT_PORT (environment)", "krait.toml:3"), what is wrong and what would
- * be right; a secret's value is in no text. Reads files; may block on them. */
+/* Reads all of it and checks it as a whole. 0 and *ret (to be freed), KR_OPT_HELP if --help was asked for, or -errno
+ * with one line that names where the value stands ("KRAIT_PORT (environment)", "krait.toml:3"), what is wrong and
+ * what would be right; a secret's value is in no text. Reads files; may block on them. */
 int kr_config_load(const struct kr_config_how *how, struct kr_config **ret, struct kr_err *err);
 /* Takes NULL. Secrets are wiped. */
 void kr_config_free(struct kr_config *c);
 void kr_config_cleanup_(struct kr_config **c);
 #define cleanup_config __attribute__((cleanup(kr_config_cleanup_)))
 
-/* Wipes the secrets and keeps the rest: for a process that has no use for them and whose children are copies of it, as the
- * warden's builders and the inits of cells are. */
+/* Wipes the secrets and keeps the rest: for a process that has no use for them and whose children are copies of it,
+ * as the warden's builders and the inits of cells are. */
 void kr_config_forget_secrets(struct kr_config *c);
 
-/* Was it given by anyone, or is it a default? */
+/* Was it given, or is it a default? */
 bool kr_config_given(const struct kr_config *c, const char *flag);
-/* "--port (command line)", "KRAIT_PORT (environment)", "PORT (.env:3)", "server.port (krait.toml:7)", "default", "default
- * of dialect sandbox-mcp". Returns buf. */
+/* "--port (command line)", "KRAIT_PORT (environment)", "PORT (.env:3)", "server.port (krait.toml:7)", "default",
+ * "default of dialect sandbox-mcp". Returns buf. */
 const char *kr_config_origin(const struct kr_config *c, const char *flag, char *buf, size_t size);
 /* Is this address (an IP literal) one that only this machine can reach? */
 bool kr_config_is_loopback(const char *address);

@@ -1,8 +1,8 @@
 /* The configuration as a whole: what was not given is filled in, and values are checked against each other.
  *
- * Called once by kr_config_load(), when every place has been read. Invariant: behind it no default is past its ceiling,
- * every listener has an address, a port and a dialect, and none that other machines can reach is without a key unless
- * that was said out loud. */
+ * Called once by kr_config_load(), when every origin has been read. Invariant: behind it no default is past its
+ * ceiling, every listener has an address, a port and a dialect, and none that other machines can reach is without a
+ * key unless that was said out loud. */
 #include "choices.h"
 #include "config_rows.h"
 #include "fd.h"
@@ -21,54 +21,54 @@ bool kr_config_given(const struct kr_config *c, const char *flag)
 {
     const struct kr_config_row *row = kr_config_row(flag);
 
-    return row && kr_config_place(c, row)->source >= KR_FROM_TOML;
+    return row && kr_config_origin_of(c, row)->source >= KR_FROM_TOML;
 }
 
 const char *kr_config_origin(const struct kr_config *c, const char *flag, char *buf, size_t size)
 {
     const struct kr_config_row *row = kr_config_row(flag);
-    const struct kr_config_place *place = row ? kr_config_place(c, row) : NULL;
+    const struct kr_config_origin *origin = row ? kr_config_origin_of(c, row) : NULL;
     char name[64];
 
-    if (!place || place->source <= KR_FROM_DEFAULT)
+    if (!origin || origin->source <= KR_FROM_DEFAULT)
         snprintf(buf, size, "default");
-    else if (place->source == KR_FROM_DIALECT)
+    else if (origin->source == KR_FROM_DIALECT)
         snprintf(buf, size, "default of dialect %s", kr_dialect_names[c->dialect]);
-    else if (place->source == KR_FROM_FLAG)
-        snprintf(buf, size, "%s (command line)", kr_config_place_name(row, place, name, sizeof name));
-    else if (place->source == KR_FROM_ENVIRONMENT)
-        snprintf(buf, size, "%s", kr_config_place_name(row, place, name, sizeof name));
+    else if (origin->source == KR_FROM_FLAG)
+        snprintf(buf, size, "%s (command line)", kr_config_origin_name(row, origin, name, sizeof name));
+    else if (origin->source == KR_FROM_ENVIRONMENT)
+        snprintf(buf, size, "%s", kr_config_origin_name(row, origin, name, sizeof name));
     else
-        snprintf(buf, size, "%s (%s:%u)", kr_config_place_name(row, place, name, sizeof name), place->file,
-                 place->line);
+        snprintf(buf, size, "%s (%s:%u)", kr_config_origin_name(row, origin, name, sizeof name), origin->file,
+                 origin->line);
     return buf;
 }
 
 /* ---- defaults ---- */
 
-static int fill(struct kr_config *c, const struct kr_config_row *row, struct kr_err *err)
+static int fill_default(struct kr_config *c, const struct kr_config_row *row, struct kr_err *err)
 {
     const char *text = row->section ? kr_dialect_default((enum kr_dialect)c->dialect, row->flag) : NULL;
-    struct kr_config_place place = {.source = text ? KR_FROM_DIALECT : KR_FROM_DEFAULT};
+    struct kr_config_origin origin = {.source = text ? KR_FROM_DIALECT : KR_FROM_DEFAULT};
 
-    if (kr_config_place(c, row)->source != KR_FROM_NOBODY)
+    if (kr_config_origin_of(c, row)->source != KR_FROM_NONE)
         return 0;
     text = text ? text : row->fallback;
-    return text ? kr_config_set(c, row, text, &place, err) : 0;
+    return text ? kr_config_set(c, row, text, &origin, err) : 0;
 }
 
 static int fill_all(struct kr_config *c, struct kr_err *err)
 {
     size_t count;
     const struct kr_config_row *rows = kr_config_rows(&count);
-    int r = fill(c, kr_config_row("dialect"), err); /* the others depend on it */
+    int r = fill_default(c, kr_config_row("dialect"), err); /* the others depend on it */
 
     for (size_t i = 0; i < count && r >= 0; i++)
-        r = fill(c, &rows[i], err);
+        r = fill_default(c, &rows[i], err);
     return r;
 }
 
-static const char *value_of(char *const *environment, const char *name)
+static const char *path_in_environment(char *const *environment, const char *name)
 {
     size_t len = strlen(name);
 
@@ -81,7 +81,8 @@ static const char *value_of(char *const *environment, const char *name)
 /* The system's state folder as root, the user's own (XDG Base Directory Specification) otherwise. */
 static int fill_data(struct kr_config *c, char *const *environment, struct kr_err *err)
 {
-    const char *state = value_of(environment, "XDG_STATE_HOME"), *home = value_of(environment, "HOME");
+    const char *state = path_in_environment(environment, "XDG_STATE_HOME"),
+               *home = path_in_environment(environment, "HOME");
     const struct passwd *pw;
     int n;
 
@@ -125,7 +126,7 @@ static int read_key(struct kr_config *c, struct kr_err *err)
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
         text[--len] = '\0';
     r = memchr(text, '\0', len) ? -EINVAL
-                                : kr_config_set(c, kr_config_row("api-key"), text, kr_config_place(c, row), err);
+                                : kr_config_set(c, kr_config_row("api-key"), text, kr_config_origin_of(c, row), err);
     if (r < 0)
         kr_err_set(err, KR_ERR_INVALID, 0, "%s: the file is not a key: 1 to 256 visible ASCII characters",
                    kr_config_origin(c, "api-key-file", origin, sizeof origin));
@@ -360,8 +361,8 @@ static int read_listener(const struct kr_config *c, const char *text, struct kr_
     return 0;
 }
 
-/* One that others can reach needs a key, or the word that it needs none. A document's default gives way; an address that
- * was given does not. */
+/* One that others can reach needs a key, or the word that it needs none. A document's default gives way; an address
+ * that was given does not. */
 static int guard(struct kr_config *c, struct kr_config_listener *l, bool is_default, const char *flag,
                  struct kr_err *err)
 {
@@ -436,7 +437,7 @@ static void advise(struct kr_config *c)
         }
     for (size_t i = 0; !c->auth_on && i < c->listener_count; i++)
         if (!c->listeners[i].is_loopback) {
-            kr_config_note(c, "anybody who reaches %s:%u can run code: no key is asked for (%s)",
+            kr_config_note(c, "every client that reaches %s:%u can run code: no key is asked for (%s)",
                            c->listeners[i].address, c->listeners[i].port,
                            kr_config_origin(c, "allow-anonymous", where, sizeof where));
             break;
@@ -450,7 +451,7 @@ static int follow_debug(struct kr_config *c, struct kr_err *err)
 
     if (!c->api.debug || kr_config_given(c, "log-level"))
         return 0;
-    return kr_config_set(c, row, "debug", kr_config_place(c, kr_config_row("debug")), err);
+    return kr_config_set(c, row, "debug", kr_config_origin_of(c, kr_config_row("debug")), err);
 }
 
 int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_err *err)

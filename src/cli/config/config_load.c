@@ -1,7 +1,7 @@
 /* Where values come from: flags, the environment, .env, krait.toml, and behind them what config_check.c fills in.
  *
  * kr_config_load() is called by `krait serve` and by commands that share its settings, before anything is started.
- * Invariant: places are read in the order of their precedence, and the first that gives a value keeps it; but every
+ * Invariant: origins are read in the order of their precedence, and the first that gives a value keeps it; but every
  * value is checked, also one that does not count. */
 #include "config_rows.h"
 #include "dotenv.h"
@@ -72,13 +72,13 @@ static int take_flag(struct load *l, int *i, struct kr_err *err)
 {
     const char *arg = l->how->argv[*i], *value;
     const struct kr_config_row *row;
-    struct kr_config_place place = {.source = KR_FROM_FLAG, .folder = folder_of(l)};
+    struct kr_config_origin origin = {.source = KR_FROM_FLAG, .folder = folder_of(l)};
     char name[64], quoted[64];
 
     if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0)
         return KR_OPT_HELP;
     if (strncmp(arg, "--", 2) != 0 || !arg[2]) {
-        kr_err_set(err, KR_ERR_INVALID, 0, "%s is no option; `krait serve --help` lists them",
+        kr_err_set(err, KR_ERR_INVALID, 0, "%s is not an option; `krait serve --help` lists them",
                    kr_log_quote(quoted, sizeof quoted, arg, 40));
         return -EINVAL;
     }
@@ -86,7 +86,7 @@ static int take_flag(struct load *l, int *i, struct kr_err *err)
     row = kr_config_row(name);
     if (!row)
         return unknown_flag(name, err);
-    place.name = strcmp(row->flag, name) == 0 ? row->flag : row->old_flag;
+    origin.name = strcmp(row->flag, name) == 0 ? row->flag : row->old_flag;
     value = strchr(arg, '=');
     if (value)
         value++;
@@ -98,7 +98,7 @@ static int take_flag(struct load *l, int *i, struct kr_err *err)
         kr_err_set(err, KR_ERR_INVALID, 0, "--%s: needs a value; for example %s", name, row->example);
         return -EINVAL;
     }
-    return kr_config_set(l->c, row, value, &place, err);
+    return kr_config_set(l->c, row, value, &origin, err);
 }
 
 static int take_flags(struct load *l, struct kr_err *err)
@@ -116,7 +116,7 @@ static int take_flags(struct load *l, struct kr_err *err)
 
 /* The value in our units: "512" in MAX_MEMORY_MB is 512M. */
 static int set_named(struct load *l, const struct kr_config_row *row, const struct kr_config_alias *alias,
-                     const char *value, const struct kr_config_place *place, struct kr_err *err)
+                     const char *value, const struct kr_config_origin *origin, struct kr_err *err)
 {
     char with_unit[64];
 
@@ -124,7 +124,7 @@ static int set_named(struct load *l, const struct kr_config_row *row, const stru
         snprintf(with_unit, sizeof with_unit, "%s%s", value, alias->unit);
         value = with_unit;
     }
-    return kr_config_set(l->c, row, value, place, err);
+    return kr_config_set(l->c, row, value, origin, err);
 }
 
 /* A document's name that we have no setting for. */
@@ -157,7 +157,7 @@ static void known_names(const char *names[NAMES_MAX + 1])
     names[n] = NULL;
 }
 
-static const char *look_up(char *const *environment, const char *name)
+static const char *find_variable(char *const *environment, const char *name)
 {
     size_t len = strlen(name);
 
@@ -167,8 +167,8 @@ static const char *look_up(char *const *environment, const char *name)
     return NULL;
 }
 
-/* A KRAIT_… that nothing is called: near to a setting it is a slip, and a slip in a key's name must not leave the server
- * open. Anything else (Kubernetes sets KRAIT_SERVICE_HOST for a service of our name) is told and left alone. */
+/* A KRAIT_… that nothing is called: near to a setting it is a slip, and a slip in a key's name must not leave the
+ * server open. Anything else (Kubernetes sets KRAIT_SERVICE_HOST for a service of our name) is noted and left alone. */
 static int judge_strangers(struct load *l, struct kr_err *err)
 {
     const char *names[NAMES_MAX + 1];
@@ -200,22 +200,22 @@ static int take_environment(struct load *l, struct kr_err *err)
     int r = 0;
 
     for (size_t i = 0; i < count && r >= 0; i++) {
-        struct kr_config_place place = {
+        struct kr_config_origin origin = {
             .source = KR_FROM_ENVIRONMENT, .name = kr_config_env_name(&rows[i]), .folder = folder_of(l)};
-        const char *value = look_up(l->how->environment, place.name);
+        const char *value = find_variable(l->how->environment, origin.name);
         const struct kr_config_alias *alias = NULL;
 
-        /* Ours hides a document's, which may be meant for another program: PORT, DEBUG, API_KEY are everybody's. */
+        /* Ours hides a document's, which may be meant for another program: PORT, DEBUG, API_KEY are common names. */
         for (size_t a = 0; (!value || !*value) && a < KR_CONFIG_ALIASES_MAX && rows[i].env[a].name; a++) {
             alias = &rows[i].env[a];
-            place.name = alias->name;
-            value = look_up(l->how->environment, alias->name);
+            origin.name = alias->name;
+            value = find_variable(l->how->environment, alias->name);
         }
         if (value && *value)
-            r = set_named(l, &rows[i], alias, value, &place, err);
+            r = set_named(l, &rows[i], alias, value, &origin, err);
     }
     for (size_t i = 0; i < kr_config_foreign_count && r >= 0; i++) {
-        const char *value = look_up(l->how->environment, kr_config_foreign_rows[i].name);
+        const char *value = find_variable(l->how->environment, kr_config_foreign_rows[i].name);
 
         if (value)
             r = take_foreign(l, &kr_config_foreign_rows[i], value, err);
@@ -233,13 +233,13 @@ static int on_dotenv_pair(void *data, const char *name, const char *value, unsig
     char hint[80];
 
     if (row) {
-        struct kr_config_place place = {.source = KR_FROM_DOTENV,
-                                        .name = alias ? alias->name : kr_config_env_name(row),
-                                        .file = l->file,
-                                        .line = line,
-                                        .folder = folder_of(l)};
+        struct kr_config_origin origin = {.source = KR_FROM_DOTENV,
+                                          .name = alias ? alias->name : kr_config_env_name(row),
+                                          .file = l->file,
+                                          .line = line,
+                                          .folder = folder_of(l)};
 
-        return value[0] ? set_named(l, row, alias, value, &place, err) : 0;
+        return value[0] ? set_named(l, row, alias, value, &origin, err) : 0;
     }
     if (foreign)
         return take_foreign(l, foreign, value, err);
@@ -292,7 +292,7 @@ static const char *wrong_type(const struct kr_config_row *row, enum kr_toml_type
 }
 
 static int set_toml(struct load *l, const struct kr_config_row *row, const struct kr_toml_value *v,
-                    const struct kr_config_place *place, struct kr_err *err)
+                    const struct kr_config_origin *origin, struct kr_err *err)
 {
     const char *right = wrong_type(row, v->type);
     char number[32];
@@ -303,13 +303,13 @@ static int set_toml(struct load *l, const struct kr_config_row *row, const struc
         return -EINVAL;
     }
     if (v->type == KR_TOML_ARRAY)
-        return kr_config_set_items(l->c, row, v->items, v->count, place, err);
+        return kr_config_set_items(l->c, row, v->items, v->count, origin, err);
     snprintf(number, sizeof number, "%lld", (long long)v->integer);
     return kr_config_set(l->c, row,
                          v->type == KR_TOML_STRING    ? v->string
                          : v->type == KR_TOML_BOOLEAN ? (v->boolean ? "true" : "false")
                                                       : number,
-                         place, err);
+                         origin, err);
 }
 
 static int on_toml_pair(void *data, const char *section, const char *key, const struct kr_toml_value *v, unsigned line,
@@ -318,11 +318,11 @@ static int on_toml_pair(void *data, const char *section, const char *key, const 
     struct load *l = data;
     const struct kr_config_row *row = kr_config_by_key(section, key);
     const struct kr_config_foreign *foreign;
-    struct kr_config_place place = {.source = KR_FROM_TOML, .file = l->file, .line = line, .folder = folder_of(l)};
+    struct kr_config_origin origin = {.source = KR_FROM_TOML, .file = l->file, .line = line, .folder = folder_of(l)};
     char full[2 * KR_TOML_NAME_MAX + 2];
 
     if (row)
-        return set_toml(l, row, v, &place, err);
+        return set_toml(l, row, v, &origin, err);
     snprintf(full, sizeof full, "%s.%s", section, key);
     foreign = kr_config_foreign(full);
     if (foreign)
@@ -411,8 +411,8 @@ static struct kr_config *new_config(void)
     c->cells.level = -1;
     c->origins = calloc(1, sizeof *c->origins);
     if (c->origins)
-        c->origins->places = calloc(count, sizeof *c->origins->places);
-    if (c->origins && c->origins->places) {
+        c->origins->rows = calloc(count, sizeof *c->origins->rows);
+    if (c->origins && c->origins->rows) {
         c->origins->count = count;
         return c;
     }
@@ -456,7 +456,7 @@ void kr_config_free(struct kr_config *c)
         kr_config_clear(c, &rows[i]);
     kr_config_list_free(&c->notes);
     kr_config_list_free(&c->origins->files);
-    free(c->origins->places);
+    free(c->origins->rows);
     free(c->origins);
     free(c);
 }

@@ -1,5 +1,5 @@
-/* The table of settings, for the files of the configuration alone: config.c has the rows, config_store.c turns texts into
- * values, config_load.c finds the texts, config_check.c makes a whole of them, config_text.c prints. */
+/* The table of settings, for the files of the configuration alone: config.c has the rows, config_store.c turns texts
+ * into values, config_load.c finds the texts, config_check.c makes a whole of them, config_text.c prints. */
 #pragma once
 #include "config.h"
 
@@ -41,7 +41,7 @@ struct kr_config_row {
     const char *const *choices;
     const char *const (*synonyms)[2]; /* other words for a choice; ends with NULL */
     const char *fallback;             /* the default as a text that parses; NULL: none, see fallback_text */
-    const char *fallback_text;        /* how it is told, if not by itself */
+    const char *fallback_text;        /* how it is shown, if not by itself */
     const char *example, *help;
     const char *test; /* "suite:check" that gives it two values and sees a difference (tools/tree_gates.py) */
 };
@@ -76,7 +76,7 @@ const struct kr_config_foreign *kr_config_foreign(const char *name);
 /* ---- origins ---- */
 
 enum kr_config_source {
-    KR_FROM_NOBODY,
+    KR_FROM_NONE,
     KR_FROM_DEFAULT,
     KR_FROM_DIALECT,
     KR_FROM_TOML,
@@ -84,7 +84,7 @@ enum kr_config_source {
     KR_FROM_ENVIRONMENT,
     KR_FROM_FLAG,
 };
-struct kr_config_place {
+struct kr_config_origin {
     enum kr_config_source source;
     const char *name; /* the flag without dashes, or the name of the environment, as it was written; static */
     const char *file; /* owned by the origins */
@@ -93,23 +93,23 @@ struct kr_config_place {
 };
 struct kr_config_origins {
     size_t count;
-    struct kr_config_place *places; /* by row */
-    struct kr_words files;          /* names of files that were read */
+    struct kr_config_origin *rows; /* by row */
+    struct kr_words files;         /* names of files that were read */
 };
-struct kr_config_place *kr_config_place(const struct kr_config *c, const struct kr_config_row *row);
+struct kr_config_origin *kr_config_origin_of(const struct kr_config *c, const struct kr_config_row *row);
 /* "--port", "KRAIT_PORT (environment)", "PORT", "server.port": how the row is called there, without the file. */
-const char *kr_config_place_name(const struct kr_config_row *row, const struct kr_config_place *place, char *buf,
-                                 size_t size);
+const char *kr_config_origin_name(const struct kr_config_row *row, const struct kr_config_origin *origin, char *buf,
+                                  size_t size);
 
 /* ---- values ---- */
 
-/* Makes the text (or, for a list, the items) the row's value, unless a place before this one gave it already: it is
+/* Makes the text (or, for a list, the items) the row's value, unless an origin before this one gave it already: it is
  * checked in any case. Flags add to a list that flags began. 0, -EINVAL or -ENOMEM; the error names the row as it is
- * called at this place, and not the file. */
+ * called at this origin, and not the file. */
 int kr_config_set(struct kr_config *c, const struct kr_config_row *row, const char *text,
-                  const struct kr_config_place *place, struct kr_err *err);
+                  const struct kr_config_origin *origin, struct kr_err *err);
 int kr_config_set_items(struct kr_config *c, const struct kr_config_row *row, const char *const *items, size_t count,
-                        const struct kr_config_place *place, struct kr_err *err);
+                        const struct kr_config_origin *origin, struct kr_err *err);
 bool kr_config_is_list(const struct kr_config_row *row);
 bool kr_config_is_number(const struct kr_config_row *row);
 /* One of the five words for yes, one for no? 1, 0, or -EINVAL. */
@@ -133,15 +133,15 @@ __attribute__((format(printf, 2, 3))) void kr_config_note(struct kr_config *c, c
 
 /* May it differ between listeners (struct kr_profile)? Other settings are the server's as a whole. */
 bool kr_config_is_of_profile(const struct kr_config_row *row);
-/* Fills what nobody gave, and checks values against each other. 0 or -errno. */
+/* Fills what was not given, and checks values against each other. 0 or -errno. */
 int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_err *err);
 
 /* ---- files ---- */
 
-/* Reads a file of the current folder that is ours or root's and that nobody else can write; anything else is left alone.
- * 1 and *ret_text (to be freed, NUL behind it), 0: there is none, or it does not count and `why` says so (else ""); or
- * -errno. */
+/* Reads a file of the current folder that is ours or root's and that no other user can write; anything else is left
+ * alone. 1 and *ret_text (to be freed, NUL behind it), 0: there is none, or it does not count and `why` says so (else
+ * ""); or -errno. */
 int kr_config_read_here(const char *name, size_t max, char **ret_text, size_t *ret_len, char *why, size_t why_size,
                         struct kr_err *err);
-/* Reads a file that was named: whoever owns it, but not one that everybody can write. 0 or -errno. */
+/* Reads a file that was named: any owner will do, but not one that every user can write. 0 or -errno. */
 int kr_config_read_named(const char *path, size_t max, char **ret_text, size_t *ret_len, struct kr_err *err);

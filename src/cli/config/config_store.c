@@ -1,7 +1,7 @@
 /* From texts to values: one checker per type, and the numbers' way back.
  *
- * Called by config_load.c and config_check.c for every value, wherever it came from. Invariant: a value is stored whole or
- * not at all; a refusal says what came (never a secret), what it should be and an example. */
+ * Called by config_load.c and config_check.c for every value, wherever it came from. Invariant: a value is stored
+ * whole or not at all; a refusal says what came (never a secret), what it should be and an example. */
 #include "config_rows.h"
 #include "fd.h"
 #include "log.h"
@@ -47,11 +47,11 @@ bool kr_config_is_number(const struct kr_config_row *row)
     return row->type >= KR_SET_COUNT && row->type <= KR_SET_CORES;
 }
 
-struct kr_config_place *kr_config_place(const struct kr_config *c, const struct kr_config_row *row)
+struct kr_config_origin *kr_config_origin_of(const struct kr_config *c, const struct kr_config_row *row)
 {
     size_t count;
 
-    return &c->origins->places[row - kr_config_rows(&count)];
+    return &c->origins->rows[row - kr_config_rows(&count)];
 }
 
 static void *at(struct kr_config *c, const struct kr_config_row *row)
@@ -129,7 +129,7 @@ void kr_config_note(struct kr_config *c, const char *fmt, ...)
         (void)kr_config_list_add(&c->notes, text); /* without memory nothing else will come far either */
 }
 
-static void forget(char *text, bool is_secret)
+static void free_text(char *text, bool is_secret)
 {
     if (text && is_secret)
         explicit_bzero(text, strlen(text));
@@ -146,7 +146,7 @@ void kr_config_clear(struct kr_config *c, const struct kr_config_row *row)
     case KR_SET_PATH:
     case KR_SET_ADDRESS:
     case KR_SET_URL:
-        forget((char *)kr_config_text_of(c, row), row->type == KR_SET_SECRET);
+        free_text((char *)kr_config_text_of(c, row), row->type == KR_SET_SECRET);
         set_text(c, row, NULL);
         break;
     case KR_SET_WORDS:
@@ -253,7 +253,7 @@ int kr_config_number(const struct kr_config_row *row, const char *text, uint64_t
 {
     const struct kr_limit_row any = {
         .name = row->flag, .unit = unit_of(row), .max = row->max, .min = row->zero ? 0 : row->min, .example = ""};
-    struct kr_err err; /* speaks of a flag: ours is written where the place is known */
+    struct kr_err err; /* speaks of a flag: ours is written where the origin is known */
     uint64_t value;
     int r = kr_limit_parse(&any, text, &value, &err);
 
@@ -297,7 +297,7 @@ static bool is_word(const char *text, size_t max, bool ascii)
     return len > 0 && len <= max;
 }
 
-static bool is_name(const char *text, size_t max)
+static bool is_plain_name(const char *text, size_t max)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
 
@@ -343,7 +343,7 @@ static int parse_text(const struct kr_config_row *row, const char *text, const c
     if (row->type == KR_SET_ADDRESS && strcasecmp(text, "localhost") == 0)
         text = "127.0.0.1";
     if (row->type == KR_SET_TEXT)
-        good = is_name(text, 32);
+        good = is_plain_name(text, 32);
     else if (row->type == KR_SET_SECRET)
         good = is_word(text, 256, true);
     else if (row->type == KR_SET_ADDRESS)
@@ -360,28 +360,28 @@ static int parse_text(const struct kr_config_row *row, const char *text, const c
 
 /* ---- refusals ---- */
 
-const char *kr_config_place_name(const struct kr_config_row *row, const struct kr_config_place *place, char *buf,
-                                 size_t size)
+const char *kr_config_origin_name(const struct kr_config_row *row, const struct kr_config_origin *origin, char *buf,
+                                  size_t size)
 {
-    if (place->source == KR_FROM_FLAG)
-        snprintf(buf, size, "--%s", place->name);
-    else if (place->source == KR_FROM_ENVIRONMENT)
-        snprintf(buf, size, "%s (environment)", place->name);
-    else if (place->source == KR_FROM_DOTENV)
-        snprintf(buf, size, "%s", place->name);
-    else if (place->source == KR_FROM_TOML)
+    if (origin->source == KR_FROM_FLAG)
+        snprintf(buf, size, "--%s", origin->name);
+    else if (origin->source == KR_FROM_ENVIRONMENT)
+        snprintf(buf, size, "%s (environment)", origin->name);
+    else if (origin->source == KR_FROM_DOTENV)
+        snprintf(buf, size, "%s", origin->name);
+    else if (origin->source == KR_FROM_TOML)
         snprintf(buf, size, "%s.%s", row->section, row->key);
     else
         snprintf(buf, size, "default of --%s", row->flag);
     return buf;
 }
 
-static int refuse(const struct kr_config_row *row, const struct kr_config_place *place, const char *text,
-                  struct kr_err *err)
+static int refuse_value(const struct kr_config_row *row, const struct kr_config_origin *origin, const char *text,
+                        struct kr_err *err)
 {
     char name[64], quoted[64] = "it", range[96] = "";
 
-    kr_config_place_name(row, place, name, sizeof name);
+    kr_config_origin_name(row, origin, name, sizeof name);
     if (row->type != KR_SET_SECRET)
         kr_log_quote(quoted, sizeof quoted, text, 40);
     if (row->type == KR_SET_COUNT && strncmp(text, "tcp://", 6) == 0) {
@@ -407,7 +407,7 @@ static int no_memory(struct kr_err *err)
 
 /* ---- lists ---- */
 
-static bool has(const struct kr_words *l, const char *text)
+static bool has_item(const struct kr_words *l, const char *text)
 {
     for (size_t i = 0; i < l->count; i++)
         if (strcmp(l->items[i], text) == 0)
@@ -422,7 +422,7 @@ static int add_item(const struct kr_config_row *row, struct kr_words *to, const 
 
     if (r < 0)
         return r;
-    return has(to, value) ? 0 : kr_config_list_add(to, value);
+    return has_item(to, value) ? 0 : kr_config_list_add(to, value);
 }
 
 static int add_mount(struct kr_config_mounts *to, const char *text, const char *folder)
@@ -437,7 +437,7 @@ static int add_mount(struct kr_config_mounts *to, const char *text, const char *
     name = strndup(text, (size_t)(equals - text));
     if (!name)
         return -ENOMEM;
-    if (!is_name(name, 32))
+    if (!is_plain_name(name, 32))
         return -EINVAL;
     for (size_t i = 0; i < to->count; i++)
         if (strcmp(to->items[i].name, name) == 0)
@@ -454,27 +454,27 @@ static int add_mount(struct kr_config_mounts *to, const char *text, const char *
 }
 
 int kr_config_set_items(struct kr_config *c, const struct kr_config_row *row, const char *const *items, size_t count,
-                        const struct kr_config_place *place, struct kr_err *err)
+                        const struct kr_config_origin *origin, struct kr_err *err)
 {
-    struct kr_config_place *have = kr_config_place(c, row);
-    bool append = have->source == KR_FROM_FLAG && place->source == KR_FROM_FLAG;
-    bool keep = have->source == KR_FROM_NOBODY || append;
+    struct kr_config_origin *have = kr_config_origin_of(c, row);
+    bool append = have->source == KR_FROM_FLAG && origin->source == KR_FROM_FLAG;
+    bool keep = have->source == KR_FROM_NONE || append;
     struct kr_config *scratch = calloc(1, sizeof *scratch); /* a value that does not count is checked all the same */
     struct kr_config *to = keep ? c : scratch;
     int r = scratch ? 0 : -ENOMEM;
     char name[64];
 
-    kr_config_place_name(row, place, name, sizeof name);
+    kr_config_origin_name(row, origin, name, sizeof name);
 
     for (size_t i = 0; r >= 0 && i < count; i++) {
         size_t now = row->type == KR_SET_MOUNTS ? ((struct kr_config_mounts *)at(to, row))->count
                                                 : ((struct kr_words *)at(to, row))->count;
 
         r = now >= ITEMS_MAX             ? -E2BIG
-            : row->type == KR_SET_MOUNTS ? add_mount(at(to, row), items[i], place->folder)
-                                         : add_item(row, at(to, row), items[i], place->folder);
+            : row->type == KR_SET_MOUNTS ? add_mount(at(to, row), items[i], origin->folder)
+                                         : add_item(row, at(to, row), items[i], origin->folder);
         if (r == -EINVAL)
-            refuse(row, place, items[i], err);
+            refuse_value(row, origin, items[i], err);
         if (r == -EEXIST) {
             kr_err_set(err, KR_ERR_INVALID, 0, "%s: two of its names are the same", name);
             r = -EINVAL;
@@ -490,13 +490,13 @@ int kr_config_set_items(struct kr_config *c, const struct kr_config_row *row, co
     if (r == -ENOMEM)
         return no_memory(err);
     if (r >= 0 && keep)
-        *have = *place;
+        *have = *origin;
     return r;
 }
 
 /* A list in one text: a JSON array of strings, or words with commas between them. */
 static int set_list(struct kr_config *c, const struct kr_config_row *row, const char *text,
-                    const struct kr_config_place *place, struct kr_err *err)
+                    const struct kr_config_origin *origin, struct kr_err *err)
 {
     cleanup_free char *copy = strdup(text);
     const char *items[ITEMS_MAX + 1];
@@ -517,7 +517,7 @@ static int set_list(struct kr_config *c, const struct kr_config_row *row, const 
         }
         if (!json_is_array(array) || (count <= ITEMS_MAX && count != json_array_size(array))) {
             json_decref(array);
-            return refuse(row, place, text, err);
+            return refuse_value(row, origin, text, err);
         }
     } else {
         for (char *word; count <= ITEMS_MAX && (word = strsep(&rest, ","));) {
@@ -527,7 +527,7 @@ static int set_list(struct kr_config *c, const struct kr_config_row *row, const 
             items[count++] = word;
         }
     }
-    r = kr_config_set_items(c, row, items, count, place, err);
+    r = kr_config_set_items(c, row, items, count, origin, err);
     json_decref(array);
     return r;
 }
@@ -552,21 +552,21 @@ static int parse(const struct kr_config_row *row, const char *text, const char *
 }
 
 int kr_config_set(struct kr_config *c, const struct kr_config_row *row, const char *text,
-                  const struct kr_config_place *place, struct kr_err *err)
+                  const struct kr_config_origin *origin, struct kr_err *err)
 {
-    struct kr_config_place *have = kr_config_place(c, row);
+    struct kr_config_origin *have = kr_config_origin_of(c, row);
     struct value v = {0};
     int r;
 
     if (kr_config_is_list(row))
-        return set_list(c, row, text, place, err);
-    r = parse(row, text, place->folder, &v);
+        return set_list(c, row, text, origin, err);
+    r = parse(row, text, origin->folder, &v);
     if (r == -ENOMEM)
         return no_memory(err);
     if (r < 0)
-        return refuse(row, place, text, err);
-    if (have->source != KR_FROM_NOBODY && !(have->source == KR_FROM_FLAG && place->source == KR_FROM_FLAG)) {
-        forget(v.text, row->type == KR_SET_SECRET);
+        return refuse_value(row, origin, text, err);
+    if (have->source != KR_FROM_NONE && !(have->source == KR_FROM_FLAG && origin->source == KR_FROM_FLAG)) {
+        free_text(v.text, row->type == KR_SET_SECRET);
         return 0;
     }
     kr_config_clear(c, row);
@@ -578,6 +578,6 @@ int kr_config_set(struct kr_config *c, const struct kr_config_row *row, const ch
         *(int *)at(c, row) = v.choice;
     else
         set_text(c, row, v.text);
-    *have = *place;
+    *have = *origin;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* The texts that come from the table of settings: help, reference, the two example files, and the values in force.
  *
- * Called by cmd_dump.c and `krait serve`. Invariant: nothing about a setting is written here; every word comes from its row.
- * What the example files show parses (tests/integration/config.py), and a secret is never printed. */
+ * Called by cmd_dump.c and `krait serve`. Invariant: nothing about a setting is written here; every word comes from
+ * its row. What the example files show parses (tests/integration/config.py), and a secret is never printed. */
 #include "choices.h"
 #include "config_rows.h"
 #include "options.h"

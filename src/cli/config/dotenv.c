@@ -1,7 +1,7 @@
 /* The reader of `.env` files.
  *
  * Called by config_load.c and fuzzed by tests/fuzz/fuzz-dotenv.c. Invariant: a value is what is written, never what
- * something else would make of it: where a shell or another reader would put something in its place, the line is
+ * something else would make of it: where a shell or another reader would put something in its origin, the line is
  * refused. */
 #include "dotenv.h"
 #include "fd.h"
@@ -27,7 +27,7 @@ static bool is_name_byte(char c, bool first)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (!first && c >= '0' && c <= '9');
 }
 
-static int add(struct parser *p, char c)
+static int add_byte(struct parser *p, char c)
 {
     if (p->value_len == KR_DOTENV_VALUE_MAX)
         return kr_plain_fail(&p->in, "a value may have %u bytes", KR_DOTENV_VALUE_MAX);
@@ -52,7 +52,8 @@ static int refuse_replacing(struct parser *p)
 static int take_single(struct parser *p)
 {
     for (p->in.at++; kr_plain_here(&p->in) != '\''; p->in.at++) {
-        int r = p->in.at == p->in.end ? kr_plain_fail(&p->in, "the quote has no end on its line") : add(p, *p->in.at);
+        int r =
+            p->in.at == p->in.end ? kr_plain_fail(&p->in, "the quote has no end on its line") : add_byte(p, *p->in.at);
 
         if (r < 0)
             return r;
@@ -82,7 +83,7 @@ static int take_double(struct parser *p)
                                      "there is no such escape; a backslash itself is \\\\, or use 'single quotes'");
             c = means[found - letters];
         }
-        r = add(p, c);
+        r = add_byte(p, c);
         if (r < 0)
             return r;
     }
@@ -102,7 +103,7 @@ static int take_bare(struct parser *p)
             return kr_plain_fail(&p->in, "a value with a backslash needs quotes");
         if (would_be_replaced(p))
             return refuse_replacing(p);
-        r = add(p, *p->in.at);
+        r = add_byte(p, *p->in.at);
         if (r < 0)
             return r;
     }
@@ -111,7 +112,7 @@ static int take_bare(struct parser *p)
     return 0;
 }
 
-static int take_value(struct parser *p)
+static int take_env_value(struct parser *p)
 {
     int r;
 
@@ -152,7 +153,7 @@ static const char *take_name(struct parser *p, size_t *ret_len)
     return NULL;
 }
 
-static int remember(struct parser *p, const char *name, size_t len)
+static int remember_name(struct parser *p, const char *name, size_t len)
 {
     for (size_t i = 0; i < p->count; i++)
         if (p->seen[i].len == len && memcmp(p->seen[i].name, name, len) == 0)
@@ -165,7 +166,7 @@ static int remember(struct parser *p, const char *name, size_t len)
     return 0;
 }
 
-static int take_line(struct parser *p, kr_dotenv_pair *pair, void *data)
+static int take_env_line(struct parser *p, kr_dotenv_pair *pair, void *data)
 {
     char name[KR_DOTENV_NAME_MAX + 1];
     const char *start;
@@ -186,9 +187,9 @@ static int take_line(struct parser *p, kr_dotenv_pair *pair, void *data)
     if (kr_plain_here(&p->in) != '=')
         return kr_plain_fail(&p->in, "'=' is missing behind '%.*s'", (int)len, start);
     p->in.at++;
-    r = remember(p, start, len);
+    r = remember_name(p, start, len);
     if (r >= 0)
-        r = take_value(p);
+        r = take_env_value(p);
     if (r < 0)
         return r;
     memcpy(name, start, len);
@@ -217,7 +218,7 @@ int kr_dotenv_parse(const char *file, const char *text, size_t len, kr_dotenv_pa
         if (p->in.end > p->in.at && p->in.end[-1] == '\r')
             p->in.end--;
         p->in.line++;
-        r = take_line(p, pair, data);
+        r = take_env_line(p, pair, data);
         text = newline ? newline + 1 : end;
     }
     explicit_bzero(p->value, sizeof p->value); /* the last one may be a key */

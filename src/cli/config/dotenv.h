@@ -1,6 +1,7 @@
-/* `.env` files: NAME=value lines, read strictly. `export ` may stand in front; blanks around `=` and whole-line comments are
- * skipped. A value is 'literal', "with \n \r \t \" \\ \$" or bare, which ends at ` #` or the line's end. Nothing is
- * substituted: a `$` that a shell would replace is refused outside of single quotes. UTF-8, one line each, no NUL. */
+/* `.env` files: NAME=value lines, read strictly. `export ` may stand in front; blanks around `=` and whole-line
+ * comments are skipped. A value is 'literal', "with \n \r \t \" \\ \$" or bare, which ends at ` #` or the line's end.
+ * Nothing is substituted: a `$` that a shell would replace is refused outside of single quotes. UTF-8, one line each,
+ * no NUL. */
 #pragma once
 #include "err.h"
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #define KR_DOTENV_NAMES_MAX 512u
 
 /* One line; both strings are valid until the call returns. Returns 0, or a negative errno with *err set, whose text
- * gets the place in front. */
+ * gets file and line in front. */
 typedef int kr_dotenv_pair(void *data, const char *name, const char *value, unsigned line, struct kr_err *err);
 
 /* Reads the text; `file` is what it is called in errors. 0, what `pair` returned, or -EINVAL with "file:line: what is

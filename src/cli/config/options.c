@@ -14,7 +14,7 @@
 #define NAME_MAX_ 48
 #define NAMES_MAX_ 64
 
-static int refuse(struct kr_err *err, const char *flag, const char *what, const char *value, const char *right)
+static int refuse_option(struct kr_err *err, const char *flag, const char *what, const char *value, const char *right)
 {
     char quoted[96];
 
@@ -92,7 +92,7 @@ static int unknown(const struct kr_opt_table *t, const char *name, struct kr_err
         snprintf(right, sizeof right, "did you mean --%s?", near);
     else
         snprintf(right, sizeof right, "`krait %s --help` lists them", t->command);
-    return refuse(err, kr_log_quote(flag, sizeof flag, name, 40), "no such option", NULL, right);
+    return refuse_option(err, kr_log_quote(flag, sizeof flag, name, 40), "no such option", NULL, right);
 }
 
 static int store_choice(const struct kr_opt_row *row, const char *flag, const char *text, int *target,
@@ -110,7 +110,7 @@ static int store_choice(const struct kr_opt_row *row, const char *flag, const ch
         snprintf(right + len, sizeof right - len, "%s%s", i ? (row->choices[i + 1] ? ", " : " or ") : "",
                  row->choices[i]);
     }
-    return refuse(err, flag, "is not known", text, right);
+    return refuse_option(err, flag, "is not known", text, right);
 }
 
 static int store_number(const struct kr_opt_row *row, const char *flag, const char *text, uint64_t *target,
@@ -127,7 +127,7 @@ static int store_number(const struct kr_opt_row *row, const char *flag, const ch
     }
     snprintf(right, sizeof right, "it may be %" PRIu64 " to %" PRIu64 ", for example %s", row->min, row->max,
              row->example);
-    return refuse(err, flag, "is not such a number", text, right);
+    return refuse_option(err, flag, "is not such a number", text, right);
 }
 
 static int store(const struct kr_opt_row *row, const char *flag, const char *text, void *target, struct kr_err *err)
@@ -145,7 +145,7 @@ static int store(const struct kr_opt_row *row, const char *flag, const char *tex
         return 0;
     case KR_OPT_LIST:
         if (list->count == KR_OPT_LIST_MAX)
-            return refuse(err, flag, "given too often", NULL, "64 times at most");
+            return refuse_option(err, flag, "given too often", NULL, "64 times at most");
         list->items[list->count++] = text;
         return 0;
     case KR_OPT_CHOICE:
@@ -225,11 +225,11 @@ static int parse_one(const struct kr_opt_table *t, int argc, char **argv, int *i
         snprintf(flag, sizeof flag, "%.2s", argv[*i]);
     takes = f.limit || f.row->type != KR_OPT_FLAG;
     if (!takes && value)
-        return refuse(err, flag, "is a value, and it takes none", value, "leave it out");
+        return refuse_option(err, flag, "is a value, and it takes none", value, "leave it out");
     if (takes && !value) {
         snprintf(right, sizeof right, "for example %s", f.limit ? f.limit->example : f.row->example);
         if (*i + 1 >= argc)
-            return refuse(err, flag, "needs a value", NULL, right);
+            return refuse_option(err, flag, "needs a value", NULL, right);
         value = argv[++*i];
     }
     r = f.limit ? store_limit(t, f.limit, value, target, err) : store(f.row, flag, value, target, err);

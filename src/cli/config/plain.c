@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static int refuse(const char *name, unsigned line, const char *what, struct kr_err *err)
+static int refuse_text(const char *name, unsigned line, const char *what, struct kr_err *err)
 {
     kr_err_set(err, KR_ERR_INVALID, 0, "%.100s:%u: %s", name, line, what);
     return -EINVAL;
@@ -28,13 +28,13 @@ int kr_plain_check(const char *name, const char *text, size_t len, size_t max, s
         int n = kr_utf8_next(s + i, len - i, &character);
 
         if (n <= 0)
-            return refuse(name, line, "is not UTF-8", err);
+            return refuse_text(name, line, "is not UTF-8", err);
         if (i == 0 && character == 0xfeff)
-            return refuse(name, line, "begins with a byte order mark; save it without", err);
+            return refuse_text(name, line, "begins with a byte order mark; save it without", err);
         if (character == '\r' && (i + 1 == len || s[i + 1] != '\n'))
-            return refuse(name, line, "has a carriage return within the line", err);
+            return refuse_text(name, line, "has a carriage return within the line", err);
         if ((character < 0x20 && character != '\t' && character != '\n' && character != '\r') || character == 0x7f)
-            return refuse(name, line, "has a control character", err);
+            return refuse_text(name, line, "has a control character", err);
         line += character == '\n';
         i += (size_t)n;
     }
@@ -55,5 +55,5 @@ int kr_plain_fail(const struct kr_plain *p, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return refuse(p->name, p->line, text, p->err);
+    return refuse_text(p->name, p->line, text, p->err);
 }

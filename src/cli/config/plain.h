@@ -3,11 +3,11 @@
 #include "err.h"
 #include <stddef.h>
 
-/* Is the text at most max bytes of UTF-8 without control characters but tabs and line ends (LF or CRLF), and without a byte
- * order mark? 0, or -EINVAL with "name:line: what is wrong". */
+/* Is the text at most max bytes of UTF-8 without control characters but tabs and line ends (LF or CRLF), and without
+ * a byte order mark? 0, or -EINVAL with "name:line: what is wrong". */
 int kr_plain_check(const char *name, const char *text, size_t len, size_t max, struct kr_err *err);
 
-/* A place in a text that was checked. */
+/* A position in a text that was checked. */
 struct kr_plain {
     const char *name, *at, *end;
     unsigned line;

@@ -91,7 +91,7 @@ static const char *take_name(struct parser *p, const char *what, size_t *ret_len
 }
 
 /* Notes the name; -EINVAL if it is there already. */
-static int remember(struct parser *p, const char *name, size_t len, bool is_header)
+static int remember_key(struct parser *p, const char *name, size_t len, bool is_header)
 {
     for (size_t i = 0; i < p->seen_count; i++) {
         const struct seen *s = &p->seen[i];
@@ -166,7 +166,7 @@ static int take_code_point(struct parser *p, size_t start, int digits)
         p->in.at++;
     }
     if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-        return kr_plain_fail(&p->in, "U+%04X is no character that may stand in a string", c);
+        return kr_plain_fail(&p->in, "U+%04X is not a character that a string may have", c);
     return add_bytes(p, start, bytes, encode_utf8(c, bytes));
 }
 
@@ -250,8 +250,8 @@ static int take_integer(struct parser *p, int64_t *ret)
     if (*digits == '0' && p->in.at - digits > 1)
         return kr_plain_fail(&p->in, "a number has no leading zero");
     if (is_name_byte(kr_plain_here(&p->in)) || kr_plain_here(&p->in) == '.' || kr_plain_here(&p->in) == ':')
-        return kr_plain_fail(&p->in,
-                             "is no whole number; sizes, times and fractions are strings: \"1.5G\", \"30s\", \"0.5\"");
+        return kr_plain_fail(
+            &p->in, "is not a whole number; sizes, times and fractions are strings: \"1.5G\", \"30s\", \"0.5\"");
     *ret = value;
     return 0;
 }
@@ -294,7 +294,7 @@ static int take_array(struct parser *p)
     return 0;
 }
 
-static int take_value(struct parser *p, struct kr_toml_value *v)
+static int take_toml_value(struct parser *p, struct kr_toml_value *v)
 {
     kr_buf_reset(&p->strings);
     p->count = 0;
@@ -350,7 +350,7 @@ static int take_header(struct parser *p)
     p->in.at++;
     r = end_of_line(p);
     if (r >= 0)
-        r = remember(p, name, len, true);
+        r = remember_key(p, name, len, true);
     if (r < 0)
         return r;
     p->section++;
@@ -390,9 +390,9 @@ static int take_pair(struct parser *p, kr_toml_pair *pair, void *data)
         return kr_plain_fail(&p->in, "'=' is missing behind '%.*s'", (int)len, name);
     p->in.at++;
     kr_plain_skip_blanks(&p->in);
-    r = remember(p, name, len, false);
+    r = remember_key(p, name, len, false);
     if (r >= 0)
-        r = take_value(p, &v);
+        r = take_toml_value(p, &v);
     if (r >= 0)
         r = end_of_line(p);
     if (r < 0)

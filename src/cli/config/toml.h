@@ -26,7 +26,7 @@ struct kr_toml_value {
 };
 
 /* A `key = value`. section is "" before the first header. Returns 0, or a negative errno with *err set, whose text gets
- * the place in front: the parse ends there. */
+ * file and line in front: the parse ends there. */
 typedef int kr_toml_pair(void *data, const char *section, const char *key, const struct kr_toml_value *value,
                          unsigned line, struct kr_err *err);
 

@@ -16,7 +16,7 @@
 enum kr_doctor_state {
     KR_DOCTOR_UNTRIED, /* nothing was found out; shown as missing */
     KR_DOCTOR_OK,
-    KR_DOCTOR_DEGRADED, /* something weaker holds in its place */
+    KR_DOCTOR_DEGRADED, /* something weaker holds instead */
     KR_DOCTOR_MISSING,
     KR_DOCTOR_FAILED, /* it should be there, and a probe got through or got no answer */
     KR_DOCTOR_STATE_MAX_,
@@ -106,7 +106,7 @@ struct kr_doctor_bait {
 /* Puts it up; what cannot be put up is left out. */
 void kr_doctor_bait_open(struct kr_doctor_bait *b, const char *file, const char *home);
 void kr_doctor_bait_close(struct kr_doctor_bait *b);
-/* What the probes are told of it, in an object that is the caller's. */
+/* What the probes get of it, in an object that is the caller's. */
 void kr_doctor_bait_tell(const struct kr_doctor_bait *b, json_t *params);
 /* "EPERM" for EPERM, "ok" for 0. Returns buf. */
 const char *kr_doctor_word(int error, char *buf, size_t size);

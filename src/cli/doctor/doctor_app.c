@@ -6,7 +6,7 @@
 #include "doctor.h"
 #include "buf.h"
 #include "clock.h"
-#include "commands.h"
+#include "exit_status.h"
 #include "engine.h"
 #include "fd.h"
 #include "warden_holder.h"
@@ -83,7 +83,7 @@ static bool wanted(const struct app *a)
     return (a->at == KR_TRIAL_FOLDER) == (a->given->folder != NULL);
 }
 
-static void stop(struct app *a)
+static void stop_probes(struct app *a)
 {
     if (a->stopping)
         return;
@@ -100,12 +100,12 @@ static void advance(struct app *a)
     if (a->at < KR_TRIAL_MAX_ && !a->stopping)
         next_trial(a);
     else
-        stop(a);
+        stop_probes(a);
 }
 
 /* ---- the run ---- */
 
-static void on_output(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len)
+static void on_probe_output(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len)
 {
     struct app *a = data;
 
@@ -139,7 +139,7 @@ static double cores_outside(void)
            (double)(now - began);
 }
 
-static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
+static void on_probe_end(void *data, struct kr_run *r, const struct kr_run_end *end)
 {
     struct app *a = data;
     struct kr_doctor_trial *t = current(a);
@@ -163,7 +163,7 @@ static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
         kr_session_close(a->session);
 }
 
-/* The probes, and behind them what this one is told. A JSON string is a Python string. */
+/* The probes, and behind them the input of this one. A JSON string is a Python string. */
 static int write_code(struct app *a, struct kr_buf *code)
 {
     json_t *params = json_pack("{s:s, s:I, s:i, s:i, s:f, s:s}", "probe", trials[a->at].probe, "bytes",
@@ -189,7 +189,7 @@ static int write_code(struct app *a, struct kr_buf *code)
 
 static void start_run(struct app *a)
 {
-    static const struct kr_run_calls calls = {.on_output = on_output, .on_end = on_end};
+    static const struct kr_run_calls calls = {.on_output = on_probe_output, .on_end = on_probe_end};
     cleanup_buf struct kr_buf code;
     struct kr_run_spec spec = {.timeout_ms = RUN_MS, .output_cap = ANSWER_MAX};
     struct kr_run *run;
@@ -211,7 +211,7 @@ static void start_run(struct app *a)
 
 /* ---- the session ---- */
 
-static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
+static void on_probe_session_open(void *data, struct kr_session *s, const struct kr_err *err)
 {
     struct app *a = data;
     struct kr_doctor_trial *t = current(a);
@@ -234,7 +234,7 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
     start_run(a);
 }
 
-static void on_session_ended(void *data, struct kr_session *s, enum kr_cause cause, const char *message)
+static void on_probe_session_ended(void *data, struct kr_session *s, enum kr_cause cause, const char *message)
 {
     struct app *a = data;
 
@@ -258,7 +258,7 @@ static void limit(struct kr_limits *l, const struct kr_doctor_limits *wanted)
 
 static void next_trial(struct app *a)
 {
-    static const struct kr_session_calls calls = {.on_open = on_open, .on_ended = on_session_ended};
+    static const struct kr_session_calls calls = {.on_open = on_probe_session_open, .on_ended = on_probe_session_ended};
     struct kr_session_spec spec = {.zygote = (uint32_t)trials[a->at].preload,
                                    .workspace = a->at == KR_TRIAL_FOLDER ? 0 : -1};
     struct kr_err err;
@@ -273,7 +273,7 @@ static void next_trial(struct app *a)
 
 /* ---- the engine ---- */
 
-static void on_zygote(void *data, const struct kr_holder_zygote *z)
+static void on_doctor_zygote(void *data, const struct kr_holder_zygote *z)
 {
     struct app *a = data;
     struct kr_doctor_facts *f = &a->facts;
@@ -287,7 +287,7 @@ static void on_zygote(void *data, const struct kr_holder_zygote *z)
                  z->err.msg);
 }
 
-static void on_gone(void *data, const struct kr_err *err)
+static void on_doctor_warden_gone(void *data, const struct kr_err *err)
 {
     struct app *a = data;
 
@@ -305,10 +305,10 @@ static void on_stopped(void *data)
 static void stop_for(struct app *a, int signo)
 {
     a->given->report->stopped_by = signo;
-    stop(a);
+    stop_probes(a);
 }
 
-static void on_signal(uv_signal_t *handle, int signo)
+static void on_doctor_signal(uv_signal_t *handle, int signo)
 {
     struct app *a = handle->data;
 
@@ -317,20 +317,20 @@ static void on_signal(uv_signal_t *handle, int signo)
     stop_for(a, signo);
 }
 
-static void watch_signals(struct app *a)
+static void watch_probe_signals(struct app *a)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         uv_signal_init(&a->loop, &a->signals[i]);
         a->signals[i].data = a;
-        uv_signal_start(&a->signals[i], on_signal, numbers[i]);
+        uv_signal_start(&a->signals[i], on_doctor_signal, numbers[i]);
     }
 }
 
-static int open_engine(struct app *a, int control)
+static int open_doctor_engine(struct app *a, int control)
 {
-    static const struct kr_engine_calls calls = {on_zygote, on_gone, on_stopped};
+    static const struct kr_engine_calls calls = {on_doctor_zygote, on_doctor_warden_gone, on_stopped};
     struct kr_engine_config config = {.zygote_count = a->given->folder ? 1 : KR_PRELOAD_MAX_,
                                       .preloads = {KR_PRELOAD_BASIC, KR_PRELOAD_DATA}};
     struct kr_holder *holder;
@@ -344,7 +344,7 @@ static int open_engine(struct app *a, int control)
     return r < 0 ? r : kr_engine_new(&a->loop, holder, &config, &calls, a, &a->engine);
 }
 
-static void finish(struct app *a)
+static void finish_probe(struct app *a)
 {
     struct kr_doctor_report *r = a->given->report;
     const struct kr_holder_info *hello = kr_engine_info(a->engine);
@@ -376,15 +376,15 @@ int kr_doctor_app_main(int control, void *arg)
     kr_doctor_bait_open(&a->bait, a->given->file, a->given->home); /* before the loop has threads */
     if (uv_loop_init(&a->loop) < 0)
         return KR_EXIT_OURS;
-    watch_signals(a);
-    r = open_engine(a, control);
+    watch_probe_signals(a);
+    r = open_doctor_engine(a, control);
     if (r >= 0) {
         a->at = a->given->folder ? KR_TRIAL_FOLDER : KR_TRIAL_BATTERY;
         next_trial(a);
         if (*a->given->stop)
             stop_for(a, *a->given->stop);
         uv_run(&a->loop, UV_RUN_DEFAULT);
-        finish(a);
+        finish_probe(a);
         kr_engine_free(a->engine);
     }
     for (size_t i = 0; i < sizeof a->signals / sizeof a->signals[0]; i++)

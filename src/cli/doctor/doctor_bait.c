@@ -42,8 +42,7 @@ const struct kr_doctor_call kr_doctor_calls[] = {
 };
 /* clang-format on */
 const size_t kr_doctor_calls_count = sizeof kr_doctor_calls / sizeof kr_doctor_calls[0];
-_Static_assert(sizeof kr_doctor_calls / sizeof kr_doctor_calls[0] <= KR_DOCTOR_CALLS_MAX,
-               "every call has its place in the bait");
+_Static_assert(sizeof kr_doctor_calls / sizeof kr_doctor_calls[0] <= KR_DOCTOR_CALLS_MAX, "every call is in the bait");
 
 const char *kr_doctor_word(int error, char *buf, size_t size)
 {
@@ -114,7 +113,7 @@ static void open_socket(struct kr_doctor_bait *b)
         b->abstract[0] = '\0';
 }
 
-/* Shared memory that everybody may look at. Marked for removal at once: it stays while it is attached (shmctl(2)). */
+/* Shared memory that every user may read. Marked for removal at once: it stays while it is attached (shmctl(2)). */
 static void open_shm(struct kr_doctor_bait *b)
 {
     struct shmid_ds info;

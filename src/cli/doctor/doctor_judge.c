@@ -235,7 +235,7 @@ static void judge_seccomp(const struct kr_doctor_facts *f, struct kr_doctor_repo
     conclude(&t, r, KR_DOC_SECCOMP, text);
 }
 
-/* What the warden says of cgroups; its line about ids is left out, and so is the advice, which has its own place
+/* What the warden says of cgroups; its line about ids is left out, and so is the advice, which has its own column
  * here. */
 static void cgroup_line(const struct kr_holder_info *hello, char *buf, size_t size)
 {

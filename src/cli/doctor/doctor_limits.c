@@ -83,18 +83,18 @@ static void judge_processor(const struct kr_doctor_facts *f, struct kr_doctor_re
 
 static void judge_disk(const struct kr_doctor_facts *f, struct kr_doctor_report *r)
 {
-    static const char *const places[] = {"workspace", "tmp", "shm"};
+    static const char *const folders[] = {"workspace", "tmp", "shm"};
     const struct kr_doctor_trial *t = &f->trials[KR_TRIAL_DISK];
     const struct kr_doctor_limits *limits = &kr_doctor_limits[KR_TRIAL_DISK];
     unsigned held = 0, contained = f->hello.level == KR_LEVEL_CONTAINED;
     const char *files = kr_doctor_fact(t, "files"), *bytes;
 
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         char name[32];
 
-        snprintf(name, sizeof name, "%s_bytes", places[i]);
+        snprintf(name, sizeof name, "%s_bytes", folders[i]);
         bytes = kr_doctor_fact(t, name);
-        held += bytes && strtoull(bytes, NULL, 10) <= limits->disk && said(t, places[i], "ENOSPC");
+        held += bytes && strtoull(bytes, NULL, 10) <= limits->disk && said(t, folders[i], "ENOSPC");
     }
     if (held == 3 && files && said(t, "inodes", "ENOSPC") && strtoull(files, NULL, 10) <= limits->inodes)
         kr_doctor_set(

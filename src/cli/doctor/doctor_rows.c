@@ -1,6 +1,6 @@
 /* The rows of `krait doctor`: one table, filled up from the layers' own.
  *
- * Called by everything of doctor. Invariant: a layer that the warden knows is described in one place only
+ * Called by everything of doctor. Invariant: a layer that the warden knows is described once
  * (src/warden/layers.c). */
 #include "doctor.h"
 #include "utf8.h"

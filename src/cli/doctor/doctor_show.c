@@ -123,7 +123,7 @@ static void show_row(const struct page *p, const struct kr_doctor_finding *f, co
     wrap(p, f->detail[0] ? f->detail : "not tried", DETAIL_AT);
     if (f->state == KR_DOCTOR_OK || f->state == KR_DOCTOR_UNTRIED)
         return;
-    if (*fix && strcmp(*fix, fix_of(f, row)) == 0) { /* one cure for several: told once */
+    if (*fix && strcmp(*fix, fix_of(f, row)) == 0) { /* one fix for several layers is shown once */
         char text[400];
 
         snprintf(text, sizeof text, "%s (fix: as above)", row->lost);

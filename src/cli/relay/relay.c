@@ -1,8 +1,8 @@
 /* `krait mcp --connect URL`: lines of stdin become requests of HTTP, and what comes back becomes lines of stdout.
  *
- * Called by cmd_mcp.c; the exchanges are in relay_exchange.c, HTTP in relay_http.c. Invariants: every request is answered
- * once, by the server or, where it cannot be reached, by us; nothing but messages is written to stdout; at the end of stdin
- * what is under way is given up, the session is closed, and that is all. */
+ * Called by cmd_mcp.c; the exchanges are in relay_exchange.c, HTTP in relay_http.c. Invariants: every request is
+ * answered once, by the server or, where it cannot be reached, by us; nothing but messages is written to stdout; at
+ * the end of stdin what is under way is given up, the session is closed, and that is all. */
 #include "relay.h"
 #include "err.h"
 #include "log.h"
@@ -77,12 +77,12 @@ static void on_drained(void *data)
 static void on_sink_failed(void *data, int error)
 {
     (void)error;
-    kr_relay_end(data, 0); /* nobody reads us any more */
+    kr_relay_end(data, 0); /* the reader of stdout has gone */
 }
 
 /* ---- in ---- */
 
-static void take_line(struct kr_relay *r, const char *text, size_t len)
+static void take_message_line(struct kr_relay *r, const char *text, size_t len)
 {
     struct kr_mcp_flaw flaw = {0};
     struct kr_mcp_message m = {0};
@@ -117,7 +117,7 @@ void kr_relay_go_on(struct kr_relay *r)
         if (!end)
             break;
         at += (size_t)(end - line) + 1;
-        take_line(r, line, (size_t)(end - line));
+        take_message_line(r, line, (size_t)(end - line));
     }
     kr_buf_drop(&r->in, at);
     if (may_take(r) && (r->skipping || r->in.len > KR_MCP_MESSAGE_MAX)) {
@@ -147,7 +147,7 @@ static void on_last(void *data)
     kr_relay_end(r, r->status);
 }
 
-/* What is under way is given up: whoever asked is gone. */
+/* What is under way is given up: the client has gone. */
 static void on_input_end(void *data)
 {
     struct kr_relay *r = data;
@@ -171,13 +171,13 @@ void kr_relay_end(struct kr_relay *r, int status)
     uv_stop(&r->loop);
 }
 
-static void on_signal(uv_signal_t *handle, int signo)
+static void on_relay_signal(uv_signal_t *handle, int signo)
 {
     (void)signo;
     on_input_end(handle->data);
 }
 
-static int open_all(struct kr_relay *r)
+static int open_relay(struct kr_relay *r)
 {
     static const struct kr_sink_calls sink = {on_drained, on_sink_failed};
     static const struct kr_source_calls source = {on_data, on_input_end};
@@ -189,7 +189,7 @@ static int open_all(struct kr_relay *r)
         r->signals[i].data = r;
         e = uv_signal_init(&r->loop, &r->signals[i]);
         if (e >= 0)
-            e = uv_signal_start(&r->signals[i], on_signal, numbers[i]);
+            e = uv_signal_start(&r->signals[i], on_relay_signal, numbers[i]);
     }
     if (e >= 0)
         e = kr_timer_new(&r->loop, on_last, r, &r->last);
@@ -209,7 +209,7 @@ static void drain(struct kr_relay *r)
     }
 }
 
-static void close_all(struct kr_relay *r)
+static void close_relay(struct kr_relay *r)
 {
     struct kr_relay_ex *e;
 
@@ -232,12 +232,12 @@ int kr_relay_run(const char *url, const char *key, struct kr_err *err)
     r.key = key;
     TAILQ_INIT(&r.exchanges);
     kr_buf_init(&r.in, KR_MCP_MESSAGE_MAX + 2 * CHUNK);
-    e = open_all(&r);
+    e = open_relay(&r);
     if (e < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -e, "the relay");
     kr_source_flow(r.source, true);
     uv_run(&r.loop, UV_RUN_DEFAULT);
     drain(&r);
-    close_all(&r);
+    close_relay(&r);
     return r.status;
 }

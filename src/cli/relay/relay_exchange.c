@@ -1,8 +1,9 @@
 /* The relay's exchanges: which headers a message needs, and which lines its answer becomes.
  *
  * Called by relay.c for each message of stdin. What a revision wants of HTTP is added here and nowhere else: until
- * 2025-11-25 the session's id, the agreed version, a GET for messages of the server's own accord, another with Last-Event-ID
- * for a stream that broke; in 2026-07-28 the envelope's version, method and name as headers, and cancelling by leaving. */
+ * 2025-11-25 the session's id, the agreed version, a GET for messages of the server's own accord, another with
+ * Last-Event-ID for a stream that broke; in 2026-07-28 the envelope's version, method and name as headers, and
+ * cancelling by leaving. */
 #include "base64.h"
 #include "clock.h"
 #include "err.h"
@@ -18,8 +19,8 @@
 #define RETRY_MAX_MS 30000u
 #define NAME_MAX_BYTES 2048u
 
-static void start(struct kr_relay_ex *e, const char *method, const struct kr_mcp_message *m, const char *body,
-                  size_t len);
+static void start_exchange(struct kr_relay_ex *e, const char *method, const struct kr_mcp_message *m, const char *body,
+                           size_t len);
 
 void kr_relay_ex_free(struct kr_relay_ex *e)
 {
@@ -70,7 +71,7 @@ static void open_stream(struct kr_relay *r)
     struct kr_relay_ex *e = r->has_stream || r->ended ? NULL : ex_new(r, KR_RELAY_STREAM);
 
     if (e)
-        start(e, "GET", NULL, NULL, 0);
+        start_exchange(e, "GET", NULL, NULL, 0);
 }
 
 /* ---- what came back ---- */
@@ -105,7 +106,7 @@ static bool pass_message(struct kr_relay_ex *e, const char *text, size_t len)
         if (e->opens)
             note_version(r, root);
     } else if (e->status >= 400 && e->id && json_is_object(json_object_get(root, "error"))) {
-        /* A refusal of the transport's: without an id, or with one that is nobody's. */
+        /* A refusal of the transport's: without an id, or with an unknown one. */
         json_t *error = json_object_get(root, "error");
         json_int_t code = json_integer_value(json_object_get(error, "code"));
         const char *said = json_string_value(json_object_get(error, "message"));
@@ -211,7 +212,7 @@ static void on_body(void *data, const char *bytes, size_t len)
     if (e->is_events)
         take_events(e, bytes, len);
     else
-        (void)kr_buf_add(&e->in, bytes, len); /* one that is too long stays failed, and is told so */
+        (void)kr_buf_add(&e->in, bytes, len); /* one that is too long stays failed, and is answered so */
 }
 
 static void tell_refusal(struct kr_relay_ex *e)
@@ -240,7 +241,7 @@ static void on_again(void *data)
     e->hx = NULL;
     kr_buf_reset(&e->in);
     kr_buf_reset(&e->data);
-    start(e, "GET", NULL, NULL, 0);
+    start_exchange(e, "GET", NULL, NULL, 0);
 }
 
 /* A stream that ended too early is picked up again, if it can be. */
@@ -261,7 +262,7 @@ static bool goes_on(struct kr_relay_ex *e)
     return true;
 }
 
-static void on_end(void *data, const struct kr_err *err)
+static void on_exchange_end(void *data, const struct kr_err *err)
 {
     struct kr_relay_ex *e = data;
     struct kr_relay *r = e->relay;
@@ -343,10 +344,10 @@ static void add_envelope(struct kr_buf *head, const struct kr_mcp_message *m)
             add_name(head, name);
 }
 
-static void start(struct kr_relay_ex *e, const char *method, const struct kr_mcp_message *m, const char *body,
-                  size_t len)
+static void start_exchange(struct kr_relay_ex *e, const char *method, const struct kr_mcp_message *m, const char *body,
+                           size_t len)
 {
-    static const struct kr_hx_calls calls = {on_head, on_body, on_end};
+    static const struct kr_hx_calls calls = {on_head, on_body, on_exchange_end};
     struct kr_relay *r = e->relay;
     struct kr_buf head;
     int error;
@@ -420,7 +421,7 @@ void kr_relay_send(struct kr_relay *r, const struct kr_mcp_message *m, const cha
     e->opens = m->kind == KR_MCP_REQUEST && !e->modern && strcmp(m->method, "initialize") == 0;
     e->begins = m->kind == KR_MCP_NOTIFICATION && strcmp(m->method, "notifications/initialized") == 0;
     r->waits += e->opens || e->begins;
-    start(e, "POST", m, text, len);
+    start_exchange(e, "POST", m, text, len);
 }
 
 bool kr_relay_bye(struct kr_relay *r)
@@ -428,6 +429,6 @@ bool kr_relay_bye(struct kr_relay *r)
     struct kr_relay_ex *e = r->session[0] ? ex_new(r, KR_RELAY_BYE) : NULL;
 
     if (e)
-        start(e, "DELETE", NULL, NULL, 0);
+        start_exchange(e, "DELETE", NULL, NULL, 0);
     return e != NULL;
 }

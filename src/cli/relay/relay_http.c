@@ -1,8 +1,8 @@
 /* The relay's HTTP: one connection for one request.
  *
- * Called by relay.c. Invariants: an answer is judged strictly (status line, one length, one coding) and bounded (its head;
- * bodies go on in pieces); on_end comes once, and nothing after it; the connection is closed behind the answer. How long an
- * answer takes is the run's affair: a server that is gone is found by TCP's keep-alive. */
+ * Called by relay.c. Invariants: an answer is judged strictly (status line, one length, one coding) and bounded (its
+ * head; bodies go on in pieces); on_end comes once, and nothing after it; the connection is closed behind the answer.
+ * How long an answer takes is the run's affair: a server that is gone is found by TCP's keep-alive. */
 #include "relay_http.h"
 #include "body.h"
 #include "buf.h"
@@ -45,7 +45,7 @@ static int bad_url(struct kr_err *err, const char *what)
     return kr_err_set(err, KR_ERR_INVALID, 0, "--connect: %s; for example http://127.0.0.1:8642", what), -EINVAL;
 }
 
-static int parse_place(const char *place, size_t len, struct kr_hx_target *ret, struct kr_err *err)
+static int parse_authority(const char *place, size_t len, struct kr_hx_target *ret, struct kr_err *err)
 {
     const char *end = place + len, *port = NULL, *host = place;
     size_t host_len;
@@ -69,11 +69,11 @@ static int parse_place(const char *place, size_t len, struct kr_hx_target *ret, 
         return bad_url(err, "it names no host");
     for (size_t i = 0; i < host_len; i++)
         if (!isalnum((unsigned char)host[i]) && !strchr(v6 ? ":." : ".-_", host[i]))
-            return bad_url(err, "that is no name of a host");
+            return bad_url(err, "the host is not a valid name");
     snprintf(ret->host, sizeof ret->host, "%.*s", (int)host_len, host);
     snprintf(ret->port, sizeof ret->port, "80");
     if (port && (end == port || end - port > 5 || strspn(port, "0123456789") < (size_t)(end - port)))
-        return bad_url(err, "its port is no number up to 65535");
+        return bad_url(err, "the port is not a number up to 65535");
     if (port)
         snprintf(ret->port, sizeof ret->port, "%.*s", (int)(end - port), port);
     snprintf(ret->field, sizeof ret->field, "%s%s%s:%s", v6 ? "[" : "", ret->host, v6 ? "]" : "", ret->port);
@@ -93,7 +93,7 @@ int kr_hx_target_parse(const char *url, struct kr_hx_target *ret, struct kr_err 
                           "ssh -L, nginx) and connect to that by http://127.0.0.1:PORT"),
                -EINVAL;
     if (strncasecmp(url, "http://", 7) != 0)
-        return bad_url(err, "that is no http:// address");
+        return bad_url(err, "it does not begin with http://");
     place = url + 7;
     len = strcspn(place, "/?#");
     path = place + len;
@@ -104,7 +104,7 @@ int kr_hx_target_parse(const char *url, struct kr_hx_target *ret, struct kr_err 
             return bad_url(err, "its path has a character that must be %-encoded, or a fragment");
     if (strlen(path) >= sizeof ret->path - 8)
         return bad_url(err, "its path is too long");
-    if ((r = parse_place(place, len, ret, err)) < 0)
+    if ((r = parse_authority(place, len, ret, err)) < 0)
         return r;
     if (*path == '/' && path[1] && path[1] != '?')
         snprintf(ret->path, sizeof ret->path, "%s", path);
@@ -128,7 +128,7 @@ int kr_hx_resolve(struct kr_hx_target *t, struct kr_err *err)
 
 /* ---- the end ---- */
 
-static void on_timer(void *data)
+static void on_exchange_timer(void *data)
 {
     struct kr_hx *x = data;
 
@@ -139,7 +139,7 @@ static void on_timer(void *data)
     x->calls.on_end(x->data, x->why.kind != KR_ERR_NONE ? &x->why : NULL);
 }
 
-/* Told from the loop. `why` is set where it is no good end. */
+/* Called from the loop. `why` is set where it is not a good end. */
 static void end(struct kr_hx *x)
 {
     if (x->ended)
@@ -152,7 +152,7 @@ static void end(struct kr_hx *x)
     kr_timer_arm(x->timer, 0);
 }
 
-static void fail(struct kr_hx *x, int code, const char *text)
+static void fail_exchange(struct kr_hx *x, int code, const char *text)
 {
     if (!x->ended)
         kr_err_set(&x->why, KR_ERR_UNAVAILABLE, code, "%s", text);
@@ -161,7 +161,7 @@ static void fail(struct kr_hx *x, int code, const char *text)
 
 static void on_out_failed(void *data, int error)
 {
-    fail(data, -error, "send");
+    fail_exchange(data, -error, "send");
 }
 
 /* ---- the head ---- */
@@ -251,7 +251,7 @@ static void take_body(struct kr_hx *x, const char *bytes, size_t len)
         case KR_HTTP_BODY_MORE:
             return;
         case KR_HTTP_BODY_BAD:
-            fail(x, EPROTO, "the answer's body is damaged");
+            fail_exchange(x, EPROTO, "the answer's body is damaged");
             return;
         }
     }
@@ -263,12 +263,12 @@ static int take_one_head(struct kr_hx *x, const char *bytes, size_t len, struct 
     char *found;
 
     if (kr_buf_add(&x->head, bytes, len) < 0) {
-        fail(x, EMSGSIZE, "the answer's head is too long");
+        fail_exchange(x, EMSGSIZE, "the answer's head is too long");
         return -1;
     }
     found = strstr(x->head.data, "\r\n\r\n");
     if (!found && x->head.len > KR_HX_HEAD_MAX) {
-        fail(x, EMSGSIZE, "the answer's head is too long");
+        fail_exchange(x, EMSGSIZE, "the answer's head is too long");
         return -1;
     }
     if (!found)
@@ -276,13 +276,13 @@ static int take_one_head(struct kr_hx *x, const char *bytes, size_t len, struct 
     *ret_used = (size_t)(found - x->head.data) + 4 - (x->head.len - len);
     *found = '\0';
     if (parse_head(x, x->head.data, head) < 0) {
-        fail(x, EPROTO, "that is no HTTP answer");
+        fail_exchange(x, EPROTO, "the answer is not HTTP");
         return -1;
     }
     return 0;
 }
 
-static void take_head(struct kr_hx *x, const char *bytes, size_t len)
+static void take_answer_head(struct kr_hx *x, const char *bytes, size_t len)
 {
     struct kr_hx_head head = {0};
     size_t used = 0;
@@ -298,7 +298,7 @@ static void take_head(struct kr_hx *x, const char *bytes, size_t len)
             return;
         }
         if (++x->interim > INTERIM_MAX) {
-            fail(x, EPROTO, "the server announces its answer without end");
+            fail_exchange(x, EPROTO, "the server announces its answer without end");
             return;
         }
         kr_buf_reset(&x->head);
@@ -306,7 +306,7 @@ static void take_head(struct kr_hx *x, const char *bytes, size_t len)
     }
 }
 
-static void on_readable(void *data)
+static void on_answer_readable(void *data)
 {
     struct kr_hx *x = data;
     char chunk[CHUNK];
@@ -316,15 +316,15 @@ static void on_readable(void *data)
         return;
     x->busy = true;
     if (n < 0)
-        fail(x, errno, "read");
+        fail_exchange(x, errno, "read");
     else if (n == 0 && x->in_body && x->until_close)
         end(x);
     else if (n == 0)
-        fail(x, 0, "the server closed the connection before its answer was whole");
+        fail_exchange(x, 0, "the server closed the connection before its answer was whole");
     else if (x->in_body)
         take_body(x, chunk, (size_t)n);
     else
-        take_head(x, chunk, (size_t)n);
+        take_answer_head(x, chunk, (size_t)n);
     x->busy = false;
     if (x->dead)
         kr_hx_close(x);
@@ -359,7 +359,7 @@ static void on_writable(void *data)
 
     (void)getsockopt(kr_watch_fd(x->watch), SOL_SOCKET, SO_ERROR, &code, &len);
     if (code) {
-        fail(x, code, "connect");
+        fail_exchange(x, code, "connect");
         return;
     }
     kr_timer_disarm(x->timer);
@@ -371,7 +371,7 @@ static void on_writable(void *data)
     kr_buf_done(&x->head);
     kr_buf_init(&x->head, KR_HX_HEAD_MAX + CHUNK);
     if (r < 0)
-        fail(x, -r, "send");
+        fail_exchange(x, -r, "send");
     else if (!x->held)
         kr_watch_want_read(x->watch, true);
 }
@@ -379,7 +379,7 @@ static void on_writable(void *data)
 int kr_hx_new(struct uv_loop_s *loop, const struct kr_hx_target *to, const struct kr_buf *head, const char *body,
               size_t len, const struct kr_hx_calls *calls, void *data, struct kr_hx **ret_hx)
 {
-    static const struct kr_watch_calls watch_calls = {on_readable, on_writable};
+    static const struct kr_watch_calls watch_calls = {on_answer_readable, on_writable};
     struct kr_hx *x = calloc(1, sizeof *x);
     int fd, r;
 
@@ -388,7 +388,7 @@ int kr_hx_new(struct uv_loop_s *loop, const struct kr_hx_target *to, const struc
     x->calls = *calls;
     x->data = data;
     kr_buf_init(&x->head, OUT_MAX);
-    r = kr_timer_new(loop, on_timer, x, &x->timer);
+    r = kr_timer_new(loop, on_exchange_timer, x, &x->timer);
     if (r >= 0)
         r = kr_buf_add(&x->head, head->data, head->len);
     if (r >= 0 && len > 0)
@@ -403,7 +403,7 @@ int kr_hx_new(struct uv_loop_s *loop, const struct kr_hx_target *to, const struc
     if (r < 0) {
         if (fd >= 0)
             kr_fd_close(fd);
-        fail(x, -r, "connect");
+        fail_exchange(x, -r, "connect");
         return 0;
     }
     kr_timer_arm(x->timer, KR_HX_CONNECT_MS);

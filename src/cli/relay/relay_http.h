@@ -36,7 +36,8 @@ struct kr_hx_head {
 struct kr_hx_calls {
     void (*on_head)(void *data, const struct kr_hx_head *head);
     void (*on_body)(void *data, const char *bytes, size_t len);
-    /* Once, and last: the answer is whole (err NULL), or will never be. kr_hx_close() may be called here, as from all. */
+    /* Once, and last: the answer is whole (err NULL), or will never be. kr_hx_close() may be called here, as from
+     * all. */
     void (*on_end)(void *data, const struct kr_err *err);
 };
 

@@ -70,7 +70,7 @@ struct kr_relay {
 /* ---- relay.c ---- */
 /* Writes one message; line ends in it become blanks, which JSON allows wherever they can be. */
 void kr_relay_write(struct kr_relay *r, const char *json, size_t len);
-/* Answers a request in the server's place. */
+/* Answers a request instead of the server. */
 void kr_relay_fail(struct kr_relay *r, const json_t *id, int code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* There may be room for more of stdin. */

@@ -6,7 +6,7 @@
 #include "run_app.h"
 #include "buf.h"
 #include "clock.h"
-#include "commands.h"
+#include "exit_status.h"
 #include "log.h"
 #include "cli_report.h"
 #include "streams.h"
@@ -52,7 +52,7 @@ static size_t pending(const struct app *a)
 }
 
 /* The program ends with this status as soon as all output is out. The first one counts. */
-static void finish(struct app *a, int status)
+static void finish_script(struct app *a, int status)
 {
     if (!a->finished)
         a->status = status;
@@ -93,7 +93,7 @@ static void on_sink_failed(void *data, int error)
 }
 
 /* One line of our own on stderr. */
-static void say(struct app *a, const char *text)
+static void say_notice(struct app *a, const char *text)
 {
     char line[400];
     int len = snprintf(line, sizeof line, "krait: %s\n", text);
@@ -103,7 +103,7 @@ static void say(struct app *a, const char *text)
 
 /* ---- the run ---- */
 
-static void on_output(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len)
+static void on_script_output(void *data, struct kr_run *r, enum kr_stream stream, const char *text, size_t len)
 {
     struct app *a = data;
 
@@ -114,7 +114,7 @@ static void on_output(void *data, struct kr_run *r, enum kr_stream stream, const
         write_out(a, stream, text, len);
 }
 
-static void on_display(void *data, struct kr_run *r, const char *json, size_t len)
+static void on_script_display(void *data, struct kr_run *r, const char *json, size_t len)
 {
     struct app *a = data;
     json_t *display = json_loadb(json, len, JSON_ALLOW_NUL, NULL);
@@ -122,7 +122,7 @@ static void on_display(void *data, struct kr_run *r, const char *json, size_t le
 
     (void)r;
     if (kr_figures_take(a->figures, display, &err) < 0)
-        say(a, err.msg);
+        say_notice(a, err.msg);
     json_decref(display);
     if (!a->options->json)
         return;
@@ -150,7 +150,7 @@ static void write_report(struct app *a, const struct kr_run_end *end)
     kr_report_run(&j, end, a->session, kr_engine_info(a->engine));
     kr_json_object_end(&j);
     if (kr_json_done(&j) < 0 || kr_buf_add_str(&buf, "\n") < 0) {
-        say(a, "the report does not fit into memory");
+        say_notice(a, "the report does not fit into memory");
         return;
     }
     for (size_t at = 0; at < buf.len; at += SINK_FULL) /* in pieces, each smaller than what a sink takes */
@@ -164,18 +164,18 @@ static void write_notes(struct app *a, const struct kr_run_end *end)
 
     if (json_is_string(end->claim->hint)) {
         snprintf(text, sizeof text, "hint: %.380s", json_string_value(end->claim->hint));
-        say(a, text);
+        say_notice(a, text);
     }
     if (end->message[0] && end->verdict.cause != KR_CAUSE_INTERRUPTED)
-        say(a, end->message);
+        say_notice(a, end->message);
     if (a->figures->unsaved > 0) {
         snprintf(text, sizeof text, "%u figure%s not saved (use --figures DIR)", a->figures->unsaved,
                  a->figures->unsaved == 1 ? "" : "s");
-        say(a, text);
+        say_notice(a, text);
     }
 }
 
-static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
+static void on_script_end(void *data, struct kr_run *r, const struct kr_run_end *end)
 {
     struct app *a = data;
 
@@ -192,7 +192,8 @@ static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
 
 static void start_run(struct app *a)
 {
-    static const struct kr_run_calls calls = {.on_output = on_output, .on_display = on_display, .on_end = on_end};
+    static const struct kr_run_calls calls = {
+        .on_output = on_script_output, .on_display = on_script_display, .on_end = on_script_end};
     const struct kr_run_options *o = a->options;
     bool cap = o->json || kr_opt_limit_given(&o->limits, "output");
     struct kr_run_spec spec = {
@@ -206,8 +207,8 @@ static void start_run(struct app *a)
     struct kr_err err;
 
     if (kr_run_new(a->session, &spec, &calls, a, &a->run, &err) < 0) {
-        say(a, err.msg);
-        finish(a, KR_EXIT_OURS);
+        say_notice(a, err.msg);
+        finish_script(a, KR_EXIT_OURS);
     }
 }
 
@@ -267,13 +268,13 @@ static void start_stdin(struct app *a)
 
 /* ---- the session ---- */
 
-static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
+static void on_run_session_open(void *data, struct kr_session *s, const struct kr_err *err)
 {
     struct app *a = data;
 
     if (!s) {
-        say(a, err->msg);
-        finish(a, kr_err_row((enum kr_err_kind)err->kind)->exit_status);
+        say_notice(a, err->msg);
+        finish_script(a, kr_err_row((enum kr_err_kind)err->kind)->exit_status);
         return;
     }
     a->session = s;
@@ -285,7 +286,7 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
     start_run(a);
 }
 
-static void on_session_ended(void *data, struct kr_session *s, enum kr_cause cause, const char *message)
+static void on_run_session_ended(void *data, struct kr_session *s, enum kr_cause cause, const char *message)
 {
     struct app *a = data;
 
@@ -293,19 +294,19 @@ static void on_session_ended(void *data, struct kr_session *s, enum kr_cause cau
     a->session = NULL;
     if (a->in)
         kr_source_flow(a->in, false);
-    finish(a, KR_EXIT_OURS); /* on_end has set the status before */
+    finish_script(a, KR_EXIT_OURS); /* on_end has set the status before */
 }
 
-static void on_gone(void *data, const struct kr_err *err)
+static void on_run_warden_gone(void *data, const struct kr_err *err)
 {
     struct app *a = data;
 
     if (!a->finished)
-        say(a, err->msg);
-    finish(a, KR_EXIT_OURS);
+        say_notice(a, err->msg);
+    finish_script(a, KR_EXIT_OURS);
 }
 
-static void on_signal(uv_signal_t *handle, int signo)
+static void on_run_signal(uv_signal_t *handle, int signo)
 {
     struct app *a = handle->data;
 
@@ -342,11 +343,11 @@ static int open_sinks(struct app *a)
     return kr_sink_new(&a->loop, 2, SINK_MAX, &calls, a, &a->sinks[1]);
 }
 
-static int open_engine(struct app *a, int control, struct kr_err *err)
+static int open_run_engine(struct app *a, int control, struct kr_err *err)
 {
-    static const struct kr_engine_calls engine_calls = {.on_gone = on_gone};
-    static const struct kr_session_calls calls = {.on_open = on_open,
-                                                  .on_ended = on_session_ended,
+    static const struct kr_engine_calls engine_calls = {.on_gone = on_run_warden_gone};
+    static const struct kr_session_calls calls = {.on_open = on_run_session_open,
+                                                  .on_ended = on_run_session_ended,
                                                   .on_stdin_drained = on_stdin_drained,
                                                   .on_stdin_failed = on_stdin_failed};
     const struct kr_run_options *o = a->options;
@@ -374,18 +375,18 @@ static int open_engine(struct app *a, int control, struct kr_err *err)
     return kr_engine_open(a->engine, &spec, false, &calls, a, err);
 }
 
-static void watch_signals(struct app *a)
+static void watch_run_signals(struct app *a)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         uv_signal_init(&a->loop, &a->signals[i]);
         a->signals[i].data = a;
-        uv_signal_start(&a->signals[i], on_signal, numbers[i]);
+        uv_signal_start(&a->signals[i], on_run_signal, numbers[i]);
     }
 }
 
-static void close_all(struct app *a)
+static void close_run(struct app *a)
 {
     for (size_t i = 0; i < sizeof a->signals / sizeof a->signals[0]; i++)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
@@ -412,18 +413,18 @@ int kr_run_app_main(int control, void *arg)
     kr_cli_engine_begin();
     if (uv_loop_init(&a->loop) < 0)
         return KR_EXIT_OURS;
-    watch_signals(a);
+    watch_run_signals(a);
     for (int i = 0; i < KR_STREAM_MAX_; i++)
         kr_buf_init(&a->text[i], 4 * a->options->limits.values.output + 4096);
     kr_buf_init(&a->displays, 4 * (size_t)KR_RUN_DISPLAY_BYTES_MAX);
     if (open_sinks(a) < 0) {
         a->status = KR_EXIT_OURS;
-    } else if (open_engine(a, control, &err) < 0) {
-        say(a, err.msg);
-        finish(a, kr_err_row((enum kr_err_kind)err.kind)->exit_status);
+    } else if (open_run_engine(a, control, &err) < 0) {
+        say_notice(a, err.msg);
+        finish_script(a, kr_err_row((enum kr_err_kind)err.kind)->exit_status);
     }
     if (a->sinks[0] && !(a->finished && pending(a) == 0))
         uv_run(&a->loop, UV_RUN_DEFAULT);
-    close_all(a);
+    close_run(a);
     return a->status;
 }

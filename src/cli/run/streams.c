@@ -60,7 +60,7 @@ static void on_teller(void *data)
     s->calls.on_failed(s->data, s->error);
 }
 
-static void fail(struct kr_sink *s, int error)
+static void fail_stream(struct kr_sink *s, int error)
 {
     if (s->error)
         return;
@@ -77,7 +77,7 @@ static void on_outq_drained(void *data)
 
 static void on_outq_failed(void *data, int error)
 {
-    fail(data, error);
+    fail_stream(data, error);
 }
 
 int kr_sink_new(struct uv_loop_s *loop, int fd, size_t max, const struct kr_sink_calls *calls, void *data,
@@ -131,7 +131,7 @@ int kr_sink_write(struct kr_sink *s, const void *data, size_t len)
     if (r == -ENOBUFS)
         return r;
     if (r < 0)
-        fail(s, r);
+        fail_stream(s, r);
     return 0;
 }
 
@@ -170,7 +170,7 @@ static void read_once(struct kr_source *s)
     s->calls.on_end(s->data);
 }
 
-static void on_readable(void *data)
+static void on_stream_readable(void *data)
 {
     read_once(data);
 }
@@ -188,7 +188,7 @@ static void on_turn(void *data)
 int kr_source_new(struct uv_loop_s *loop, int fd, const struct kr_source_calls *calls, void *data,
                   struct kr_source **ret_source)
 {
-    static const struct kr_watch_calls watch_calls = {.on_readable = on_readable};
+    static const struct kr_watch_calls watch_calls = {.on_readable = on_stream_readable};
     cleanup_fd int own = -1;
     struct kr_source *s = calloc(1, sizeof *s);
     int r;

@@ -1,8 +1,9 @@
 /* Checkpoints of the store, off the loop.
  *
- * Opened and closed by serve_app.c. A checkpoint is two syncs and up to a few megabytes of writes: on the loop thread it
- * would hold every connection up for as long as the disk takes. Without this file a commit does it itself once the log
- * is eight times as long. Invariant: at most one thread is at it; it owns a copy of the path and no other memory. */
+ * Opened and closed by serve_app.c. A checkpoint is two syncs and up to a few megabytes of writes: on the loop thread
+ * it would hold every connection up for as long as the disk takes. Without this file a commit does it itself once the
+ * log is eight times as long. Invariant: at most one thread is at it; it owns a copy of the path and no other
+ * memory. */
 #include "checkpoint.h"
 #include "err.h"
 #include "log.h"

@@ -1,11 +1,11 @@
 /* `krait mcp` where a server runs on the same data directory: bytes from stdin to its socket and back.
  *
- * Called by cmd_mcp.c instead of starting an engine. Invariants: nothing is read for which there is no room to pass it on,
- * so that whoever does not read slows down whoever writes; the end of stdin is passed on and what the server still says is
- * written; a server that goes first is told on stderr, and by the exit status. */
+ * Called by cmd_mcp.c instead of starting an engine. Invariants: nothing is read for which there is no room to pass
+ * it on, so that a reader that is slow slows down its writer; the end of stdin is passed on and what the server still
+ * says is written; a server that ends first is reported on stderr and by the exit status. */
 #include "mcp_join.h"
 #include "clock.h"
-#include "commands.h"
+#include "exit_status.h"
 #include "fd.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +92,7 @@ static int pass_on(struct way *w)
     return 0;
 }
 
-static void take(struct way *w)
+static void take_bytes(struct way *w)
 {
     ssize_t n = read(w->from, w->data, sizeof w->data);
 
@@ -103,12 +103,12 @@ static void take(struct way *w)
 }
 
 /* 0, or -errno of the end that cannot be written. */
-static int turn(struct way *w, const struct pollfd *p)
+static int turn_way(struct way *w, const struct pollfd *p)
 {
     if (w->len > 0)
         return p->revents ? pass_on(w) : 0;
     if (!w->ended && p->revents)
-        take(w);
+        take_bytes(w);
     return 0;
 }
 
@@ -133,11 +133,11 @@ int kr_join_pump(int fd, const char *data)
 
         if (poll(p, 2, deadline ? (int)LAST_MS : -1) < 0 && errno != EINTR)
             break;
-        if (turn(&out, &p[1]) < 0) { /* nobody reads us any more: that is an end, too */
+        if (turn_way(&out, &p[1]) < 0) { /* the reader of stdout has gone: that is an end, too */
             told = true;
             break;
         }
-        if (turn(&in, &p[0]) < 0) { /* the server is gone: what it said before it went comes first */
+        if (turn_way(&in, &p[0]) < 0) { /* the server is gone: what it said before it went comes first */
             in.ended = broken = true;
             in.len = 0;
             deadline = kr_clock_after_ms(LAST_MS);

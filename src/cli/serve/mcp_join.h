@@ -1,7 +1,7 @@
 /* Joining a server that is running: what both ends of the socket in a data directory agree on, and the client's end.
  *
- * The client says one line of ours first, {"krait":{"version":1,"dialect":"krait","structured":false}}; the server answers
- * with KR_JOIN_WELCOME, and everything from there on, both ways, is MCP, one message a line. */
+ * The client says one line of ours first, {"krait":{"version":1,"dialect":"krait","structured":false}}; the server
+ * answers with KR_JOIN_WELCOME, and everything from there on, both ways, is MCP, one message a line. */
 #pragma once
 #include "config.h"
 #include <stdbool.h>
@@ -19,5 +19,6 @@ void kr_join_address(int folder, struct sockaddr_un *ret);
 /* A connection to the server that runs on this data directory, which has welcomed us: a descriptor, or -errno: there is
  * none, or none that answers within two seconds. */
 int kr_join_connect(const char *data, enum kr_dialect dialect, bool structured);
-/* Passes lines between stdin, stdout and the server until one of them ends; closes the descriptor. The exit status. Blocks. */
+/* Passes lines between stdin, stdout and the server until one of them ends; closes the descriptor. The exit status.
+ * Blocks. */
 int kr_join_pump(int fd, const char *data);

@@ -37,7 +37,7 @@ struct kr_serve {
     struct kr_metrics *metrics;
     struct kr_monitor *watch;
     struct kr_resources_reader *resources;
-    struct kr_timer *watchdog; /* systemd's; NULL: nobody asks */
+    struct kr_timer *watchdog; /* systemd's; NULL: not asked for */
     struct kr_http_server *http;
     struct kr_http_route *routes; /* of it; owned */
     struct kr_api api;
@@ -51,24 +51,25 @@ struct kr_serve {
 /* serve_start.c: before anything is forked. 0 or -errno with one line: what, why, the flag. */
 int kr_serve_bind(struct kr_serve *s, struct kr_err *err);
 int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err);
-/* cmd_serve.c: from a configuration that is loaded to the end of the server. The exit status, or -errno with err. Blocks. */
+/* cmd_serve.c: from a configuration that is loaded to the end of the server. The exit status, or -errno with err.
+ * Blocks. */
 int kr_serve_run(struct kr_serve *s, struct kr_err *err);
 
-/* cmd_mcp.c: one MCP client on stdin and stdout, by joining a server or by an engine of its own; the configuration is loaded.
- * The exit status, or -errno with err. Blocks. */
-struct kr_mcp_wish {
+/* cmd_mcp.c: one MCP client on stdin and stdout, by joining a server or by an engine of its own; the configuration is
+ * loaded. The exit status, or -errno with err. Blocks. */
+struct kr_mcp_spec {
     const char *connect, *workspace;
     bool no_join;
 };
-int kr_mcp_start(struct kr_serve *s, const struct kr_mcp_wish *wish, struct kr_err *err);
+int kr_mcp_start(struct kr_serve *s, const struct kr_mcp_spec *spec, struct kr_err *err);
 
-/* serve_mcp.c: the lock and the socket of the data directory (nothing for stdio), before the server is confined; local clients,
- * when everything else stands; no new ones; all gone. */
+/* serve_mcp.c: the lock and the socket of the data directory (nothing for stdio), before the server is confined;
+ * local clients, when everything else stands; no new ones; all gone. */
 int kr_serve_mcp_bind(struct kr_serve *s, struct kr_err *err);
 int kr_serve_mcp_open(struct kr_serve *s, struct kr_err *err);
 void kr_serve_mcp_stop(struct kr_serve *s);
 void kr_serve_mcp_close(struct kr_serve *s);
-/* setup.c: how to reach it, for whoever started the server. */
+/* cmd_setup.c: how to reach the server, for the user who started it. */
 void kr_setup_hint(FILE *out, const char *url);
 
 /* serve_app.c: ends everything; runs may go on for so long. Again: with the shorter grace. */

@@ -1,8 +1,8 @@
 /* The server: HTTP, authentication, the domain and the store, in the process that the warden forked for it.
  *
- * Called by kr_warden_launch() for cmd_serve.c. Invariants: it has no privilege and, before its thread pool starts, no more
- * of the file system than it needs; the first SIGTERM or SIGINT ends it gracefully, a second one at once; when the warden
- * is gone it is gone. */
+ * Called by kr_warden_launch() for cmd_serve.c. Invariants: it has no privilege and, before its thread pool starts,
+ * no more of the file system than it needs; the first SIGTERM or SIGINT ends it gracefully, a second one at once;
+ * when the warden is gone it is gone. */
 #include "pages.h"
 #include "job.h"
 #include "routes.h"
@@ -11,7 +11,7 @@
 #include "accounts.h"
 #include "checkpoint.h"
 #include "clock.h"
-#include "commands.h"
+#include "exit_status.h"
 #include "fd.h"
 #include "guard.h"
 #include "landlock.h"
@@ -81,7 +81,7 @@ static void on_refused(void *data, const struct kr_err *err)
     kr_monitor_run_refused(((struct kr_serve *)data)->watch, &(struct kr_monitor_run){0}, err);
 }
 
-static void look(void *data, struct kr_monitor_state *ret)
+static void look_at_engine(void *data, struct kr_monitor_state *ret)
 {
     struct kr_serve *s = data;
     struct kr_box_figures f;
@@ -99,7 +99,7 @@ static void look(void *data, struct kr_monitor_state *ret)
     }
 }
 
-static void collect(void *data, struct kr_metrics *m)
+static void collect_figures(void *data, struct kr_metrics *m)
 {
     struct kr_serve *s = data;
     struct kr_box_figures f;
@@ -132,8 +132,8 @@ static bool has_docs(void *data, unsigned tag)
 
 /* ---- HTTP ---- */
 
-static void error_body(void *app, unsigned tag, const char *path, int status, const char *text, const char *request_id,
-                       struct kr_buf *out)
+static void write_error_body(void *app, unsigned tag, const char *path, int status, const char *text,
+                             const char *request_id, struct kr_buf *out)
 {
     (void)app, (void)tag;
     if (kr_mcp_engine_error(path, status, text, out))
@@ -152,14 +152,14 @@ static bool is_link(void *data, const struct kr_http_ex *ex)
     return kr_api_is_link(ex);
 }
 
-static void audit(void *data, const struct kr_caller *who, const char *what, const char *object, const char *outcome,
-                  const char *detail)
+static void audit_for_auth(void *data, const struct kr_caller *who, const char *what, const char *object,
+                           const char *outcome, const char *detail)
 {
     kr_box_audit(((struct kr_serve *)data)->box, who, what, object, outcome, detail);
 }
 
-/* What a refused MCP client is told of where tokens come from; NULL: keys are all there is. */
-static const char *challenge(const struct kr_config *c)
+/* The challenge to a refused MCP client: where tokens come from. NULL: there are keys alone. */
+static const char *mcp_challenge(const struct kr_config *c)
 {
     static char text[1024];
     const char *url = c->api.public_url;
@@ -190,9 +190,9 @@ static int open_auth(struct kr_serve *s, struct kr_err *err)
     auth.guard = s->guard;
     auth.metrics = s->metrics;
     auth.open_too = c->open_metrics ? kr_api_doc_metrics.id : NULL;
-    auth.challenge = challenge(c);
+    auth.challenge = mcp_challenge(c);
     auth.is_link = is_link;
-    auth.audit = audit;
+    auth.audit = audit_for_auth;
     auth.data = s;
     return kr_auth_new(&auth, &s->api.auth, err);
 }
@@ -233,7 +233,7 @@ static int open_http(struct kr_serve *s, struct kr_err *err)
     http.routes = s->routes;
     http.app = &s->api;
     http.gate = kr_api_gate;
-    http.error_body = error_body;
+    http.error_body = write_error_body;
     http.on_report = on_report;
     http.connections_max = connections_max(c);
     if (http.per_address_max == 0) /* no bound of its own, as the setting says; to the engine 0 is its default */
@@ -346,11 +346,11 @@ static void say_where(const struct kr_serve *s)
     printf("  try             curl -s %s/api/v1/runs -d '{\"code\": \"print(6 * 7)\", \"stream\": false}'%s\n", url,
            s->config->auth_on ? " -H \"Authorization: Bearer $API_KEY\"" : "");
     if (!s->config->auth_on)
-        printf("  anybody on this machine may use it; `krait serve --help` shows how to ask for a key\n");
+        printf("  every user of this machine may use it; `krait serve --help` shows how to ask for a key\n");
     fflush(stdout);
 }
 
-static void on_zygote(void *data, const struct kr_holder_zygote *zygote)
+static void on_zygote_news(void *data, const struct kr_holder_zygote *zygote)
 {
     struct kr_serve *s = data;
     struct kr_monitor_state state = {0};
@@ -360,7 +360,7 @@ static void on_zygote(void *data, const struct kr_holder_zygote *zygote)
                        KR_AT(kr_preload_names[kr_engine_zygote(s->engine, zygote->zygote).preload]));
     if (s->said_ready || !s->box || s->stdio)
         return;
-    look(s, &state);
+    look_at_engine(s, &state);
     if (state.missing_count)
         return;
     s->said_ready = true;
@@ -368,8 +368,8 @@ static void on_zygote(void *data, const struct kr_holder_zygote *zygote)
     say_where(s);
 }
 
-/* Every run has ended as `lost` by now: whoever reads one is still told. */
-static void on_gone(void *data, const struct kr_err *err)
+/* Every run has ended as `lost` by now; its readers still get that end. */
+static void on_warden_gone(void *data, const struct kr_err *err)
 {
     struct kr_serve *s = data;
 
@@ -421,11 +421,11 @@ void kr_serve_stop(struct kr_serve *s, uint64_t grace_ms)
     kr_box_stop(s->box, grace_ms, on_box_stopped, s);
 }
 
-static void on_signal(uv_signal_t *handle, int signo)
+static void on_server_signal(uv_signal_t *handle, int signo)
 {
     struct kr_serve *s = handle->data;
 
-    if (signo == SIGHUP) { /* logrotate's word */
+    if (signo == SIGHUP) { /* from logrotate */
         (void)kr_log_reopen();
         return;
     }
@@ -439,12 +439,12 @@ static void on_signal(uv_signal_t *handle, int signo)
     }
     kr_log(KR_LOG_INFO, "stopping", "signal=%d grace_ms=%llu", signo, (unsigned long long)s->config->stop_timeout_ms);
     (void)kr_notify_stopping();
-    kr_serve_stop(s, s->stdio ? 0 : s->config->stop_timeout_ms); /* one client, and it wishes us gone */
+    kr_serve_stop(s, s->stdio ? 0 : s->config->stop_timeout_ms); /* one client, and it asked for the end */
 }
 
 /* ---- life ---- */
 
-static int watch_signals(struct kr_serve *s)
+static int watch_server_signals(struct kr_serve *s)
 {
     static const int numbers[3] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -452,23 +452,24 @@ static int watch_signals(struct kr_serve *s)
     signal(SIGXFSZ, SIG_IGN);
     for (size_t i = 0; i < 3; i++) {
         s->signals[i].data = s;
-        if (uv_signal_init(&s->loop, &s->signals[i]) < 0 || uv_signal_start(&s->signals[i], on_signal, numbers[i]) < 0)
+        if (uv_signal_init(&s->loop, &s->signals[i]) < 0 ||
+            uv_signal_start(&s->signals[i], on_server_signal, numbers[i]) < 0)
             return -ENOMEM;
         uv_unref((uv_handle_t *)&s->signals[i]);
     }
     return 0;
 }
 
-/* Before: the server's user reaches whatever that user may. After: its data, upload_roots, the libraries of the system and the
- * kernel's figures to read, and nothing else, for all threads it will ever have; it can run no program, reach no other server and
- * signal nobody. A kernel without Landlock is said so. */
-static int confine(const struct kr_serve *s, struct kr_err *err)
+/* Before: the server's user reaches whatever that user may. After: its data, upload_roots, the libraries of the
+ * system and the kernel's figures to read, and nothing else, for all threads it will ever have; it can run no
+ * program, reach no other server and signal no process. A kernel without Landlock is logged. */
+static int confine_server(const struct kr_serve *s, struct kr_err *err)
 {
     const struct kr_landlock_path usual[] = {
         {"/usr", KR_LL_READ},
         {"/lib", KR_LL_READ | KR_LL_MAY_MISS},
         {"/lib64", KR_LL_READ | KR_LL_MAY_MISS},
-        {"/proc", KR_LL_READ}, /* of other processes only what everybody may see */
+        {"/proc", KR_LL_READ}, /* of other processes only what every user may see */
         {"/sys", KR_LL_READ | KR_LL_MAY_MISS},
         {"/dev/null", KR_LL_READ | KR_LL_WRITE_FILE},
         {"/dev/urandom", KR_LL_READ},
@@ -494,10 +495,10 @@ static int confine(const struct kr_serve *s, struct kr_err *err)
     return kr_landlock_restrict(paths, count + roots, 0, err) < 0 ? -EPERM : 0;
 }
 
-static int open_engine(struct kr_serve *s, int control, struct kr_err *err)
+static int open_server_engine(struct kr_serve *s, int control, struct kr_err *err)
 {
     static const struct kr_engine_calls calls = {
-        .on_zygote = on_zygote, .on_gone = on_gone, .on_stopped = on_engine_stopped};
+        .on_zygote = on_zygote_news, .on_gone = on_warden_gone, .on_stopped = on_engine_stopped};
     struct kr_engine_config engine = s->config->engine;
     struct kr_holder *holder;
     int r;
@@ -523,8 +524,8 @@ static int open_monitor(struct kr_serve *s, struct kr_err *err)
                                       .started_ns = kr_clock_ns(),
                                       .api_endpoint = "/api/v1",
                                       .mcp_endpoint = KR_API_MCP_ENDPOINT,
-                                      .look = look,
-                                      .collect = collect,
+                                      .look = look_at_engine,
+                                      .collect = collect_figures,
                                       .has_docs = has_docs,
                                       .data = s};
 
@@ -550,7 +551,7 @@ static int open_api(struct kr_serve *s, struct kr_err *err)
     return kr_api_files_new(&s->api, err);
 }
 
-static int open_all(struct kr_serve *s, int control, struct kr_err *err)
+static int open_server(struct kr_serve *s, int control, struct kr_err *err)
 {
     int r;
 
@@ -558,12 +559,12 @@ static int open_all(struct kr_serve *s, int control, struct kr_err *err)
         return r;
     if (!s->stdio)
         (void)kr_notify_open();
-    if ((r = kr_serve_mcp_bind(s, err)) < 0 || (r = confine(s, err)) < 0 ||
+    if ((r = kr_serve_mcp_bind(s, err)) < 0 || (r = confine_server(s, err)) < 0 ||
         (r = kr_store_open(s->config->data, KR_STORE_CREATE, &s->store, err)) < 0)
         return r;
     if (kr_checkpoint_new(&s->loop, s->store, &s->checkpoint) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "checkpoints");
-    if ((r = open_monitor(s, err)) < 0 || (r = open_engine(s, control, err)) < 0 || (r = open_box(s, err)) < 0 ||
+    if ((r = open_monitor(s, err)) < 0 || (r = open_server_engine(s, control, err)) < 0 || (r = open_box(s, err)) < 0 ||
         (r = open_api(s, err)) < 0)
         return r;
     if (kr_notify_watchdog_ms() > 0 && kr_timer_new(&s->loop, on_watchdog, s, &s->watchdog) >= 0)
@@ -576,14 +577,14 @@ static int open_all(struct kr_serve *s, int control, struct kr_err *err)
     return r < 0 ? r : 0;
 }
 
-static void close_all(struct kr_serve *s)
+static void close_server(struct kr_serve *s)
 {
     kr_timer_close(s->watchdog);
     kr_checkpoint_close(s->checkpoint);
     kr_http_server_free(s->http);
     kr_serve_mcp_close(s);
     kr_mcp_free(s->mcp);
-    s->mcp = NULL; /* runs that end with the box have nobody to tell */
+    s->mcp = NULL; /* runs that end with the box are not reported any more */
     kr_jobs_close(s->api.jobs);
     if (s->api.files)
         kr_api_files_free(&s->api);
@@ -615,9 +616,9 @@ int kr_serve_main(int control, void *arg)
     (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     kr_log_set_who("server");
     kr_log_set_time(true);
-    if (uv_loop_init(&s->loop) < 0 || watch_signals(s) < 0)
+    if (uv_loop_init(&s->loop) < 0 || watch_server_signals(s) < 0)
         return KR_EXIT_OURS;
-    r = open_all(s, control, &err);
+    r = open_server(s, control, &err);
     if (r < 0) {
         s->status = kr_cli_fail(s->stdio ? "mcp" : "serve", &err);
     } else if (s->stdio) {
@@ -627,6 +628,6 @@ int kr_serve_main(int control, void *arg)
                s->config->auth_on ? "on" : "off");
         uv_run(&s->loop, UV_RUN_DEFAULT);
     }
-    close_all(s);
+    close_server(s);
     return s->status;
 }

@@ -1,11 +1,10 @@
-/* The local clients of MCP: the one on stdin and stdout of `krait mcp`, and those that join a server that is running, by
- * the socket in its data directory.
+/* The local clients of MCP: the one on stdin and stdout of `krait mcp`, and those that join a server that is running,
+ * by the socket in its data directory.
  *
- * Called by serve_app.c in the server's process. Invariants: one server at a time has a data directory's socket, and the
- * lock that says so goes with its process; whoever connects is root, the server's own user or the owner of the data, as the
- * kernel tells it; a client that joined acts as the local user, with no rights on the machine's files; what does not say
- * its first line in time, or properly, is let go. */
-#include "commands.h"
+ * Called by serve_app.c in the server's process. Invariants: one server at a time has a data directory's socket, and
+ * the lock that says so goes with its process; a peer is root, the server's own user or the owner of the data, as the
+ * kernel tells it; a client that joined acts as the local user, with no rights on the machine's files; what does not
+ * say its first line in time, or properly, is let go. */
 #include "fd.h"
 #include "log.h"
 #include "loop.h"
@@ -31,7 +30,7 @@
 #define LOCK_TRIES 20 /* 100 ms apart: one that is just ending has a moment */
 #define CLIENTS_MAX 64u
 #define HELLO_MS 2000u
-#define REST_MS 200u  /* when there is no descriptor for a newcomer, who waits meanwhile */
+#define REST_MS 200u  /* when there is no descriptor for a new client, which waits meanwhile */
 #define STOP_MS 1000u /* from the end of stdin to our own */
 
 struct client {
@@ -64,7 +63,7 @@ static void on_last(void *data)
     uv_stop(&((struct kr_serve *)data)->loop);
 }
 
-/* The client is gone. Nobody is left to be told anything, so nothing has a grace. */
+/* The client is gone. Nothing is left to answer, so runs get no grace. */
 static void on_stdio_closed(void *data)
 {
     struct kr_serve_mcp *m = data;
@@ -111,7 +110,7 @@ static int take_lock(struct kr_serve_mcp *m, const char *data, struct kr_err *er
     return 0;
 }
 
-/* We have the lock, so a socket that is there is nobody's. */
+/* We have the lock, so a socket that is there was left behind. */
 static int bind_socket(struct kr_serve_mcp *m, struct kr_err *err)
 {
     struct sockaddr_un address;
@@ -121,7 +120,7 @@ static int bind_socket(struct kr_serve_mcp *m, struct kr_err *err)
     m->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (m->socket < 0 || (unlinkat(m->data, KR_JOIN_SOCKET, 0) < 0 && errno != ENOENT))
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "the socket of the data directory");
-    /* 0600 before anybody can connect: nobody can until listen(2). */
+    /* 0600 before a client can connect, which is after listen(2). */
     if (bind(m->socket, (struct sockaddr *)&address, sizeof address) < 0 ||
         fchmodat(m->data, KR_JOIN_SOCKET, 0600, 0) < 0 || fstatat(m->data, KR_JOIN_SOCKET, &st, 0) < 0 ||
         listen(m->socket, 16) < 0)
@@ -168,8 +167,8 @@ static void on_client_gone(void *data)
     client_free(data);
 }
 
-/* How it wishes to be spoken to. False: that is no such line. */
-static bool read_wish(const char *line, size_t len, struct kr_mcp_lines_spec *spec)
+/* The dialect and shape that the client asks for. False: the line is something else. */
+static bool read_greeting(const char *line, size_t len, struct kr_mcp_lines_spec *spec)
 {
     json_t *root = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     const char *name = NULL;
@@ -200,7 +199,7 @@ static void on_client_speaks(void *data)
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (!end || !read_wish(line, (size_t)(end - line), &spec) ||
+    if (!end || !read_greeting(line, (size_t)(end - line), &spec) ||
         recv(fd, line, (size_t)(end - line) + 1, MSG_DONTWAIT) != end - line + 1 ||
         send(fd, KR_JOIN_WELCOME, sizeof KR_JOIN_WELCOME - 1, MSG_NOSIGNAL) != sizeof KR_JOIN_WELCOME - 1) {
         client_free(c);
@@ -237,7 +236,7 @@ static void on_connection(void *data)
     struct client *c;
 
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-        kr_watch_want_read(m->watch, false); /* it would be told again and again */
+        kr_watch_want_read(m->watch, false); /* it would be reported again and again */
         kr_timer_arm(m->rest, REST_MS);
         return;
     }

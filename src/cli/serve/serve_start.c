@@ -1,7 +1,7 @@
 /* What `krait serve` needs before it forks: bound sockets and a data directory that is the server's.
  *
- * Called by cmd_serve.c with whatever privilege krait was started with. Each failure is one line that says what, why and
- * which setting changes it. */
+ * Called by cmd_serve.c with whatever privilege krait was started with. Each failure is one line that says what, why
+ * and which setting changes it. */
 #include "fd.h"
 #include "instance.h"
 #include "level.h"
@@ -107,8 +107,8 @@ static int find_user(struct kr_serve *s, struct kr_err *err)
     } else {
         pw = getpwnam(name ? name : "krait");
         if (!pw && name)
-            return kr_err_set(err, KR_ERR_INVALID, 0, "there is no user %s (--user)", name);
-        uid = pw ? pw->pw_uid : cells.first - 1; /* nobody's, just below the cells' own */
+            return kr_err_set(err, KR_ERR_INVALID, 0, "unknown user %s (--user)", name);
+        uid = pw ? pw->pw_uid : cells.first - 1; /* unused, just below the cells' own */
         gid = pw ? pw->pw_gid : uid;
     }
     if (cells.per_slot == 1 && !name && !pw && kr_host_uid() != 0)
@@ -136,7 +136,7 @@ static int make_parents(const char *path)
     return 0;
 }
 
-/* As root we reach what the server's user may not: a folder above the data that is closed to it is told now, by name. */
+/* As root we reach what the server's user may not: a folder above the data that is closed to it is named now. */
 static int check_way(const struct kr_serve *s, struct kr_err *err)
 {
     char part[4096];
@@ -163,9 +163,9 @@ struct folder {
 };
 static const struct folder data_folder = {"data", "--data"}, log_folder = {"log", "--log-dir"};
 
-/* Ours, made if it is missing, and a descriptor of it. As root it is handed to the server's user; one that is somebody
- * else's is left alone. Whatever is made is handed over by descriptor and only if it is still ours: a name may come to mean
- * something else at any time in a folder that others can write. */
+/* Ours, made if it is missing, and a descriptor of it. As root it is handed to the server's user; one that is another
+ * user's is left alone. Whatever is made is handed over by descriptor and only if it is still ours: a name may come
+ * to mean something else at any time in a folder that others can write. */
 static int own_folder(const struct kr_serve *s, int at, const char *path, const struct folder *f, struct kr_err *err)
 {
     uint32_t uid = s->warden.engine_uid ? s->warden.engine_uid : geteuid();

@@ -4,7 +4,7 @@
  * both directions; when our reader is slow, sessions and requests wait and memory does not grow; the end of input ends
  * every session and then the program. */
 #include "engine_app.h"
-#include "commands.h"
+#include "exit_status.h"
 #include "log.h"
 #include "warden_holder.h"
 #include <errno.h>

@@ -3,8 +3,8 @@
  *
  * Theory: the same two processes as `krait run`. This file turns options into the warden's configuration and launches
  * it; engine_app.c and engine_ops.c are the engine's side. */
-#include "commands.h"
 #include "engine_app.h"
+#include "exit_status.h"
 #include "fd.h"
 #include "launch.h"
 #include <errno.h>

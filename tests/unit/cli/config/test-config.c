@@ -155,12 +155,12 @@ static void examples_parse(void)
     const struct kr_config_row *rows = kr_config_rows(&count);
 
     for (size_t i = 0; i < count; i++) {
-        struct kr_config_place place = {.source = KR_FROM_FLAG, .name = rows[i].flag, .folder = "/"};
+        struct kr_config_origin origin = {.source = KR_FROM_FLAG, .name = rows[i].flag, .folder = "/"};
 
         CHECK(load("", "HOME=/home/me") == 0);
-        kr_config_place(config, &rows[i])->source = KR_FROM_NOBODY;
+        kr_config_origin_of(config, &rows[i])->source = KR_FROM_NONE;
         kr_config_clear(config, &rows[i]);
-        CHECK(kr_config_set(config, &rows[i], rows[i].example, &place, &err) == 0);
+        CHECK(kr_config_set(config, &rows[i], rows[i].example, &origin, &err) == 0);
     }
 }
 
@@ -243,7 +243,7 @@ static void flags(void)
     CHECK(load("--prot 1", "") == -EINVAL && says("\"prot\": no such option; did you mean --port?"));
     CHECK(load("--frobnicate 1", "") == -EINVAL && says("krait serve --help"));
     CHECK(load("--port", "") == -EINVAL && says("--port: needs a value; for example 8080"));
-    CHECK(load("serve", "") == -EINVAL && says("\"serve\" is no option"));
+    CHECK(load("serve", "") == -EINVAL && says("\"serve\" is not an option"));
     CHECK(load("-p 1", "") == -EINVAL);
     CHECK(load("--", "") == -EINVAL);
     CHECK(load("--allow-anonymous --host 0.0.0.0", "") == 0 && config->allow_anonymous);
@@ -599,7 +599,7 @@ static void wrong_files(void)
         {"krait.toml", "[http]\nallowed_hosts = \"x\"\n",
          "http.allowed_hosts is an array of strings, and not a string"},
         {"krait.toml", "[limits]\ncpu = 0.5\n",
-         "krait.toml:2: is no whole number; sizes, times and fractions are strings"},
+         "krait.toml:2: is not a whole number; sizes, times and fractions are strings"},
         {"krait.toml", "[auth]\napi_key = \"\"\n", "krait.toml:2: auth.api_key: it is not a key"},
         {"krait.toml", "[auth]\nrequire_auth = 1\n", "auth.require_auth is true or false, and not a whole number"},
         {".env", "PORT=1\nPROT=2\n", ".env:2: unknown name 'PROT', did you mean 'PORT'?"},
@@ -658,7 +658,7 @@ static void files_that_do_not_count(void)
     CHECK(load_with("--config krait.toml", "", true) == 0 && config->port == 5);
     unlink("krait.toml");
     CHECK(mkfifo(".env", 0600) == 0);
-    CHECK(load_with("", "", true) == 0 && notes("it is no plain file"));
+    CHECK(load_with("", "", true) == 0 && notes("it is not a plain file"));
     if (geteuid() == 0) {
         put("krait.toml", "[server]\nport = 4\n", 0600);
         CHECK(chown("krait.toml", 12345, 12345) == 0);
@@ -680,9 +680,9 @@ static void named_files(void)
     CHECK(strcmp(config->data, expected) == 0);
     CHECK(load_with("", "KRAIT_CONFIG=sub/x.toml", false) == 0 && strcmp(config->data, expected) == 0);
     CHECK(load_with("--config nothing.toml", "", true) == -ENOENT && says("nothing.toml: No such file"));
-    CHECK(load_with("--config sub", "", true) == -EINVAL && says("is no plain file"));
+    CHECK(load_with("--config sub", "", true) == -EINVAL && says("is not a plain file"));
     put("sub/x.toml", "", 0606);
-    CHECK(load_with("--config sub/x.toml", "", true) == -EINVAL && says("can be written by everybody"));
+    CHECK(load_with("--config sub/x.toml", "", true) == -EINVAL && says("can be written by every user"));
     put("key", "KRAIT_PORT=77\n", 0600);
     CHECK(load_with("--env-file key", "", true) == 0 && config->port == 77);
     leave();

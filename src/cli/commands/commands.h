@@ -26,8 +26,3 @@ extern const struct kr_opt_table kr_keys_options_table;
 extern const struct kr_opt_table kr_users_options_table;
 extern const struct kr_opt_table kr_mcp_options_table;
 extern const struct kr_opt_table kr_setup_options_table;
-
-#define KR_EXIT_USAGE 2
-#define KR_EXIT_OURS 125
-/* Prints `krait run: text` on stderr and returns the exit status of the error's kind. */
-int kr_cli_fail(const char *command, const struct kr_err *err);
