@@ -135,5 +135,3 @@ int kr_api_refuse(struct kr_api_input *in, const char *field, struct kr_err *err
 
 /* The name nearest to `word` among the table's (two slips at most), or NULL. */
 const char *kr_api_nearest(const struct kr_api_table *table, const char *word);
-/* What is wrong with the table itself, for the unit tests: 0, or -EINVAL with err naming the row. */
-int kr_api_table_check(const struct kr_api_table *table, struct kr_err *err);

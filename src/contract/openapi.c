@@ -373,10 +373,8 @@ int kr_api_openapi_write(const struct kr_http_route *routes, size_t count, const
 {
     struct kr_api_components *c = calloc(1, sizeof *c);
     struct kr_json j;
-    int r = kr_api_docs_check(routes, count, err);
+    int r = c ? kr_api_components_collect(c, routes, count, err) : -ENOMEM;
 
-    if (r == 0)
-        r = c ? kr_api_components_collect(c, routes, count, err) : -ENOMEM;
     if (r == 0) {
         kr_json_init(&j, out);
         kr_json_object(&j);

@@ -1,11 +1,6 @@
-/* Reply tables: their check, and the shapes that every resource uses. Called by the unit tests and by the writer of
- * OpenAPI.
- *
- * Invariant: a schema that passes can be documented from without another look. */
+/* Reply tables: the shapes that every resource uses, and what JSON Schema calls the types of rows. Used by the writers of
+ * OpenAPI and of tools' schemas. */
 #include "reply_schema.h"
-#include "err.h"
-#include <errno.h>
-#include <string.h>
 
 const struct kr_api_type_words kr_api_type_words[KR_API_TYPE_MAX_] = {
     [KR_API_STRING] = {"string", "minLength", "maxLength"},
@@ -20,69 +15,6 @@ const struct kr_api_type_words kr_api_type_words[KR_API_TYPE_MAX_] = {
     [KR_API_ARRAY] = {"array", "minItems", "maxItems"},
     [KR_API_ANY] = {NULL, NULL, NULL},
 };
-
-#define DEPTH_MAX 16 /* of schemas in each other */
-
-static int bad(const struct kr_api_schema *s, const char *prop, const char *what, struct kr_err *err)
-{
-    kr_err_set(err, KR_ERR_INTERNAL, 0, "schema %s: %s: %s", s->name ? s->name : "?", prop ? prop : "?", what);
-    return -EINVAL;
-}
-
-static int check_prop(const struct kr_api_schema *s, const struct kr_api_prop *p, struct kr_err *err)
-{
-    json_t *example;
-
-    if (!p->name || !p->name[0])
-        return bad(s, p->name, "has no name", err);
-    if ((unsigned)p->type >= KR_API_TYPE_MAX_)
-        return bad(s, p->name, "is of no type", err);
-    if (!p->help || !p->help[0] || p->help[strlen(p->help) - 1] != '.')
-        return bad(s, p->name, "has no help, or its help is not a sentence", err);
-    if ((p->type == KR_API_ENUM) != (p->choices != NULL))
-        return bad(s, p->name, "an enum has choices, and nothing else has", err);
-    if (p->of && p->type != KR_API_OBJECT && p->type != KR_API_ARRAY)
-        return bad(s, p->name, "only an object or an array is of a schema", err);
-    if (!p->example && !p->of)
-        return bad(s, p->name, "has no example", err);
-    if (!p->example || (!p->each && (p->type == KR_API_STRING || p->type == KR_API_TEXT || p->type == KR_API_ENUM)))
-        return 0;
-    example = json_loads(p->example, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
-    if (!example)
-        return bad(s, p->name, "its example is not JSON", err);
-    json_decref(example);
-    return 0;
-}
-
-static int check_at(const struct kr_api_schema *s, unsigned depth, struct kr_err *err)
-{
-    int r = 0;
-
-    if (!s->name || !s->name[0] || !s->help || !s->help[0])
-        return bad(s, NULL, "has no name or no help", err);
-    if (depth > DEPTH_MAX)
-        return bad(s, NULL, "holds itself", err);
-    for (size_t i = 0; s->one_of && s->one_of[i] && r == 0; i++)
-        r = check_at(s->one_of[i], depth + 1, err);
-    for (size_t i = 0; i < s->count && r == 0; i++) {
-        const struct kr_api_prop *p = &s->props[i];
-
-        r = check_prop(s, p, err);
-        for (size_t k = 0; k < i && r == 0; k++)
-            if (strcmp(s->props[k].name, p->name) == 0)
-                r = bad(s, p->name, "is there twice", err);
-        if (r == 0 && p->of)
-            r = check_at(p->of, depth + 1, err);
-    }
-    return r;
-}
-
-int kr_api_schema_check(const struct kr_api_schema *schema, struct kr_err *err)
-{
-    return check_at(schema, 0, err);
-}
-
-/* ---- shapes that every resource uses ---- */
 
 /* clang-format off */
 static const struct kr_api_prop error_inner_props[] = {

@@ -34,9 +34,6 @@ struct kr_api_schema {
     {.name = (name_), .help = (help_), .props = (props_), .count = sizeof(props_) / sizeof((props_)[0])}
 /* clang-format on */
 
-/* What is wrong with the table itself, for the unit tests: 0, or -EINVAL with err naming the row. */
-int kr_api_schema_check(const struct kr_api_schema *schema, struct kr_err *err);
-
 /* Shapes that every resource uses. */
 extern const struct kr_api_schema kr_api_error_schema;   /* our voice: {"error":{…}} */
 extern const struct kr_api_schema kr_api_detail_schema;  /* the documents' voice: {"detail":"…"} */

@@ -4,6 +4,7 @@
 #include "api-table.h"
 #include "buf.h"
 #include "check.h"
+#include "table-check.h"
 #include "route_doc.h"
 #include "http.h"
 #include "openapi.h"
@@ -385,7 +386,7 @@ static void openapi_is_written_the_same_twice(void)
 
     kr_buf_init(&a, KR_API_OPENAPI_MAX);
     kr_buf_init(&b, KR_API_OPENAPI_MAX);
-    CHECK(kr_api_docs_check(routes, ROUTES, &err) == 0);
+    CHECK(docs_check(routes, ROUTES, &err) == 0);
     CHECK(write_openapi(&a) == 0 && write_openapi(&b) == 0 && a.len == b.len && memcmp(a.data, b.data, a.len) == 0);
     doc = json_loads(a.data, JSON_REJECT_DUPLICATES, NULL);
     CHECK(doc);
@@ -403,9 +404,9 @@ static void docs_are_checked(void)
     do {                                                                                                               \
         doc = delete_doc;                                                                                              \
         change;                                                                                                        \
-        CHECK(kr_api_docs_check(two, 2, &err) == -EINVAL);                                                             \
+        CHECK(docs_check(two, 2, &err) == -EINVAL);                                                                    \
     } while (0)
-    CHECK(kr_api_docs_check(two, 2, &err) == 0);
+    CHECK(docs_check(two, 2, &err) == 0);
     REFUSED(doc.id = "Has Blank");
     REFUSED(doc.id = "run_create"); /* the other's */
     REFUSED(doc.tag = "nonsense");
@@ -417,7 +418,7 @@ static void docs_are_checked(void)
     REFUSED(doc.query = &table);
     doc = delete_doc;
     two[0].doc = NULL;
-    CHECK(kr_api_docs_check(two, 2, &err) == -EINVAL && strstr(err.msg, "/a/{id}"));
+    CHECK(docs_check(two, 2, &err) == -EINVAL && strstr(err.msg, "/a/{id}"));
 }
 
 static int print_openapi(void)

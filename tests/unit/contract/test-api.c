@@ -2,6 +2,7 @@
 #include "api-table.h"
 #include "buf.h"
 #include "check.h"
+#include "table-check.h"
 
 /* ---- bodies ---- */
 
@@ -318,22 +319,22 @@ static void tables_are_checked(void)
     struct kr_api_field f = fields[2];
     struct kr_api_table t = {.name = "T", .help = "T.", .fields = &f, .count = 1, .size = sizeof(struct request)};
 
-    CHECK(kr_api_table_check(&table, &err) == 0 && kr_api_table_check(&page_table, &err) == 0);
-    CHECK(kr_api_table_check(&t, &err) == 0);
+    CHECK(table_check(&table, &err) == 0 && table_check(&page_table, &err) == 0);
+    CHECK(table_check(&t, &err) == 0);
     f.help = "Seconds";
-    CHECK(kr_api_table_check(&t, &err) == -EINVAL);
+    CHECK(table_check(&t, &err) == -EINVAL);
     f = fields[2];
     f.example = "ten";
-    CHECK(kr_api_table_check(&t, &err) == -EINVAL);
+    CHECK(table_check(&t, &err) == -EINVAL);
     f = fields[2];
     f.def = "121";
-    CHECK(kr_api_table_check(&t, &err) == -EINVAL);
+    CHECK(table_check(&t, &err) == -EINVAL);
     f = fields[2];
     f.required = true;
-    CHECK(kr_api_table_check(&t, &err) == -EINVAL);
+    CHECK(table_check(&t, &err) == -EINVAL);
     f = fields[2];
     f.type = KR_API_ENUM;
-    CHECK(kr_api_table_check(&t, &err) == -EINVAL);
+    CHECK(table_check(&t, &err) == -EINVAL);
 }
 
 int main(void)

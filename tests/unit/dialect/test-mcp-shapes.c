@@ -1,6 +1,7 @@
 /* What tools, resources and the documents' dialects are made of: Python literals as JSON, addresses, texts that are cut, and the
  * tables of tools, prompts and resources. */
 #include "check.h"
+#include "table-check.h"
 #include "dialect_results.h"
 #include "prompt.h"
 #include "pyvalue.h"
@@ -248,9 +249,9 @@ static void the_tables_of_arguments_are_sound(void)
 
     for (size_t i = 0; i < kr_mcp_tools_count; i++) {
         if (kr_mcp_tools[i]->input)
-            CHECK(kr_api_table_check(kr_mcp_tools[i]->input, &err) == 0);
+            CHECK(table_check(kr_mcp_tools[i]->input, &err) == 0);
         if (kr_mcp_tools[i]->output)
-            CHECK(kr_api_schema_check(kr_mcp_tools[i]->output, &err) == 0);
+            CHECK(schema_check(kr_mcp_tools[i]->output, &err) == 0);
     }
 }
 

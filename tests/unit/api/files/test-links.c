@@ -2,6 +2,7 @@
 #include "file_routes.h"
 #include "buf.h"
 #include "check.h"
+#include "table-check.h"
 #include "err.h"
 #include "files.h"
 #include "file_range.h"
@@ -238,7 +239,7 @@ static void the_routes_are_documented(void)
 {
     static const struct kr_http_route routes[] = {KR_API_FILES_ROUTES};
     struct kr_err err;
-    int r = kr_api_docs_check(routes, sizeof routes / sizeof *routes, &err);
+    int r = docs_check(routes, sizeof routes / sizeof *routes, &err);
 
     if (r < 0)
         printf("# %s\n", err.msg);

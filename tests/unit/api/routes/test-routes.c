@@ -4,6 +4,7 @@
 #include "api.h"
 #include "buf.h"
 #include "check.h"
+#include "table-check.h"
 #include "route_doc.h"
 #include "err.h"
 #include "limit.h"
@@ -36,7 +37,7 @@ static void the_router_takes_the_table(void)
 static void docs_are_complete(void)
 {
     struct kr_err err = {0};
-    int r = kr_api_docs_check(kr_api_routes, kr_api_routes_count, &err);
+    int r = docs_check(kr_api_routes, kr_api_routes_count, &err);
 
     if (r < 0)
         printf("FAIL %s: %s\n", __func__, err.msg);

@@ -1,6 +1,7 @@
 /* src/api/watch/monitor.c, health.c, metrics.c: events, and the answers of a real HTTP server. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
+#include "table-check.h"
 #include "api.h"
 #include "buf.h"
 #include "clock.h"
@@ -193,7 +194,7 @@ static const char *member(const json_t *o, const char *key)
 static void rows_are_documented(void)
 {
     struct kr_err err = {0};
-    int r = kr_api_docs_check(routes, sizeof routes / sizeof *routes, &err);
+    int r = docs_check(routes, sizeof routes / sizeof *routes, &err);
 
     if (r < 0)
         printf("# %s\n", err.msg);

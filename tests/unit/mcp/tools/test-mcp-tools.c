@@ -1,5 +1,6 @@
 /* The table of tools: rows that are complete, tables that are sound, names that mean one thing in a dialect. */
 #include "check.h"
+#include "table-check.h"
 #include "err.h"
 #include "tool.h"
 #include "tool_schema.h"
@@ -47,12 +48,12 @@ static void tables_are_sound(void)
         struct kr_err err = {0};
         json_t *schema;
 
-        if (t->input && kr_api_table_check(t->input, &err) < 0) {
+        if (t->input && table_check(t->input, &err) < 0) {
             printf("FAIL %s: %s: %s\n", __func__, t->name, err.msg);
             check_failed_ = 1;
             return;
         }
-        if (t->output && kr_api_schema_check(t->output, &err) < 0) {
+        if (t->output && schema_check(t->output, &err) < 0) {
             printf("FAIL %s: %s: %s\n", __func__, t->name, err.msg);
             check_failed_ = 1;
             return;
