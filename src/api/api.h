@@ -5,20 +5,25 @@
 #include "http.h"
 
 struct kr_jobs;
+struct kr_accounts;
+struct kr_api_files;
+struct kr_mcp;
 struct kr_metrics;
+struct kr_monitor;
+struct kr_pages;
 struct uv_loop_s;
 
 /* Plain values, made from the configuration by `krait serve`. Strings are borrowed. */
 struct kr_api_config {
     const char *version;
-    bool auth; /* somebody must show a key */
+    bool auth; /* callers must show a key */
     uint64_t link_ttl_ms;
     const char *public_url; /* NULL: links are made from the request's Host */
     bool debug;
     uint64_t max_body, max_upload;
     const struct kr_profile *profiles; /* by enum kr_dialect, which is a listener's tag */
     /* For info, from the warden's tables, which are out of reach here. */
-    const char *const *level_names; /* by enum kr_level; NULL: not told */
+    const char *const *level_names; /* by enum kr_level; NULL: left out */
     const char *const *layer_names; /* by the number of the bit; a NULL among them: no such layer */
     size_t layer_count;
 };
@@ -32,13 +37,17 @@ struct kr_api {
     struct kr_jobs *jobs;
     struct kr_http_server *server;
     struct kr_api_config config;
-    uint64_t started_ns;                   /* kr_clock_ns() of the start */
-    void *files, *account, *watch, *pages; /* what those resources keep between requests; theirs alone */
-    void *mcp;                             /* struct kr_mcp: of its routes; NULL before it is made */
-    /* A file of somebody's was changed by a request. Set by whoever tells subscribers; NULL: nobody does. */
+    uint64_t started_ns; /* kr_clock_ns() of the start */
+    /* What those parts keep between requests; NULL before they are made. */
+    struct kr_api_files *files;
+    struct kr_accounts *accounts;
+    struct kr_monitor *monitor;
+    struct kr_pages *pages;
+    struct kr_mcp *mcp;
+    /* A user's file was changed by a request. Set by what notifies subscribers; NULL: nothing does. */
     void (*on_file_changed)(struct kr_api *api, const char *user, const struct kr_sandbox *sandbox, const char *path);
-    /* Rows that /openapi.json tells beside kr_api_routes, kept by whoever set this; NULL: no memory. May itself be NULL:
-     * nobody has any. */
+    /* Rows that /openapi.json tells beside kr_api_routes, kept by what set this; NULL: no memory. May itself be NULL:
+     * there are none. */
     const struct kr_http_route *(*openapi_more)(struct kr_api *api, size_t *ret_count);
 };
 

@@ -1,7 +1,7 @@
 /* Sandboxes: what lasts of a user's work. Rows in the store, folders on the shelf, settings as JSON.
  *
  * Called by the voices. Invariants: settings in the store have passed kr_sandbox_settings_apply(); a limit is never
- * past the server's ceiling, whatever an older setting says; a folder is made before anybody is told its sandbox. */
+ * past the server's ceiling, whatever an older setting says; a folder is made before a caller gets its sandbox. */
 #include "box_internal.h"
 #include "fd.h"
 #include "json.h"

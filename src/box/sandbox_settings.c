@@ -43,7 +43,7 @@ static int name_limit(struct kr_err *err, const struct kr_limit_row *row, int r)
 }
 
 /* Is it more than the ceiling? 0 is no limit. */
-static bool is_past(uint64_t value, uint64_t ceiling)
+static bool is_past_ceiling(uint64_t value, uint64_t ceiling)
 {
     return ceiling > 0 && (value > ceiling || value == 0);
 }
@@ -64,9 +64,9 @@ static int apply_limit(const struct kr_setting_server *server, const char *name,
     if (r < 0)
         return name_limit(err, row, r);
     ceiling = *kr_limit_at(&ceilings, row);
-    if (is_past(*at, ceiling) && server->highest && !is_past(*at, *kr_limit_at(&highest, row)))
+    if (is_past_ceiling(*at, ceiling) && server->highest && !is_past_ceiling(*at, *kr_limit_at(&highest, row)))
         *at = ceiling; /* it was set by way of a listener with a higher one */
-    else if (is_past(*at, ceiling))
+    else if (is_past_ceiling(*at, ceiling))
         return kr_err_set(err, KR_ERR_INVALID, 0, "limits.%s: this server allows %s at most", name,
                           kr_limit_show(row, ceiling, text, sizeof text)),
                -ERANGE;

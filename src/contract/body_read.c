@@ -52,7 +52,7 @@ static void on_parse_dropped(void *data)
     own.calls->dropped(own.data);
 }
 
-static void on_client_gone(void *data, struct kr_http_ex *ex)
+static void on_body_client_gone(void *data, struct kr_http_ex *ex)
 {
     struct body_read *r = data;
 
@@ -62,7 +62,7 @@ static void on_client_gone(void *data, struct kr_http_ex *ex)
 
 static int read_on_thread(struct uv_loop_s *loop, struct kr_http_ex *ex, const struct kr_body_calls *calls, void *data)
 {
-    static const struct kr_http_calls gone = {.on_gone = on_client_gone};
+    static const struct kr_http_calls gone = {.on_gone = on_body_client_gone};
     static const struct kr_work_calls work = {.run = run_parse, .done = on_parse_done, .dropped = on_parse_dropped};
     struct body_read *r = calloc(1, sizeof *r);
 

@@ -57,8 +57,8 @@ const char *kr_api_nearest(const struct kr_api_table *table, const char *word)
 
 static bool is_known(const struct kr_api_parse *p, const struct kr_api_table *table, const char *key)
 {
-    if (p->in->place == KR_API_QUERY && strcmp(key, "api_key") == 0)
-        return true; /* who asks, not what is asked; its value is nobody's to see here */
+    if (p->in->source == KR_API_QUERY && strcmp(key, "api_key") == 0)
+        return true; /* a credential, not a field; its value is not looked at here */
     for (size_t i = 0; table && i < table->count; i++)
         if (has_name(&table->fields[i], key))
             return true;
@@ -208,7 +208,7 @@ int kr_api_parse_body(const struct kr_api_table *table, const char *text, size_t
     struct kr_api_parse p = {.in = in, .err = err};
 
     assert(!in->root);
-    in->place = KR_API_BODY;
+    in->source = KR_API_BODY;
     if (!is_blank(text, len))
         in->root = kr_api_load(&p, text, len);
     else if (in->voice == KR_API_DOCUMENT && wants_something(table))
@@ -226,7 +226,7 @@ int kr_api_parse_form(const struct kr_api_table *table, const char *text, size_t
     if (len && text[0] == '{')
         return kr_api_parse_body(table, text, len, request, in, err);
     assert(!in->root);
-    in->place = KR_API_BODY;
+    in->source = KR_API_BODY;
     in->root = kr_api_load_pairs(&p, text, len);
     return fill_root(&p, table, request);
 }
@@ -237,7 +237,7 @@ int kr_api_parse_query(const struct kr_api_table *table, const char *text, void 
     struct kr_api_parse p = {.in = in, .err = err, .from_text = true};
 
     assert(!in->root);
-    in->place = KR_API_QUERY;
+    in->source = KR_API_QUERY;
     in->root = kr_api_load_pairs(&p, text, strlen(text));
     return fill_root(&p, table, request);
 }

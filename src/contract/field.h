@@ -20,13 +20,13 @@ struct kr_err;
 #define KR_API_FIELDS_MAX 64u /* rows of a table */
 #define KR_API_FLAWS_MAX 16u  /* of one request that the documents' voice tells */
 
-/* Whose manners a route has. */
+/* Whose conventions a route follows. */
 enum kr_api_voice {
     KR_API_KRAIT,    /* ours: strict; unknown fields refused; {"error":{…}} */
     KR_API_DOCUMENT, /* the documents': FastAPI's; unknown fields ignored, "10" is an integer; {"detail":…} */
 };
 
-/* What a field is, and what its place in the request's struct is. */
+/* What a field is, and the type of its member in the request's struct. */
 enum kr_api_type {
     KR_API_STRING,  /* const char *: one line, without control characters. min, max: characters */
     KR_API_TEXT,    /* struct kr_text: any characters but NUL (with .nul_ok that too). min, max: characters */
@@ -59,7 +59,7 @@ struct kr_api_field {
     const char *name;
     enum kr_api_type type;
     size_t offset;         /* KR_API_AT(struct run_request, code) */
-    size_t given;          /* KR_API_GIVEN(struct …, timeout_given): a uint8_t (enum kr_api_given); 0: nobody asks */
+    size_t given;          /* KR_API_GIVEN(struct …, timeout_given): a uint8_t (enum kr_api_given); 0: not kept */
     bool required;         /* refused without it. A required one has no default */
     bool nullable;         /* null is allowed, and is the default's value, or as if absent */
     bool nul_ok;           /* TEXT: U+0000 may be in it */
@@ -96,13 +96,13 @@ struct kr_api_table {
 /* clang-format on */
 
 /* Where the fields came from; the documents' voice says so in `loc`. */
-enum kr_api_place { KR_API_BODY, KR_API_QUERY };
+enum kr_api_source { KR_API_BODY, KR_API_QUERY };
 
 /* What one request brought: the memory that its struct borrows from and, after a refusal, what was wrong. One request may
  * use one for its body and another for its query. */
 struct kr_api_input {
     enum kr_api_voice voice;
-    enum kr_api_place place;
+    enum kr_api_source source;
     json_t *root;                /* owned */
     json_t *flaws;               /* owned: in the documents' voice FastAPI's list of what is wrong, else NULL */
     char field[KR_API_NAME_MAX]; /* the field of the first flaw; "" if it is not about one */
@@ -129,7 +129,7 @@ int kr_api_parse_object(const struct kr_api_table *table, json_t *object, void *
                         struct kr_err *err);
 
 /* What only a handler can judge: refuses `field` (NULL: the request) with a sentence, in the manner of a parse. Returns
- * -EINVAL. The sentence begins after the name: "must be at most 120", and "timeout must be at most 120" is told. */
+ * -EINVAL. The sentence begins after the name: "must be at most 120", and the client reads "timeout must be at most 120". */
 int kr_api_refuse(struct kr_api_input *in, const char *field, struct kr_err *err, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -1,4 +1,4 @@
-/* What is wrong with a request, told in both voices: ours has the first flaw (a sentence and the field's name), the
+/* What is wrong with a request, in both voices: ours has the first flaw (a sentence and the field's name), the
  * documents' a list of up to KR_API_FLAWS_MAX in the words of FastAPI and pydantic. Called by the files of the tables.
  *
  * Invariant: what came is echoed only to its sender, in small pieces, and never a secret. */
@@ -113,7 +113,7 @@ static void add_flaw(struct kr_api_parse *p, json_t *loc, const char *type, cons
 }
 
 /* The first flaw is the one that err tells, whichever the voice. */
-static void note(struct kr_api_parse *p, const char *field, const char *text)
+static void note_flaw(struct kr_api_parse *p, const char *field, const char *text)
 {
     p->flaws++;
     if (p->error)
@@ -136,11 +136,11 @@ void kr_api_flaw(struct kr_api_parse *p, const struct kr_api_path *path, json_t 
         va_start(ap, fmt);
         vsnprintf(text + len, sizeof text - len, fmt, ap);
         va_end(ap);
-        note(p, field, text);
+        note_flaw(p, field, text);
         if (p->in->voice == KR_API_DOCUMENT) {
             json_t *loc = json_array();
 
-            json_array_append_new(loc, json_string(p->in->place == KR_API_QUERY ? "query" : "body"));
+            json_array_append_new(loc, json_string(p->in->source == KR_API_QUERY ? "query" : "body"));
             if (add_loc(loc, path) < 0)
                 kr_api_flaw_memory(p);
             add_flaw(p, loc, type, msg, echo_of(input), limit);
@@ -161,11 +161,11 @@ void kr_api_flaw_body(struct kr_api_parse *p, long at, const char *type, const c
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    note(p, "", text);
+    note_flaw(p, "", text);
     if (p->in->voice == KR_API_DOCUMENT) {
         json_t *loc = json_array(), *limit = NULL;
 
-        json_array_append_new(loc, json_string(p->in->place == KR_API_QUERY ? "query" : "body"));
+        json_array_append_new(loc, json_string(p->in->source == KR_API_QUERY ? "query" : "body"));
         if (at >= 0)
             json_array_append_new(loc, json_integer(at));
         if (detail && (limit = json_object()))

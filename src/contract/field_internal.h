@@ -19,7 +19,7 @@ struct kr_api_parse {
 };
 
 /* A flaw: `type` and `msg` are FastAPI's words, the rest is ours and follows the name ("timeout must be…"). `input` is
- * what came (borrowed; NULL: not told), `limit` FastAPI's ctx (stolen; NULL: none). */
+ * what came (borrowed; NULL: left out), `limit` FastAPI's ctx (stolen; NULL: none). */
 void kr_api_flaw(struct kr_api_parse *p, const struct kr_api_path *path, json_t *input, json_t *limit, const char *type,
                  const char *msg, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
 /* The same for the body as a whole; `at` is the byte where it is not JSON, -1: all of it. Our words stand alone. */
@@ -37,7 +37,7 @@ json_t *kr_api_load_pairs(struct kr_api_parse *p, const char *text, size_t len);
 /* The object's fields into `request`, which is zeroed. */
 void kr_api_fill(struct kr_api_parse *p, const struct kr_api_table *table, json_t *object,
                  const struct kr_api_path *path, void *request);
-/* One value that is not null into its place. */
+/* One value that is not null into its member. */
 void kr_api_fill_value(struct kr_api_parse *p, const struct kr_api_field *f, json_t *value,
                        const struct kr_api_path *path, void *request);
 /* The default, or what stands for nothing. */

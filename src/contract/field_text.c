@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACE(type_) ((type_ *)(void *)((char *)request + f->offset))
+#define TARGET(type_) ((type_ *)(void *)((char *)request + f->offset))
 
 /* ---- numbers from text ---- */
 
@@ -90,22 +90,22 @@ void kr_api_fill_default(const struct kr_api_field *f, void *request)
 
     switch (f->type) {
     case KR_API_STRING:
-        *PLACE(const char *) = def;
+        *TARGET(const char *) = def;
         break;
     case KR_API_TEXT:
-        *PLACE(struct kr_text) = (struct kr_text){def, def ? strlen(def) : 0};
+        *TARGET(struct kr_text) = (struct kr_text){def, def ? strlen(def) : 0};
         break;
     case KR_API_INT:
-        *PLACE(int64_t) = def ? strtoll(def, NULL, 10) : 0;
+        *TARGET(int64_t) = def ? strtoll(def, NULL, 10) : 0;
         break;
     case KR_API_NUMBER:
-        *PLACE(double) = def ? strtod(def, NULL) : 0;
+        *TARGET(double) = def ? strtod(def, NULL) : 0;
         break;
     case KR_API_BOOL:
-        *PLACE(bool) = def && strcmp(def, "true") == 0;
+        *TARGET(bool) = def && strcmp(def, "true") == 0;
         break;
     case KR_API_ENUM:
-        *PLACE(int) = def ? kr_api_choice_of(f->choices, def) : -1;
+        *TARGET(int) = def ? kr_api_choice_of(f->choices, def) : -1;
         break;
     case KR_API_OBJECT:
     case KR_API_MAP:

@@ -1,6 +1,6 @@
 /* One value by its row. Called by field.c for every field that is there.
  *
- * Invariant: a place in the request's struct is written only with a value that obeys all of its row. */
+ * Invariant: a member of the request's struct is written only with a value that obeys all of its row. */
 #include "field_internal.h"
 #include "err.h"
 #include "reply.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACE(type_) ((type_ *)(void *)((char *)request + f->offset))
+#define TARGET(type_) ((type_ *)(void *)((char *)request + f->offset))
 
 /* ---- bounds ---- */
 
@@ -35,7 +35,7 @@ static const struct bound bounds[][2] = {
 };
 /* clang-format on */
 
-/* One field at its place: what the calls below hand each other. */
+/* One field of one request: what the calls below hand each other. */
 struct spot {
     struct kr_api_parse *p;
     const struct kr_api_field *f;
@@ -45,7 +45,7 @@ struct spot {
 };
 
 /* Wrong as it stands: our words and FastAPI's. */
-static void refuse(const struct spot *s, const char *type, const char *msg, const char *ours)
+static void refuse_value(const struct spot *s, const char *type, const char *msg, const char *ours)
 {
     kr_api_flaw(s->p, s->path, s->f->secret ? NULL : s->value, NULL, type, msg, "%s", ours);
 }
@@ -75,7 +75,7 @@ static bool is_within(const struct spot *s, unsigned what, double n)
 
 /* ---- strings ---- */
 
-static size_t characters(const char *text, size_t len)
+static size_t count_characters(const char *text, size_t len)
 {
     size_t n = 0;
 
@@ -100,41 +100,43 @@ static bool has_nul(json_t *string)
 static bool is_string(const struct spot *s)
 {
     if (!json_is_string(s->value))
-        refuse(s, "string_type", "Input should be a valid string", "must be a string");
+        refuse_value(s, "string_type", "Input should be a valid string", "must be a string");
     return json_is_string(s->value);
 }
 
-static void fill_string(const struct spot *s, const char **place)
+static void fill_string(const struct spot *s, const char **target)
 {
     const char *text = json_string_value(s->value);
     char ours[sizeof((struct kr_err *)0)->msg], msg[sizeof ours + 16];
     struct kr_err err;
 
-    if (!is_string(s) || !is_within(s, CHARACTERS, (double)characters(text, json_string_length(s->value))))
+    if (!is_string(s) || !is_within(s, CHARACTERS, (double)count_characters(text, json_string_length(s->value))))
         return;
     if (has_control(text, json_string_length(s->value))) {
-        refuse(s, "value_error", "Value error, control characters are not allowed", "must not have control characters");
+        refuse_value(s, "value_error", "Value error, control characters are not allowed",
+                     "must not have control characters");
     } else if (s->f->check && s->f->check(text, &err) < 0) {
         snprintf(msg, sizeof msg, "Value error, %s", kr_api_public_text(&err, ours));
-        refuse(s, "value_error", msg, ours);
+        refuse_value(s, "value_error", msg, ours);
     } else {
-        *place = text;
+        *target = text;
     }
 }
 
-static void fill_text(const struct spot *s, struct kr_text *place)
+static void fill_text(const struct spot *s, struct kr_text *target)
 {
     if (!is_string(s))
         return;
     if (!s->f->nul_ok && has_nul(s->value))
-        refuse(s, "value_error", "Value error, NUL characters are not allowed", "must not have NUL characters");
-    else if (is_within(s, CHARACTERS, (double)characters(json_string_value(s->value), json_string_length(s->value))))
-        *place = (struct kr_text){json_string_value(s->value), json_string_length(s->value)};
+        refuse_value(s, "value_error", "Value error, NUL characters are not allowed", "must not have NUL characters");
+    else if (is_within(s, CHARACTERS,
+                       (double)count_characters(json_string_value(s->value), json_string_length(s->value))))
+        *target = (struct kr_text){json_string_value(s->value), json_string_length(s->value)};
 }
 
 /* ---- numbers ---- */
 
-static void fill_int(const struct spot *s, int64_t *place)
+static void fill_int(const struct spot *s, int64_t *target)
 {
     json_t *v = s->value;
     int64_t n = 0;
@@ -144,18 +146,18 @@ static void fill_int(const struct spot *s, int64_t *place)
     else if (json_is_real(v) && floor(json_real_value(v)) == json_real_value(v) && fabs(json_real_value(v)) < 1e15)
         n = (int64_t)json_real_value(v); /* 10.0 is an integer to JSON Schema as well */
     else if (json_is_real(v))
-        return refuse(s, "int_from_float", "Input should be a valid integer, got a number with a fractional part",
-                      "must be an integer");
+        return refuse_value(s, "int_from_float", "Input should be a valid integer, got a number with a fractional part",
+                            "must be an integer");
     else if (!json_is_string(v) || !(s->lenient || s->p->from_text))
-        return refuse(s, "int_type", "Input should be a valid integer", "must be an integer");
+        return refuse_value(s, "int_type", "Input should be a valid integer", "must be an integer");
     else if (!kr_api_int_of(json_string_value(v), s->lenient, &n) || has_nul(v))
-        return refuse(s, "int_parsing", "Input should be a valid integer, unable to parse string as an integer",
-                      "must be an integer");
+        return refuse_value(s, "int_parsing", "Input should be a valid integer, unable to parse string as an integer",
+                            "must be an integer");
     if (is_within(s, VALUES, (double)n))
-        *place = n;
+        *target = n;
 }
 
-static void fill_number(const struct spot *s, double *place)
+static void fill_number(const struct spot *s, double *target)
 {
     json_t *v = s->value;
     double n = 0;
@@ -163,15 +165,15 @@ static void fill_number(const struct spot *s, double *place)
     if (json_is_number(v))
         n = json_number_value(v);
     else if (!json_is_string(v) || !(s->lenient || s->p->from_text))
-        return refuse(s, "float_type", "Input should be a valid number", "must be a number");
+        return refuse_value(s, "float_type", "Input should be a valid number", "must be a number");
     else if (!kr_api_number_of(json_string_value(v), s->lenient, &n) || has_nul(v))
-        return refuse(s, "float_parsing", "Input should be a valid number, unable to parse string as a number",
-                      "must be a number");
+        return refuse_value(s, "float_parsing", "Input should be a valid number, unable to parse string as a number",
+                            "must be a number");
     if (is_within(s, VALUES, n))
-        *place = n;
+        *target = n;
 }
 
-static void fill_bool(const struct spot *s, bool *place)
+static void fill_bool(const struct spot *s, bool *target)
 {
     json_t *v = s->value;
     int truth = -1;
@@ -183,14 +185,14 @@ static void fill_bool(const struct spot *s, bool *place)
     else if (json_is_integer(v) && s->lenient && (json_integer_value(v) | 1) == 1)
         truth = (int)json_integer_value(v);
     else if (!json_is_integer(v) || !s->lenient)
-        return refuse(s, "bool_type", "Input should be a valid boolean", "must be true or false");
+        return refuse_value(s, "bool_type", "Input should be a valid boolean", "must be true or false");
     if (truth < 0)
-        return refuse(s, "bool_parsing", "Input should be a valid boolean, unable to interpret input",
-                      "must be true or false");
-    *place = truth;
+        return refuse_value(s, "bool_parsing", "Input should be a valid boolean, unable to interpret input",
+                            "must be true or false");
+    *target = truth;
 }
 
-static void fill_enum(const struct spot *s, int *place)
+static void fill_enum(const struct spot *s, int *target)
 {
     char list[160] = "", msg[192];
     size_t len = 0;
@@ -199,7 +201,7 @@ static void fill_enum(const struct spot *s, int *place)
                 : -1;
 
     if (n >= 0) {
-        *place = n;
+        *target = n;
         return;
     }
     for (unsigned i = 0; s->f->choices[i] && len < sizeof list; i++) {
@@ -219,13 +221,13 @@ static void fill_object(const struct spot *s, void *request)
     const struct kr_api_field *f = s->f;
 
     if (!json_is_object(s->value))
-        refuse(s, "dict_type", "Input should be a valid dictionary", "must be an object");
+        refuse_value(s, "dict_type", "Input should be a valid dictionary", "must be an object");
     else if (!is_within(s, MEMBERS, (double)json_object_size(s->value)))
         return;
     else if (f->of)
         kr_api_fill(s->p, f->of, s->value, s->path, (char *)request + f->offset);
     else
-        *PLACE(json_t *) = s->value;
+        *TARGET(json_t *) = s->value;
 }
 
 static bool is_plain_string(const struct spot *s, json_t *item, const struct kr_api_path *at)
@@ -237,20 +239,21 @@ static bool is_plain_string(const struct spot *s, json_t *item, const struct kr_
     if (!is_string(&inner))
         return false;
     if (has_nul(item)) {
-        refuse(&inner, "value_error", "Value error, NUL characters are not allowed", "must not have NUL characters");
+        refuse_value(&inner, "value_error", "Value error, NUL characters are not allowed",
+                     "must not have NUL characters");
         return false;
     }
     return true;
 }
 
-static void fill_map(const struct spot *s, json_t **place)
+static void fill_map(const struct spot *s, json_t **target)
 {
     const char *key;
     json_t *item;
     bool good = true;
 
     if (!json_is_object(s->value))
-        return refuse(s, "dict_type", "Input should be a valid dictionary", "must be an object");
+        return refuse_value(s, "dict_type", "Input should be a valid dictionary", "must be an object");
     if (!is_within(s, MEMBERS, (double)json_object_size(s->value)))
         return;
     json_object_foreach(s->value, key, item)
@@ -260,7 +263,7 @@ static void fill_map(const struct spot *s, json_t **place)
         good &= is_plain_string(s, item, &at);
     }
     if (good)
-        *place = s->value;
+        *target = s->value;
 }
 
 /* Each item of an array against the table; what it fills is thrown away, and the handler fills again. */
@@ -283,7 +286,7 @@ static bool check_items(const struct spot *s)
         inner.path = &at;
         inner.value = item;
         if (!json_is_object(item))
-            refuse(&inner, "dict_type", "Input should be a valid dictionary", "must be an object");
+            refuse_value(&inner, "dict_type", "Input should be a valid dictionary", "must be an object");
         else
             kr_api_fill(s->p, s->f->of, item, &at, room);
     }
@@ -291,14 +294,14 @@ static bool check_items(const struct spot *s)
     return s->p->flaws == before && s->p->error != -ENOMEM;
 }
 
-static void fill_array(const struct spot *s, json_t **place)
+static void fill_array(const struct spot *s, json_t **target)
 {
     bool good = true;
     json_t *item;
     size_t i;
 
     if (!json_is_array(s->value))
-        return refuse(s, "list_type", "Input should be a valid list", "must be an array");
+        return refuse_value(s, "list_type", "Input should be a valid list", "must be an array");
     if (!is_within(s, ITEMS, (double)json_array_size(s->value)))
         return;
     if (s->f->type == KR_API_STRINGS)
@@ -311,7 +314,7 @@ static void fill_array(const struct spot *s, json_t **place)
     if (s->f->of)
         good = check_items(s);
     if (good)
-        *place = s->value;
+        *target = s->value;
 }
 
 /* ---- queries and forms ---- */
@@ -350,26 +353,26 @@ void kr_api_fill_value(struct kr_api_parse *p, const struct kr_api_field *f, jso
         return;
     switch (f->type) {
     case KR_API_STRING:
-        return fill_string(&s, PLACE(const char *));
+        return fill_string(&s, TARGET(const char *));
     case KR_API_TEXT:
-        return fill_text(&s, PLACE(struct kr_text));
+        return fill_text(&s, TARGET(struct kr_text));
     case KR_API_INT:
-        return fill_int(&s, PLACE(int64_t));
+        return fill_int(&s, TARGET(int64_t));
     case KR_API_NUMBER:
-        return fill_number(&s, PLACE(double));
+        return fill_number(&s, TARGET(double));
     case KR_API_BOOL:
-        return fill_bool(&s, PLACE(bool));
+        return fill_bool(&s, TARGET(bool));
     case KR_API_ENUM:
-        return fill_enum(&s, PLACE(int));
+        return fill_enum(&s, TARGET(int));
     case KR_API_OBJECT:
         return fill_object(&s, request);
     case KR_API_MAP:
-        return fill_map(&s, PLACE(json_t *));
+        return fill_map(&s, TARGET(json_t *));
     case KR_API_STRINGS:
     case KR_API_ARRAY:
-        return fill_array(&s, PLACE(json_t *));
+        return fill_array(&s, TARGET(json_t *));
     case KR_API_ANY:
-        *PLACE(json_t *) = s.value;
+        *TARGET(json_t *) = s.value;
         return;
     case KR_API_TYPE_MAX_:
         return;

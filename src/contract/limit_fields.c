@@ -22,7 +22,7 @@ static const struct kr_api_field fields[] = {
     ROW(9, "processes", "Processes and threads.", "16"),
     ROW(10, "open_files", "Files that one process may have open.", "1024"),
 };
-static_assert(sizeof fields / sizeof fields[0] == KR_API_LIMITS_MAX, "every limit has its place");
+static_assert(sizeof fields / sizeof fields[0] == KR_API_LIMITS_MAX, "every limit has its row");
 const struct kr_api_table kr_api_limits_table =
     KR_API_TABLE("LimitsRequest", "Limits to be set; null takes one away, and the server's holds.", fields, struct kr_api_limits_given);
 
@@ -39,6 +39,6 @@ static const struct kr_api_prop props[] = {
     {.name = "processes", .type = KR_API_INT, .help = "Processes and threads.", .example = "64"},
     {.name = "open_files", .type = KR_API_INT, .help = "Open files of one process.", .example = "256"},
 };
-static_assert(sizeof props / sizeof props[0] == KR_API_LIMITS_MAX, "every limit is told");
+static_assert(sizeof props / sizeof props[0] == KR_API_LIMITS_MAX, "every limit is in replies");
 const struct kr_api_schema kr_api_limits_schema = KR_API_SCHEMA("Limits", "Limits in force: bytes, counts, cores, seconds.", props);
 /* clang-format on */

@@ -1,4 +1,4 @@
-/* A session's limits as requests give them and as replies tell them. Every limit of src/wire/limits.c has a row in both
+/* A session's limits as requests give them and as replies have them. Every limit of src/wire/limits.c has a row in both
  * (tests/unit/api/routes/test-routes.c compares them). */
 #pragma once
 #include "field.h"
@@ -6,7 +6,7 @@
 
 #define KR_API_LIMITS_MAX 11u
 
-/* What came, checked by the domain (kr_box_settings_check()), which knows the ceilings: numbers or texts. */
+/* What came, checked by the domain (kr_sandbox_settings_apply()), which knows the ceilings: numbers or texts. */
 struct kr_api_limits_given {
     json_t *values[KR_API_LIMITS_MAX];
 };

@@ -25,7 +25,7 @@ static const struct usual {
     {401, KEY, KR_ERR_UNAUTHORIZED, true, true, "A key is needed, or the one given is not good.", "API key required"},
     {403, KEY, KR_ERR_FORBIDDEN, true, true, "The key does not have the right, or the request comes from another site.",
      "the key does not have the right run"},
-    {404, PARAMS, KR_ERR_NOT_FOUND, true, true, "There is no such thing, or it is somebody else's.",
+    {404, PARAMS, KR_ERR_NOT_FOUND, true, true, "It does not exist, or it belongs to another user.",
      "no sandbox has that id"},
     {413, BODY, KR_ERR_TOO_LARGE, true, true, "The body is larger than this path takes.",
      "the body is larger than this path takes"},
@@ -41,7 +41,7 @@ static const struct usual {
 };
 #define USUALS (sizeof usuals / sizeof usuals[0])
 
-static void name_of(const struct usual *u, enum kr_api_voice voice, char *buf, size_t size)
+static void name_usual(const struct usual *u, enum kr_api_voice voice, char *buf, size_t size)
 {
     const char *word = voice == KR_API_KRAIT ? "Error" : "Detail";
 
@@ -117,7 +117,7 @@ void kr_api_errors_write(struct kr_json *j)
 
             if (!(voices[v] == KR_API_KRAIT ? u->ours : u->documents))
                 continue;
-            name_of(u, voices[v], name, sizeof name);
+            name_usual(u, voices[v], name, sizeof name);
             kr_json_key(j, name);
             kr_json_object(j);
             kr_json_key_str(j, "description", u->help);
@@ -228,7 +228,7 @@ void kr_api_responses_write(struct kr_json *j, const struct kr_http_route *route
             (u->status && came_before(doc->responses, NULL, u->status)))
             continue;
         snprintf(status, sizeof status, "%d", u->status);
-        name_of(u, doc->voice, name, sizeof name);
+        name_usual(u, doc->voice, name, sizeof name);
         snprintf(ref, sizeof ref, "#/components/responses/%s", name);
         kr_json_key(j, u->status ? status : "default");
         kr_json_object(j);

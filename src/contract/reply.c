@@ -87,7 +87,7 @@ const char *kr_api_public_text(const struct kr_err *err, char *room)
 }
 
 /* What the engine refuses, in the words of our kinds. */
-static const char *kind_of(int status)
+static const char *kind_of_status(int status)
 {
     static const struct {
         int status;
@@ -119,7 +119,7 @@ void kr_api_error_body(enum kr_api_voice voice, int status, const char *kind, co
     } else {
         kr_json_key(&j, "error");
         kr_json_object(&j);
-        kr_json_key_str(&j, "kind", kind ? kind : kind_of(status));
+        kr_json_key_str(&j, "kind", kind ? kind : kind_of_status(status));
         kr_json_key_str(&j, "message", text);
         kr_json_key_str(&j, "field", field && field[0] ? field : NULL);
         kr_json_key_str(&j, "request_id", request_id && request_id[0] ? request_id : NULL);
@@ -186,7 +186,7 @@ static void log_inside(const struct kr_http_ex *ex, const struct kr_err *err)
                     KR_F_STR("error", err->msg), KR_F_STR("request_id", kr_http_request_id(ex)));
 }
 
-static void fail(struct kr_http_ex *ex, const char *field, const struct kr_err *err, unsigned retry_after_s)
+static void write_failure(struct kr_http_ex *ex, const char *field, const struct kr_err *err, unsigned retry_after_s)
 {
     const struct kr_err_row *row = kr_err_row((enum kr_err_kind)err->kind);
     enum kr_api_voice voice = kr_api_voice_of(ex);
@@ -211,17 +211,17 @@ static void fail(struct kr_http_ex *ex, const char *field, const struct kr_err *
 
 void kr_api_fail(struct kr_http_ex *ex, const struct kr_err *err)
 {
-    fail(ex, NULL, err, (unsigned)kr_err_row((enum kr_err_kind)err->kind)->retry_after_s);
+    write_failure(ex, NULL, err, (unsigned)kr_err_row((enum kr_err_kind)err->kind)->retry_after_s);
 }
 
 void kr_api_fail_later(struct kr_http_ex *ex, const struct kr_err *err, unsigned retry_after_s)
 {
-    fail(ex, NULL, err, retry_after_s);
+    write_failure(ex, NULL, err, retry_after_s);
 }
 
 void kr_api_fail_field(struct kr_http_ex *ex, const char *field, const struct kr_err *err)
 {
-    fail(ex, field, err, (unsigned)kr_err_row((enum kr_err_kind)err->kind)->retry_after_s);
+    write_failure(ex, field, err, (unsigned)kr_err_row((enum kr_err_kind)err->kind)->retry_after_s);
 }
 
 void kr_api_fail_named(struct kr_http_ex *ex, const struct kr_err *err)
@@ -244,7 +244,7 @@ void kr_api_fail_input(struct kr_http_ex *ex, const struct kr_api_input *in, con
     kr_buf_init(&out, KR_API_REPLY_MAX);
     if (!list || err->kind != KR_ERR_INVALID) {
         free(list);
-        fail(ex, in->field[0] ? in->field : NULL, err, 0);
+        write_failure(ex, in->field[0] ? in->field : NULL, err, 0);
         return;
     }
     kr_json_init(&j, &out);

@@ -1,7 +1,7 @@
 /* What routes say of themselves: their voice, and the tags they are sorted under. Called by the gate, by reply.c and by the
  * writer of OpenAPI.
  *
- * Invariant: every request has a voice, also one whose path nobody serves. */
+ * Invariant: every request has a voice, also one whose path has no route. */
 #include "route_doc.h"
 #include "http.h"
 #include <string.h>
@@ -10,7 +10,7 @@
 const struct kr_api_tag kr_api_tags[] = {
     {"runs",      "Run code, follow a run's output, cancel it, read it again."},
     {"sessions",  "Live interpreters that keep their variables between runs."},
-    {"sandboxes", "Places with files, packages and limits of their own, which outlive a restart."},
+    {"sandboxes", "Files, packages and limits of their own, which outlive a restart."},
     {"files",     "Files of a sandbox: list, read, write, delete."},
     {"tools",     "What models call over MCP, as plain HTTP."},
     {"users",     "People and their rights. For administrators."},
@@ -37,7 +37,7 @@ enum kr_api_voice kr_api_voice_of(const struct kr_http_ex *ex)
     return doc ? doc->voice : kr_api_voice_of_path(NULL, 0, kr_http_path(ex));
 }
 
-/* Segment by segment, without decoding: it is only about manners. */
+/* Segment by segment, without decoding: it only chooses the voice. */
 static bool fits(const char *pattern, const char *path)
 {
     while (*pattern == '/' && *path == '/') {

@@ -1,5 +1,5 @@
 /* What a route says of itself: kr_http_route.doc of every row of the route table points to one. The gate reads `needs` and
- * `open` from it, errors are told in its voice, OpenAPI is written from it. Aliases (the same operation under another path)
+ * `open` from it, errors are written in its voice, OpenAPI is written from it. Aliases (the same operation under another path)
  * share one. */
 #pragma once
 #include "field.h"
@@ -21,12 +21,12 @@ struct kr_api_header {
 /* One kind of answer. Several rows may share a status: one for each media type. */
 struct kr_api_response {
     int status;
-    const char *help;                    /* a sentence; that of a status' first row is told */
+    const char *help;                    /* a sentence; that of a status' first row is used */
     const char *media;                   /* NULL: application/json with a schema, nothing without */
     const struct kr_api_schema *schema;  /* of the body; of each line (application/x-ndjson) or each event's data
                                            (text/event-stream); NULL: any bytes */
     const char *example;                 /* JSON (with a schema) or text; NULL: made from the schema's rows */
-    const struct kr_api_header *headers; /* NULL terminated (by name); those of a status' first row are told */
+    const struct kr_api_header *headers; /* NULL terminated (by name); those of a status' first row are used */
 };
 
 /* A body that is not our JSON object: a form, multipart, raw bytes. */
@@ -53,7 +53,7 @@ struct kr_api_doc {
     const struct kr_api_media *bodies; /* other bodies it takes, NULL terminated (by type) */
     const struct kr_api_table *query;  /* NULL: none */
     const struct kr_api_param *params; /* of the pattern, NULL terminated (by name) */
-    const struct kr_api_response *responses; /* what it answers when all is well, and errors worth a word of their own;
+    const struct kr_api_response *responses; /* what it answers when all is well, and errors that need their own text;
                                                  status 0 ends it. The usual errors are added to all routes */
 };
 

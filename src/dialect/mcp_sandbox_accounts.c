@@ -204,7 +204,7 @@ static void register_then(struct kr_wait *w, int r, const char *hash)
 /* Each costs memory for good: counted by network. True: answered. */
 static bool registers_too_often(struct kr_api *api, struct kr_http_ex *ex)
 {
-    struct kr_accounts *a = api->account;
+    struct kr_accounts *a = api->accounts;
     char address[KR_HTTP_PEER_MAX], network[KR_THROTTLE_KEY_ROOM];
     uint64_t now = kr_clock_ns(), wait;
     struct kr_err err;

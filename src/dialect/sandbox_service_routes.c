@@ -154,7 +154,7 @@ static void service_install(struct kr_http_ex *ex, void *app, void *request, str
     struct install_request *q = request;
 
     (void)in;
-    kr_monitor_package(((struct kr_api *)app)->watch, q->package, "error");
+    kr_monitor_package(((struct kr_api *)app)->monitor, q->package, "error");
     kr_api_fail_status(ex, 501, "packages cannot be installed yet");
 }
 

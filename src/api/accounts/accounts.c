@@ -44,15 +44,15 @@ int kr_accounts_new(struct kr_api *api, struct kr_err *err)
         free_accounts(a);
         return kr_err_set(err, KR_ERR_INTERNAL, EEXIST, "kinds of jobs");
     }
-    api->account = a;
+    api->accounts = a;
     return 0;
 }
 
 void kr_accounts_close(struct kr_api *api)
 {
-    if (api->account)
-        free_accounts(api->account);
-    api->account = NULL;
+    if (api->accounts)
+        free_accounts(api->accounts);
+    api->accounts = NULL;
 }
 
 /* ---- waiting for a password ---- */
@@ -63,7 +63,7 @@ void kr_wait_drop(struct kr_wait *w)
     free(w);
 }
 
-static void on_gone(void *data, struct kr_http_ex *ex)
+static void on_account_client_gone(void *data, struct kr_http_ex *ex)
 {
     struct kr_wait *w = data;
 
@@ -83,8 +83,8 @@ static void on_done(void *data, int r, const char *hash)
 
 int kr_wait_start(struct kr_wait *w, const struct kr_password_ask *ask)
 {
-    static const struct kr_http_calls calls = {.on_gone = on_gone};
-    struct kr_accounts *a = w->api->account;
+    static const struct kr_http_calls calls = {.on_gone = on_account_client_gone};
+    struct kr_accounts *a = w->api->accounts;
     struct kr_err err;
     int r = kr_passwords_ask(a->passwords, ask, on_done, w, &w->job, &err);
 
@@ -167,37 +167,37 @@ void kr_accounts_audit(struct kr_api *api, const struct kr_api_who *who, const c
 void kr_accounts_fail(struct kr_http_ex *ex, const struct kr_err *err)
 {
     size_t len = strspn(err->msg, "abcdefghijklmnopqrstuvwxyz_");
-    struct kr_err told = *err;
+    struct kr_err own = *err;
     char field[32];
 
     if (err->code == EEXIST)
-        told.kind = KR_ERR_CONFLICT;
+        own.kind = KR_ERR_CONFLICT;
     if (err->kind != KR_ERR_INVALID || len == 0 || len >= sizeof field || strncmp(err->msg + len, ": ", 2) != 0) {
-        kr_api_fail(ex, &told);
+        kr_api_fail(ex, &own);
         return;
     }
     snprintf(field, sizeof field, "%.*s", (int)len, err->msg);
-    kr_api_fail_field(ex, field, &told);
+    kr_api_fail_field(ex, field, &own);
 }
 
 /* ---- ending what a user has going ---- */
 
-struct place {
+struct session_name {
     char sandbox[KR_STORE_ID_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
 };
-struct places {
-    struct place *items;
+struct session_list {
+    struct session_name *items;
     size_t count, room;
 };
 
-static void on_session(void *data, const struct kr_box_session_info *info)
+static void on_user_session(void *data, const struct kr_box_session_info *info)
 {
-    struct places *p = data;
+    struct session_list *p = data;
 
     if (p->count == p->room) {
         size_t room = p->room ? 2 * p->room : 16;
-        struct place *moved = reallocarray(p->items, room, sizeof *moved);
+        struct session_name *moved = reallocarray(p->items, room, sizeof *moved);
 
         if (!moved)
             return; /* what is left is ended by its own limits */
@@ -214,7 +214,7 @@ struct run_ids {
     size_t count;
 };
 
-static void on_run(void *data, const struct kr_store_run *run)
+static void on_user_run(void *data, const struct kr_store_run *run)
 {
     struct run_ids *ids = data;
 
@@ -228,14 +228,14 @@ void kr_accounts_end_work(struct kr_api *api, const char *user, const struct kr_
     const struct kr_store_run_filter running = {.running = true};
     struct kr_store_page page = {.limit = KR_STORE_PAGE_MAX};
     struct run_ids *ids = calloc(1, sizeof *ids);
-    struct places sessions = {0};
+    struct session_list sessions = {0};
     struct kr_err err;
 
-    kr_box_sessions(api->box, &them, NULL, on_session, &sessions);
+    kr_box_sessions(api->box, &them, NULL, on_user_session, &sessions);
     for (size_t i = 0; i < sessions.count; i++)
         kr_box_session_close(api->box, &them, sessions.items[i].sandbox, sessions.items[i].name, &err);
     free(sessions.items);
-    if (ids && kr_store_runs_list(api->store, user, &running, &page, on_run, ids, &err) < 0)
+    if (ids && kr_store_runs_list(api->store, user, &running, &page, on_user_run, ids, &err) < 0)
         kr_log(KR_LOG_WARN, "the runs of a user are not all ended, ignoring", "user=%s error=\"%s\"", user, err.msg);
     for (size_t i = 0; ids && i < ids->count; i++)
         kr_box_run_cancel(api->box, &them, ids->items[i], true, &err);

@@ -23,7 +23,7 @@ struct kr_accounts {
     struct kr_throttle *registrations; /* of one network: 10, then one a minute */
 };
 
-/* Fills api->account and adds the job kinds of this folder. 0 or -errno. */
+/* Fills api->accounts and adds the job kinds of this folder. 0 or -errno. */
 int kr_accounts_new(struct kr_api *api, struct kr_err *err);
 /* After the server has stopped, before the loop has: threads may be at work. */
 void kr_accounts_close(struct kr_api *api);
@@ -64,7 +64,7 @@ void kr_accounts_audit(struct kr_api *api, const struct kr_api_who *who, const c
                        const char *outcome, const char *detail);
 /* Ends what the user has going: sessions, and runs that have none. */
 void kr_accounts_end_work(struct kr_api *api, const char *user, const struct kr_api_who *who);
-/* Answers with a store's or the box's error. A field that the text names ("email: …") is told as that field. */
+/* Answers with a store's or the box's error. A field that the text names ("email: …") is the field of the reply. */
 void kr_accounts_fail(struct kr_http_ex *ex, const struct kr_err *err);
 
 /* Pages: limit and after of a list's query, as the member `page` of its struct. */

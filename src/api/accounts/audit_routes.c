@@ -1,6 +1,6 @@
 /* The audit log over HTTP: GET /api/v1/audit. Handler of the route table.
  *
- * Administrators see all of it, others the rows about what they did themselves. Invariant: whoever is no administrator
+ * Administrators see all of it, others the rows about what they did themselves. Invariant: a user who is not an administrator
  * reads no number of a row (`id`, cursor) as it is: numbers tell how much is going on. Their cursor is the number
  * encrypted. */
 #include "accounts.h"
@@ -22,7 +22,7 @@
 static const struct kr_api_prop row_props[] = {
     { .name = "id", .type = KR_API_INT, .nullable = true, .help = "The row's number, ascending; null for others than administrators.", .example = "4711" },
     { .name = "at", .type = KR_API_NUMBER, .help = "When, in seconds since 1970.", .example = "1800000000.25" },
-    { .name = "user", .type = KR_API_STRING, .nullable = true, .help = "Who did it: a user's id; null: nobody known.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "user", .type = KR_API_STRING, .nullable = true, .help = "Who did it: a user's id; null: not known.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "what", .type = KR_API_STRING, .help = "What was done.", .example = "key.revoke" },
     { .name = "object", .type = KR_API_STRING, .help = "To what: an id, a name, a path; may be empty.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "outcome", .type = KR_API_STRING, .help = "ok, the cause of a run's end, or why it was refused.", .example = "ok" },
@@ -45,7 +45,7 @@ struct query {
 };
 static const struct kr_api_field fields[] = {
     { .name = "user", .type = KR_API_STRING, KR_API_AT(struct query, user), KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
-      .help = "Who did it: a user's id. Of somebody else only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+      .help = "Who did it: a user's id. Of another user only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "what", .type = KR_API_STRING, KR_API_AT(struct query, what), KR_API_LENGTH(1, 48), .help = "What was done.", .example = "key.revoke" },
     { .name = "object", .type = KR_API_STRING, KR_API_AT(struct query, object), KR_API_LENGTH(1, 256), .help = "To what.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "outcome", .type = KR_API_STRING, KR_API_AT(struct query, outcome), KR_API_LENGTH(1, 32), .help = "How it ended.", .example = "ok" },
@@ -114,7 +114,7 @@ struct writing {
     bool admin;
 };
 
-static void on_row(void *data, const struct kr_store_audit *row)
+static void on_audit_row(void *data, const struct kr_store_audit *row)
 {
     struct writing *w = data;
     struct kr_json *j = &w->j;
@@ -139,8 +139,8 @@ static void on_row(void *data, const struct kr_store_audit *row)
     kr_json_object_end(j);
 }
 
-static int list(struct kr_api *api, const struct kr_api_who *who, const struct query *q, struct kr_buf *out,
-                struct kr_err *err)
+static int list_audit(struct kr_api *api, const struct kr_api_who *who, const struct query *q, struct kr_buf *out,
+                      struct kr_err *err)
 {
     struct writing w = {.admin = who->caller.rights & KR_RIGHT_ADMIN};
     struct kr_store_audit_filter filter = {.who = w.admin ? q->user : who->user,
@@ -163,7 +163,7 @@ static int list(struct kr_api *api, const struct kr_api_who *who, const struct q
         page.after = after;
     }
     kr_api_page_begin(&w.j, out, "rows");
-    r = kr_store_audit_list(api->store, &filter, &page, on_row, &w, err);
+    r = kr_store_audit_list(api->store, &filter, &page, on_audit_row, &w, err);
     if (r < 0)
         return r;
     if (!w.admin)
@@ -187,7 +187,7 @@ void kr_audit_list(struct kr_http_ex *ex, void *app)
         kr_api_fail_with(ex, KR_ERR_FORBIDDEN, "this needs the right to read");
     else if (q.user && strcmp(q.user, who.user) != 0 && !(who.caller.rights & KR_RIGHT_ADMIN))
         kr_api_fail_with(ex, KR_ERR_FORBIDDEN, "what others did is for administrators");
-    else if (list(app, &who, &q, &out, &err) < 0)
+    else if (list_audit(app, &who, &q, &out, &err) < 0)
         kr_accounts_fail(ex, &err);
     else
         kr_api_reply(ex, 200, &out);

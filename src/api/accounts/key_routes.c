@@ -1,6 +1,6 @@
 /* Keys over HTTP: /api/v1/keys. Handlers of the route table.
  *
- * Everybody has their own, administrators everybody's; another's id is as unknown as one that never was. Invariant: no key
+ * Users see their own keys, administrators all; another's id is as unknown as one that never was. Invariant: no key
  * makes a key that can more than itself, or lasts longer; the text of a key is in one answer, that of its making, and
  * nowhere else. */
 #include "accounts.h"
@@ -53,7 +53,7 @@ static const struct kr_api_field create_fields[] = {
     { .name = "expires_in", .type = KR_API_INT, KR_API_AT(struct create, expires_in), .nullable = true, KR_API_RANGE(1, 100 * YEAR),
       .help = "Seconds until it runs out; never without it.", .example = "2592000" },
     { .name = "user", .type = KR_API_STRING, KR_API_AT(struct create, user), .nullable = true, KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
-      .help = "Whose it is to be: a user's id. Of somebody else only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+      .help = "Whose it is to be: a user's id. Of another user only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
 };
 static const struct kr_api_table create_table = KR_API_TABLE("KeyCreate", "A key to make.", create_fields, struct create);
 
@@ -64,9 +64,9 @@ struct list {
 };
 static const struct kr_api_field list_fields[] = {
     { .name = "user", .type = KR_API_STRING, KR_API_AT(struct list, user), KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
-      .help = "Whose: a user's id; one's own without it. Of somebody else only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+      .help = "Whose: a user's id; one's own without it. Of another user only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "all", .type = KR_API_BOOL, KR_API_AT(struct list, all), .def = "false",
-      .help = "Everybody's; for administrators.", .example = "true" },
+      .help = "Of all users; for administrators.", .example = "true" },
     KR_ACCOUNTS_PAGE_FIELDS(struct list),
 };
 static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Whose keys.", list_fields, struct list);
@@ -153,7 +153,7 @@ static void on_key(void *data, const struct kr_store_key *key)
     kr_keys_json(data, key, NULL);
 }
 
-static void reply_list(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_who *who, const struct list *q)
+static void reply_keys(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_who *who, const struct list *q)
 {
     struct kr_store_page page = {.after = q->page.after, .limit = (unsigned)q->page.limit};
     cleanup_buf struct kr_buf out;
@@ -184,7 +184,7 @@ void kr_keys_list(struct kr_http_ex *ex, void *app)
     if ((q.all || (q.user && strcmp(q.user, who.user) != 0)) && !is_admin(&who))
         kr_api_fail_with(ex, KR_ERR_FORBIDDEN, "the keys of others are for administrators");
     else
-        reply_list(app, ex, &who, &q);
+        reply_keys(app, ex, &who, &q);
     kr_api_input_done(&in);
 }
 
@@ -213,7 +213,7 @@ int kr_keys_make(struct kr_api *api, const struct kr_api_who *who, const char *o
     return r < 0 ? r : 0;
 }
 
-static void on_create(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+static void on_key_body(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
     const struct create *q = request;
     char text[KR_STORE_KEY_ROOM] = "";
@@ -244,7 +244,7 @@ void kr_keys_create(struct kr_http_ex *ex, void *app)
 {
     struct kr_api *api = app;
 
-    kr_api_read_body(api->loop, ex, app, &create_table, on_create);
+    kr_api_read_body(api->loop, ex, app, &create_table, on_key_body);
 }
 
 /* ---- one key ---- */

@@ -1,9 +1,9 @@
-/* Logging in by password, logging out, changing one's own password. Handlers of the route table;
- * mcp_sandbox_accounts.c uses the same for /api/token of document 004 (mcp-sandbox).
+/* Logging in by password, logging out, changing one's own password. Handlers of the route table; mcp_sandbox_accounts.c uses the same
+ * for /api/token of document 004 (mcp-sandbox).
  *
- * Invariant: whether a user exists cannot be told from the answer nor from the time it takes; wrong passwords are
- * counted against the address and against the name, and past the bounds nothing is compared any more until one of them
- * has been forgiven. */
+ * Invariant: whether a user exists cannot be seen from the answer nor from the time it takes; wrong passwords are counted
+ * against the address and against the name, and past the bounds nothing is compared any more until one of them has been
+ * forgiven. */
 #include "accounts.h"
 #include "buf.h"
 #include "clock.h"
@@ -93,7 +93,7 @@ static void network_of(const struct kr_http_ex *ex, char network[KR_THROTTLE_KEY
 /* True: answered, this address or name has to wait. */
 static bool is_throttled(struct kr_api *api, struct kr_http_ex *ex, const char *name)
 {
-    const struct kr_accounts *a = api->account;
+    const struct kr_accounts *a = api->accounts;
     char network[KR_THROTTLE_KEY_ROOM], folded[KR_STORE_NAME_ROOM];
     uint64_t now = kr_clock_ns(), wait, other;
     struct kr_err err;
@@ -113,9 +113,9 @@ static bool is_throttled(struct kr_api *api, struct kr_http_ex *ex, const char *
 
 static void note_failure(struct kr_api *api, struct kr_http_ex *ex, const char *name, const char *reason)
 {
-    struct kr_accounts *a = api->account;
+    struct kr_accounts *a = api->accounts;
     char network[KR_THROTTLE_KEY_ROOM], folded[KR_STORE_NAME_ROOM], address[KR_HTTP_PEER_MAX];
-    const struct kr_caller nobody = {
+    const struct kr_caller unknown = {
         .user = "", .address = kr_http_peer(ex, address), .request = kr_http_request_id(ex)};
 
     network_of(ex, network);
@@ -123,19 +123,19 @@ static void note_failure(struct kr_api *api, struct kr_http_ex *ex, const char *
     kr_throttle_fail(a->addresses, network, kr_clock_ns());
     kr_throttle_fail(a->names, folded, kr_clock_ns());
     kr_metrics_inc(api->metrics, KR_M_AUTH_FAILURES, KR_AT(reason));
-    kr_box_audit(api->box, &nobody, "login", name, reason, NULL);
+    kr_box_audit(api->box, &unknown, "login", name, reason, NULL);
 }
 
 /* ---- logging in ---- */
 
-static void refuse(struct kr_login *l, const char *reason)
+static void refuse_login(struct kr_login *l, const char *reason)
 {
     bool document = kr_api_voice_of(l->wait.ex) == KR_API_DOCUMENT;
     struct kr_http_ex *ex = l->wait.ex;
 
     note_failure(l->wait.api, ex, l->name, reason);
     if (strcmp(reason, "disabled") == 0 && document)
-        kr_api_fail_status(ex, 400, "Inactive user"); /* as document 004 (mcp-sandbox) does */
+        kr_api_fail_status(ex, 400, "Inactive user"); /* as document 004 does */
     else if (strcmp(reason, "disabled") == 0)
         kr_api_fail_with(ex, KR_ERR_FORBIDDEN, "this user is disabled");
     else
@@ -173,11 +173,11 @@ static void login_then(struct kr_wait *w, int r, const char *hash)
     /* The user may have been deleted, or have another password, since the thread began. */
     if (r < 0 || kr_store_user_find(w->api->store, l->name, &user, now_hash, &err) < 0 ||
         strcmp(now_hash, l->hash) != 0) {
-        refuse(l, "password");
+        refuse_login(l, "password");
         return;
     }
     if (user.disabled) {
-        refuse(l, "disabled");
+        refuse_login(l, "disabled");
         return;
     }
     if (make_token(w->api, kr_api_profile(w->api, w->ex)->login_ttl_ms, &user, hash, token, &expires, &err) < 0) {
@@ -208,7 +208,7 @@ void kr_login_start(struct kr_api *api, struct kr_http_ex *ex, const char *name,
     l->wait = (struct kr_wait){.api = api, .ex = ex, .then = login_then, .size = sizeof *l};
     l->answer = answer;
     snprintf(l->name, sizeof l->name, "%s", name);
-    kr_store_user_find(api->store, name, &user, l->hash, &err); /* nobody: no hash, and the same work */
+    kr_store_user_find(api->store, name, &user, l->hash, &err); /* no such user: no hash, and the same work */
     kr_wait_start(&l->wait,
                   &(struct kr_password_ask){.check = true, .hash = l->hash, .password = password, .len = len});
 }
@@ -255,7 +255,7 @@ void kr_login_out(struct kr_http_ex *ex, void *app)
     if (!kr_api_caller(api, ex, &who))
         return;
     if (who.how != KR_AUTH_TOKEN || kr_auth_shown(ex, text) < 0) {
-        kr_api_fail_with(ex, KR_ERR_CONFLICT, "this is no login: a key is revoked, not logged out");
+        kr_api_fail_with(ex, KR_ERR_CONFLICT, "this credential is a key, not a login: revoke it instead");
         return;
     }
     r = kr_store_token_revoke(api->store, text, &err);
@@ -278,7 +278,7 @@ struct changing {
     char user[KR_STORE_ID_ROOM], name[KR_STORE_NAME_ROOM];
 };
 
-static void change_then(struct kr_wait *w, int r, const char *hash)
+static void on_password_hashed(struct kr_wait *w, int r, const char *hash)
 {
     struct changing *c = (struct changing *)w;
     struct kr_api_who who;
@@ -332,7 +332,7 @@ static void on_password(struct kr_http_ex *ex, void *app, void *request, struct 
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a password");
         return;
     }
-    c->wait = (struct kr_wait){.api = app, .ex = ex, .then = change_then, .size = sizeof *c};
+    c->wait = (struct kr_wait){.api = app, .ex = ex, .then = on_password_hashed, .size = sizeof *c};
     memcpy(c->user, user.id, sizeof c->user);
     memcpy(c->name, user.name, sizeof c->name);
     kr_wait_start(&c->wait, &(struct kr_password_ask){.check = true,

@@ -143,7 +143,7 @@ static void on_deleted(struct kr_job_watch *watch, const struct kr_store_job *ro
     free(q);
 }
 
-static void on_client_gone(void *data, struct kr_http_ex *ex)
+static void on_delete_client_gone(void *data, struct kr_http_ex *ex)
 {
     struct delete_request *q = data;
 
@@ -154,7 +154,7 @@ static void on_client_gone(void *data, struct kr_http_ex *ex)
 
 static int begin_deletion(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_who *who, struct kr_err *err)
 {
-    static const struct kr_http_calls calls = {.on_gone = on_client_gone};
+    static const struct kr_http_calls calls = {.on_gone = on_delete_client_gone};
     const struct kr_job_spec spec = {.kind = kr_users_delete_kind.name,
                                      .owner = who->user,
                                      .subject = kr_http_param(ex, "user"),
@@ -189,7 +189,7 @@ void kr_users_delete(struct kr_http_ex *ex, void *app)
     if (!kr_api_caller(api, ex, &who))
         return;
     if (strcmp(who.user, id) == 0) {
-        kr_api_fail_with(ex, KR_ERR_CONFLICT, "nobody deletes themselves: another administrator can");
+        kr_api_fail_with(ex, KR_ERR_CONFLICT, "users cannot delete themselves: another administrator can");
         return;
     }
     r = kr_store_user_set_disabled(api->store, id, kr_store_now(), &err);

@@ -1,9 +1,8 @@
 /* Users over HTTP: /api/v1/users. Handlers of the route table.
  *
- * Everything here but `me` is for administrators. Invariant: a change of what somebody may do counts at once (the gate
- * forgets what it remembers), and whoever is disabled or deleted has nothing running any more. The password's own
- * route, logins and what document 004 (mcp-sandbox) calls an account are in login_routes.c and mcp_sandbox_accounts.c;
- * deleting is in user_delete.c. */
+ * Everything here but `me` is for administrators. Invariant: a change of what a user may do counts at once (the gate
+ * forgets what it remembers), and a user who is disabled or deleted has nothing running any more. The password's own route,
+ * logins and what document 004 calls an account are in login_routes.c and mcp_sandbox_accounts.c; deleting is in user_delete.c. */
 #include "accounts.h"
 #include "buf.h"
 #include "json.h"
@@ -145,7 +144,7 @@ static void on_user(void *data, const struct kr_store_user *user)
     kr_users_json(data, user);
 }
 
-static void reply_list(struct kr_api *api, struct kr_http_ex *ex, const struct list *q)
+static void reply_users(struct kr_api *api, struct kr_http_ex *ex, const struct list *q)
 {
     struct kr_store_page page = {.after = q->page.after, .limit = (unsigned)q->page.limit};
     cleanup_buf struct kr_buf out;
@@ -170,7 +169,7 @@ void kr_users_list(struct kr_http_ex *ex, void *app)
 
     if (!kr_api_caller(app, ex, &who) || !kr_api_read_query(ex, &list_table, &q, &in))
         return;
-    reply_list(app, ex, &q);
+    reply_users(app, ex, &q);
     kr_api_input_done(&in);
 }
 
@@ -225,7 +224,7 @@ struct creating {
     unsigned rights;
 };
 
-static void make(struct kr_api *api, struct kr_http_ex *ex, const struct kr_store_user_new *new)
+static void make_user(struct kr_api *api, struct kr_http_ex *ex, const struct kr_store_user_new *new)
 {
     struct kr_store_user user;
     struct kr_api_who who;
@@ -248,12 +247,13 @@ static void make_then(struct kr_wait *w, int r, const char *hash)
     if (r < 0)
         kr_api_fail_with(w->ex, KR_ERR_BUSY, "the password cannot be hashed now; try again in a moment");
     else
-        make(w->api, w->ex,
-             &(struct kr_store_user_new){
-                 .name = c->name, .email = c->email, .password = hash, .rights = c->rights, .now = kr_store_now()});
+        make_user(
+            w->api, w->ex,
+            &(struct kr_store_user_new){
+                .name = c->name, .email = c->email, .password = hash, .rights = c->rights, .now = kr_store_now()});
 }
 
-static void on_create(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+static void on_user_body(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
     const struct create *q = request;
     struct kr_store_user_new new = {.name = q->name, .email = q->email, .now = kr_store_now()};
@@ -266,7 +266,7 @@ static void on_create(struct kr_http_ex *ex, void *app, void *request, struct kr
         return;
     }
     if (!q->password.text) {
-        make(app, ex, &new);
+        make_user(app, ex, &new);
         return;
     }
     c = calloc(1, sizeof *c);
@@ -285,7 +285,7 @@ void kr_users_create(struct kr_http_ex *ex, void *app)
 {
     struct kr_api *api = app;
 
-    kr_api_read_body(api->loop, ex, app, &create_table, on_create);
+    kr_api_read_body(api->loop, ex, app, &create_table, on_user_body);
 }
 
 /* ---- changing ---- */
@@ -298,9 +298,8 @@ struct changing {
     unsigned rights; /* 0: as they are */
 };
 
-/* One after the other, what is likeliest to be refused first. `hash` is that of the new password, NULL to take it
- * away. */
-static int apply(struct kr_store *s, const struct changing *c, const char *hash, struct kr_err *err)
+/* One after the other, what is likeliest to be refused first. `hash` is that of the new password, NULL to take it away. */
+static int apply_user_change(struct kr_store *s, const struct changing *c, const char *hash, struct kr_err *err)
 {
     int r = 0;
 
@@ -345,10 +344,10 @@ static void change(const struct changing *c, struct kr_api *api, struct kr_http_
     if (!kr_api_caller(api, ex, &who))
         return;
     if (strcmp(who.user, c->user) == 0 && c->has_disabled && c->disabled) {
-        kr_api_fail_with(ex, KR_ERR_CONFLICT, "nobody disables themselves: another administrator can");
+        kr_api_fail_with(ex, KR_ERR_CONFLICT, "users cannot disable themselves: another administrator can");
         return;
     }
-    r = apply(api->store, c, hash, &err);
+    r = apply_user_change(api->store, c, hash, &err);
     kr_auth_forget(api->auth);
     if (r < 0 || kr_box_commit(api->box, &err) < 0 || kr_store_user_get(api->store, c->user, &user, &err) < 0) {
         kr_accounts_fail(ex, &err);
@@ -360,7 +359,7 @@ static void change(const struct changing *c, struct kr_api *api, struct kr_http_
     reply_user(ex, 200, &user);
 }
 
-static void change_then(struct kr_wait *w, int r, const char *hash)
+static void on_user_hashed(struct kr_wait *w, int r, const char *hash)
 {
     if (r < 0)
         kr_api_fail_with(w->ex, KR_ERR_BUSY, "the password cannot be hashed now; try again in a moment");
@@ -381,7 +380,7 @@ static void on_change(struct kr_http_ex *ex, void *app, void *request, struct kr
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a change");
         return;
     }
-    c->wait = (struct kr_wait){.api = api, .ex = ex, .then = change_then, .size = sizeof *c};
+    c->wait = (struct kr_wait){.api = api, .ex = ex, .then = on_user_hashed, .size = sizeof *c};
     if (kr_store_user_get(api->store, kr_http_param(ex, "user"), &user, &err) < 0 ||
         kr_accounts_rights(q->rights, 0, &c->rights, &err) < 0) {
         kr_wait_drop(&c->wait);

@@ -1,9 +1,9 @@
 /* The gate: Host and Origin, then the key, then the right. Called by the HTTP engine for every request with a good
  * head, and by handlers for who asks.
  *
- * Invariant: a route whose doc does not say `open` is reached with a good key that has its rights, or with
- * authentication off. What can be guessed (the configured key) is not even compared while its address is throttled; a
- * user's key, 256 random bits, is always looked up, so that nobody locks out the others behind one address. */
+ * Invariant: a route whose doc does not say `open` is reached with a good key that has its rights, or with authentication
+ * off. What can be guessed (the configured key) is not even compared while its address is throttled; a user's key, 256
+ * random bits, is always looked up, so that one client cannot lock out others behind the same address. */
 #include "auth.h"
 #include "clock.h"
 #include "credential.h"
@@ -101,12 +101,11 @@ enum verdict {
 
 #define HOW "send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; `krait keys create` makes one"
 
-/* What is said of each: to our clients, to those of the documents, to those of the account routes of document 004
- * (mcp-sandbox). */
+/* What is said of each: to our clients, to those of the documents, to those of the account routes of document 004 (mcp-sandbox). */
 /* clang-format off */
 static const struct {
     const char *reason; /* of the metric, and the outcome in the audit log; NULL: not counted */
-    bool audited;       /* somebody without a key is only counted: the network is full of them */
+    bool audited;       /* a request without a key is only counted: there are many */
     enum kr_err_kind kind;
     const char *ours, *document, *account;
 } verdicts[V_MAX_] = {
@@ -157,8 +156,8 @@ static void be_granted(struct kr_api_who *who, const struct kr_store_grant *gran
     who->caller.rights = grant->rights;
 }
 
-static void audit(struct kr_auth *a, const struct kr_api_who *who, const char *what, const char *object,
-                  const char *outcome, const char *detail)
+static void audit_key(struct kr_auth *a, const struct kr_api_who *who, const char *what, const char *object,
+                      const char *outcome, const char *detail)
 {
     if (a->config.audit)
         a->config.audit(a->config.data, &who->caller, what, object, outcome, detail);
@@ -180,7 +179,7 @@ static enum verdict ask_store(struct kr_auth *a, const char *text, struct kr_api
     if (r == 0) {
         be_granted(who, &grant);
         if (kr_grants_keep(a->grants, text, &grant, now, KR_AUTH_USE_MS * MS) && grant.key[0])
-            audit(a, who, "key.use", grant.key, "ok", NULL);
+            audit_key(a, who, "key.use", grant.key, "ok", NULL);
         return V_GOOD;
     }
     return r == -ENOKEY        ? V_INVALID
@@ -190,7 +189,7 @@ static enum verdict ask_store(struct kr_auth *a, const char *text, struct kr_api
                                : V_TROUBLE;
 }
 
-/* Is it the configured key? `guarded`: an address that has failed too often is not told. */
+/* Is it the configured key? `guarded`: an address that has failed too often gets no answer. */
 static enum verdict try_single(struct kr_auth *a, const char *text, bool guarded, struct kr_api_who *who,
                                uint64_t *ret_wait)
 {
@@ -205,7 +204,7 @@ static enum verdict try_single(struct kr_auth *a, const char *text, bool guarded
         be_root(who, KR_AUTH_SINGLE);
         if (a->single_noted == 0 || now - a->single_noted >= KR_AUTH_USE_MS * MS) {
             a->single_noted = now;
-            audit(a, who, "key.use", "api_key", "ok", NULL);
+            audit_key(a, who, "key.use", "api_key", "ok", NULL);
         }
         return V_GOOD;
     }
@@ -233,10 +232,9 @@ static void judge_key(struct kr_auth *a, const struct kr_http_ex *ex, bool guard
         j->verdict = try_single(a, c.state == KR_CREDENTIAL_ONE ? c.text : "", guarded, who, &j->wait_ns);
 }
 
-/* Who asks, and whether they may use the route. `guarded`: this is the first time that the request's key is looked at.
- */
-static void judge(struct kr_auth *a, const struct kr_http_ex *ex, bool guarded, struct kr_api_who *who,
-                  struct judgement *j)
+/* Who asks, and whether they may use the route. `guarded`: this is the first time that the request's key is looked at. */
+static void judge_request(struct kr_auth *a, const struct kr_http_ex *ex, bool guarded, struct kr_api_who *who,
+                          struct judgement *j)
 {
     const struct kr_api_doc *doc = kr_api_doc_of(ex);
 
@@ -254,8 +252,8 @@ static void judge(struct kr_auth *a, const struct kr_http_ex *ex, bool guarded, 
 
 /* ---- refusals ---- */
 
-static void note(struct kr_auth *a, const struct kr_http_ex *ex, const struct kr_api_who *who,
-                 const struct judgement *j)
+static void note_refusal(struct kr_auth *a, const struct kr_http_ex *ex, const struct kr_api_who *who,
+                         const struct judgement *j)
 {
     const char *reason = verdicts[j->verdict].reason;
     char quoted[160];
@@ -275,7 +273,7 @@ static void note(struct kr_auth *a, const struct kr_http_ex *ex, const struct kr
     if (j->prefix[0])
         kr_json_key_str(&json, "prefix", j->prefix);
     kr_json_object_end(&json);
-    audit(a, who, "auth.refused", kr_http_path(ex), reason, kr_json_done(&json) < 0 ? NULL : kr_buf_str(&detail));
+    audit_key(a, who, "auth.refused", kr_http_path(ex), reason, kr_json_done(&json) < 0 ? NULL : kr_buf_str(&detail));
     kr_buf_done(&detail);
 }
 
@@ -288,7 +286,8 @@ static void rights_text(unsigned rights, unsigned needs, struct kr_err *err)
                rights ? kr_rights_show(rights, has) : "nothing", kr_rights_show(needs, lacks));
 }
 
-static void refuse(struct kr_auth *a, struct kr_http_ex *ex, const struct kr_api_who *who, const struct judgement *j)
+static void refuse_key(struct kr_auth *a, struct kr_http_ex *ex, const struct kr_api_who *who,
+                       const struct judgement *j)
 {
     bool account = strncmp(kr_http_path(ex), ACCOUNT_ROUTES, strlen(ACCOUNT_ROUTES)) == 0;
     bool document = kr_api_voice_of(ex) == KR_API_DOCUMENT;
@@ -299,7 +298,7 @@ static void refuse(struct kr_auth *a, struct kr_http_ex *ex, const struct kr_api
         kr_api_fail(ex, &j->err);
         return;
     }
-    note(a, ex, who, j);
+    note_refusal(a, ex, who, j);
     if (document && verdicts[j->verdict].document)
         text = verdicts[j->verdict].document;
     if (document && account && verdicts[j->verdict].account)
@@ -313,7 +312,7 @@ static void refuse(struct kr_auth *a, struct kr_http_ex *ex, const struct kr_api
     if (j->verdict == V_THROTTLED)
         kr_api_fail_later(ex, &err, (unsigned)(j->wait_ns / (1000 * MS)) + 1);
     else if (j->verdict == V_DISABLED && document && account)
-        kr_api_fail_status(ex, 400, "%s", text); /* as document 004 (mcp-sandbox) does */
+        kr_api_fail_status(ex, 400, "%s", text); /* as document 004 does */
     else
         kr_api_fail(ex, &err);
 }
@@ -369,10 +368,10 @@ static bool gate(struct kr_auth *a, struct kr_http_ex *ex)
         return false;
     if (!route || is_open(a, kr_api_doc_of(ex)))
         return true; /* without a route: 404 or 405, which need no key */
-    judge(a, ex, true, &who, &j);
+    judge_request(a, ex, true, &who, &j);
     if (j.verdict == V_GOOD)
         return true;
-    refuse(a, ex, &who, &j);
+    refuse_key(a, ex, &who, &j);
     return false;
 }
 
@@ -391,11 +390,11 @@ bool kr_auth_caller(struct kr_auth *a, struct kr_http_ex *ex, struct kr_api_who 
     bool open = is_open(a, kr_api_doc_of(ex));
     struct judgement j;
 
-    judge(a, ex, open, ret, &j);
+    judge_request(a, ex, open, ret, &j);
     if (j.verdict == V_GOOD)
         return true;
     if (!open) {
-        refuse(a, ex, ret, &j);
+        refuse_key(a, ex, ret, &j);
         return false;
     }
     ret->how = KR_AUTH_NOBODY; /* nothing of a key that lacks the right is left, either */
@@ -409,7 +408,7 @@ bool kr_auth_still(struct kr_auth *a, const struct kr_http_ex *ex, const char *u
     struct kr_api_who who;
     struct judgement j;
 
-    judge(a, ex, false, &who, &j);
+    judge_request(a, ex, false, &who, &j);
     return j.verdict == V_TROUBLE || (j.verdict == V_GOOD && (!user || strcmp(who.user, user) == 0));
 }
 

@@ -20,13 +20,13 @@ struct kr_metrics;
 #define KR_AUTH_REMEMBER_MS 2000u
 #define KR_AUTH_FAILURES_MAX 20u    /* wrong keys of one address at once, … */
 #define KR_AUTH_FAILURE_MS 3000u    /* … and then one in this time */
-#define KR_AUTH_AUDIT_MAX 200u      /* rows about refused keys at once, of everybody, … */
+#define KR_AUTH_AUDIT_MAX 200u      /* rows about refused keys at once, of all clients, … */
 #define KR_AUTH_AUDIT_MS 1000u      /* … and then one in this time; the rest is counted and logged */
 #define KR_AUTH_USE_MS (600 * 1000) /* a key's use is a row of the audit log at most this often */
 
 /* Borrowed for as long as the gate is there, api_key apart, which is copied. */
 struct kr_auth_config {
-    bool on;             /* false: everybody is root, with every right, and no key is looked at */
+    bool on;             /* false: every caller is root, with every right, and no key is looked at */
     const char *api_key; /* the single configured one; NULL: none */
     struct kr_store *store;
     const struct kr_guard *guard; /* NULL: Host and Origin are not judged (tests) */
@@ -50,7 +50,7 @@ void kr_auth_free(struct kr_auth *a);
 /* For kr_http_config.gate: CORS headers, preflights, and every refusal in the voice of the route. True: go on. */
 bool kr_auth_gate(struct kr_auth *a, struct kr_http_ex *ex);
 
-/* By what somebody is known. */
+/* How a caller is known. */
 enum kr_auth_how {
     KR_AUTH_NOBODY, /* no good key, on a route that is open */
     KR_AUTH_OFF,    /* authentication is off */
@@ -61,7 +61,7 @@ enum kr_auth_how {
 
 /* The caller of a request, with the memory its texts are in: not to be copied, nor kept past the exchange. */
 struct kr_api_who {
-    struct kr_caller caller; /* user "" and no rights: nobody */
+    struct kr_caller caller; /* user "" and no rights: unknown */
     enum kr_auth_how how;
     char user[KR_STORE_ID_ROOM];
     char name[KR_STORE_NAME_ROOM]; /* the user's */
@@ -71,13 +71,13 @@ struct kr_api_who {
 };
 
 /* Who asks. True; or false when the key is no longer good or lacks the route's right: it has answered then. On a route
- * that is open a key that is missing or not good makes the caller nobody. Cheap: a hash and a comparison. */
+ * that is open a key that is missing or not good makes the caller unknown. Cheap: a hash and a comparison. */
 bool kr_auth_caller(struct kr_auth *a, struct kr_http_ex *ex, struct kr_api_who *ret);
 /* Of an answer that goes on: is the key that asked for it still good, and this user's (NULL: whose it was)? Looked at every
- * KR_AUTH_LOOK_MS. Answers and counts nothing. A store that cannot say is no reason to end anything. */
+ * KR_AUTH_LOOK_MS. Answers and counts nothing. A store that fails does not end anything. */
 #define KR_AUTH_LOOK_MS 3000u
 bool kr_auth_still(struct kr_auth *a, const struct kr_http_ex *ex, const char *user);
-/* The key or token as it came, for `log out` and for telling somebody the key they have just shown: 0, or -ENOENT. */
+/* The key or token as it came, for logging out, and for replies that repeat the key of the request: 0, or -ENOENT. */
 #define KR_AUTH_TEXT_MAX 256u
 int kr_auth_shown(const struct kr_http_ex *ex, char text[KR_AUTH_TEXT_MAX + 1]);
 
@@ -86,5 +86,5 @@ void kr_auth_forget(struct kr_auth *a);
 
 /* ---- for the tests ---- */
 
-/* Takes the clock of throttling and remembering (nanoseconds) from somebody else than kr_clock_ns(). */
+/* Takes the clock of throttling and remembering (nanoseconds) from `clock` instead of kr_clock_ns(). */
 void kr_auth_set_clock(struct kr_auth *a, uint64_t (*clock)(void));

@@ -1,6 +1,6 @@
 /* Taking the key out of a request. Called by auth.c, for each request once or twice.
  *
- * Invariant: two different keys never become one of them: whoever put them there (a proxy, a page) would not know whose
+ * Invariant: two different keys never become one of them: what put them there (a proxy, a page) would not know whose
  * request it is. */
 #include "credential.h"
 #include "http.h"
@@ -20,7 +20,7 @@ static bool is_key(const char *text, size_t len)
     return true;
 }
 
-static void add(struct kr_credential *c, const char *text)
+static void add_credential(struct kr_credential *c, const char *text)
 {
     size_t len = strlen(text);
 
@@ -44,7 +44,7 @@ static void add_bearer(struct kr_credential *c, const char *value)
     if (strncasecmp(value, "bearer", 6) != 0 || (value[6] != ' ' && value[6] != '\0'))
         return;
     value += 6;
-    add(c, value + strspn(value, " "));
+    add_credential(c, value + strspn(value, " "));
 }
 
 static void add_query(struct kr_credential *c, const char *text)
@@ -55,10 +55,10 @@ static void add_query(struct kr_credential *c, const char *text)
     if (*text == '\0' || (!strstr(text, "api_key") && !strchr(text, '%')))
         return;
     if (kr_query_parse(&q, text, strlen(text), NULL) < 0)
-        return; /* malformed: the handler says so, if somebody else's key lets it through */
+        return; /* malformed: the handler says so, if another key lets it through */
     for (unsigned i = 0; i < q.count; i++)
         if (strcmp(q.pairs[i].key, "api_key") == 0)
-            add(c, q.pairs[i].value);
+            add_credential(c, q.pairs[i].value);
 }
 
 void kr_credential_read(const struct kr_http_ex *ex, struct kr_credential *ret)
@@ -71,7 +71,7 @@ void kr_credential_read(const struct kr_http_ex *ex, struct kr_credential *ret)
         if (strcasecmp(name, "authorization") == 0)
             add_bearer(ret, value);
         else if (strcasecmp(name, "x-api-key") == 0)
-            add(ret, value);
+            add_credential(ret, value);
     }
     add_query(ret, kr_http_query(ex));
 }

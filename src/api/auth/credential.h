@@ -1,4 +1,4 @@
-/* The key that a request shows: taken from its three places, not judged. No key ever gets into a log from here. */
+/* The key that a request shows: taken from the three ways to send it, not judged. No key ever gets into a log from here. */
 #pragma once
 #include <stddef.h>
 
@@ -19,7 +19,7 @@ struct kr_credential {
 };
 
 /* `Authorization: Bearer KEY` (another scheme is not ours: as if absent), `X-API-Key: KEY` and `?api_key=KEY`. The same
- * key in several places is one; an empty one is none. */
+ * key that is sent in several ways is one; an empty one is none. */
 void kr_credential_read(const struct kr_http_ex *ex, struct kr_credential *ret);
 void kr_credential_done(struct kr_credential *c);
 #define cleanup_credential __attribute__((cleanup(kr_credential_done)))

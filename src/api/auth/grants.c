@@ -1,6 +1,6 @@
 /* The table of recent grants. Called by auth.c.
  *
- * Invariant: what is found here the store has said at most remember_ns ago, and nobody has called kr_grants_forget()
+ * Invariant: what is found here the store has said at most remember_ns ago, and kr_grants_forget() was not called
  * since. */
 #include "grants.h"
 #include <errno.h>

@@ -89,7 +89,7 @@ static int copy_in(char to[KR_PASSWORD_MAX], size_t *to_len, const char *text, s
     return 0;
 }
 
-static int fill(struct kr_password_job *job, const struct kr_password_ask *ask, struct kr_err *err)
+static int fill_password_job(struct kr_password_job *job, const struct kr_password_ask *ask, struct kr_err *err)
 {
     int r = 0;
 
@@ -117,7 +117,7 @@ int kr_passwords_ask(struct kr_passwords *p, const struct kr_password_ask *ask, 
     job = calloc(1, sizeof *job);
     if (!job)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a password");
-    r = fill(job, ask, err);
+    r = fill_password_job(job, ask, err);
     if (r < 0) {
         free_password(job);
         return r;

@@ -1,5 +1,5 @@
 /* Passwords off the loop: Argon2id takes some 100 ms and 64 MiB each, so few run at a time on the thread pool, few wait,
- * and the next is told to come back later. Loop thread only; the threads see nothing but their own job. */
+ * and the next is refused with a time to come back. Loop thread only; the threads see nothing but their own job. */
 #pragma once
 #include "password.h"
 #include <stdbool.h>
@@ -15,7 +15,7 @@ struct uv_loop_s;
 /* What to do; texts are copied, and wiped when it is done. */
 struct kr_password_ask {
     bool check;           /* is `password` the one of `hash`? */
-    const char *hash;     /* NULL or "": of nobody; takes as long as if it were somebody's */
+    const char *hash;     /* NULL or "": of no user; takes as long as a user's */
     const char *password; /* NULL: none */
     size_t len;
     const char *fresh; /* NULL; or a new password to hash, if the check was good */
@@ -28,10 +28,10 @@ typedef void kr_password_done_fn(void *data, int r, const char *hash);
 
 /* 0 or -ENOMEM. */
 int kr_passwords_new(struct uv_loop_s *loop, struct kr_passwords **ret);
-/* What waits is dropped and nobody is called any more; memory goes when the threads are done. Takes NULL. */
+/* Drops what waits; no callback comes any more; memory goes when the threads are done. Takes NULL. */
 void kr_passwords_close(struct kr_passwords *p);
 /* Queues it. 0; KR_ERR_BUSY when too many wait; KR_ERR_INVALID for a password that is empty or too long; -ENOMEM. */
 int kr_passwords_ask(struct kr_passwords *p, const struct kr_password_ask *ask, kr_password_done_fn *on_done,
                      void *data, struct kr_password_job **ret_job, struct kr_err *err);
-/* Whoever asked has left: no call. The work itself is not done if it still waits. */
+/* The caller has left: no callback. The work itself is not done if it still waits. */
 void kr_password_forget(struct kr_password_job *job);

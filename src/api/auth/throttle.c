@@ -21,7 +21,7 @@ struct row {
 };
 
 struct kr_throttle {
-    unsigned char secret[crypto_shorthash_KEYBYTES]; /* nobody outside can choose who shares a set */
+    unsigned char secret[crypto_shorthash_KEYBYTES]; /* a client cannot choose which addresses share a set */
     uint64_t interval, allowance;
     struct row rows[SETS][WAYS];
 };
@@ -55,7 +55,7 @@ static uint64_t hash_of(const struct kr_throttle *t, const char *key)
     return h;
 }
 
-static struct row *find(const struct kr_throttle *t, uint64_t h)
+static struct row *find_throttled(const struct kr_throttle *t, uint64_t h)
 {
     const struct row *set = t->rows[h & (SETS - 1)];
 
@@ -74,13 +74,13 @@ static uint64_t wait_of(const struct kr_throttle *t, const struct row *row, uint
 
 uint64_t kr_throttle_wait(const struct kr_throttle *t, const char *key, uint64_t now_ns)
 {
-    return wait_of(t, find(t, hash_of(t, key)), now_ns);
+    return wait_of(t, find_throttled(t, hash_of(t, key)), now_ns);
 }
 
 uint64_t kr_throttle_fail(struct kr_throttle *t, const char *key, uint64_t now_ns)
 {
     uint64_t h = hash_of(t, key), start;
-    struct row *row = find(t, h);
+    struct row *row = find_throttled(t, h);
 
     if (!row) {
         row = t->rows[h & (SETS - 1)];
@@ -99,7 +99,7 @@ uint64_t kr_throttle_fail(struct kr_throttle *t, const char *key, uint64_t now_n
 
 void kr_throttle_forgive(struct kr_throttle *t, const char *key)
 {
-    struct row *row = find(t, hash_of(t, key));
+    struct row *row = find_throttled(t, hash_of(t, key));
 
     if (row)
         row->owed = 1;

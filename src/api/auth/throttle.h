@@ -1,7 +1,7 @@
 /* How often something may fail: so many times at once, one more after every interval. A fixed table, no allocation after
  * it is made; keys are texts (an address, a user's name), of which only a keyed hash is kept.
  *
- * When the table is full the row with the least on its account makes room, so that somebody with many addresses forgets
+ * When the table is full the row with the least on its account makes room, so that a client with many addresses forgets
  * small sins of others and none of the great ones. Pure but for the memory: the caller says what time it is. */
 #pragma once
 #include <stdint.h>

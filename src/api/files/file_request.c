@@ -72,7 +72,7 @@ void kr_api_files_free(struct kr_api *api)
 void *kr_file_new(struct kr_http_ex *ex, struct kr_api *api, const struct kr_file_kind *kind)
 {
     struct kr_err err;
-    void *op = kr_fileop_new(&((struct kr_api_files *)api->files)->ops, &kind->op, ex, &err);
+    void *op = kr_fileop_new(&api->files->ops, &kind->op, ex, &err);
 
     if (!op)
         kr_api_fail(ex, &err);

@@ -1,6 +1,6 @@
 /* GET /api/v1/info: the server as a client needs to know it.
  *
- * Called through the route table, for anybody with a good key. Invariants: layers are what the warden says that this
+ * Called through the route table, for any caller with a good key. Invariants: layers are what the warden says that this
  * machine gives, and unknown (null) until it has spoken; nothing here names a path, an address or another user. */
 #include "info.h"
 #include "api.h"
@@ -33,7 +33,7 @@ static const struct kr_api_prop preload_props[] = {
 static const struct kr_api_schema preload_schema = KR_API_SCHEMA("Preload", "What sessions have imported when they start.", preload_props);
 
 static const struct kr_api_prop bounds_props[] = {
-    {.name = "sessions", .type = KR_API_INT, .nullable = true, .help = "Live sessions of everybody; null: as many as there is room for.", .example = "null"},
+    {.name = "sessions", .type = KR_API_INT, .nullable = true, .help = "Live sessions of all users; null: as many as there is room for.", .example = "null"},
     {.name = "sessions_per_user", .type = KR_API_INT, .nullable = true, .help = "Live sessions of one user.", .example = "null"},
     {.name = "sandboxes_per_user", .type = KR_API_INT, .nullable = true, .help = "Sandboxes of one user, `default` apart.", .example = "100"},
     {.name = "runs_per_minute", .type = KR_API_INT, .nullable = true, .help = "Runs that one user may start.", .example = "null"},
@@ -50,7 +50,7 @@ static const struct kr_api_prop features_props[] = {
     {.name = "streaming", .type = KR_API_BOOL, .help = "Output comes while code runs.", .example = "true"},
     {.name = "files", .type = KR_API_BOOL, .help = "Files can be listed, read and written.", .example = "true"},
     {.name = "auth", .type = KR_API_BOOL, .help = "A key is asked for.", .example = "false"},
-    {.name = "registration", .type = KR_API_BOOL, .help = "Anybody may make an account.", .example = "false"},
+    {.name = "registration", .type = KR_API_BOOL, .help = "Any client may make an account.", .example = "false"},
     {.name = "packages", .type = KR_API_BOOL, .help = "Packages can be installed.", .example = "false"},
     {.name = "egress", .type = KR_API_BOOL, .help = "A sandbox can be let out to the network.", .example = "false"},
     {.name = "mcp", .type = KR_API_BOOL, .help = "The Model Context Protocol is spoken.", .example = "false"},
@@ -197,7 +197,7 @@ static void key_names(struct kr_json *j, const char *key, const char *const *nam
     kr_json_array_end(j);
 }
 
-static void write_choices(struct kr_json *j, const struct kr_api *api, const struct kr_profile *p)
+static void write_offers(struct kr_json *j, const struct kr_api *api, const struct kr_profile *p)
 {
     const struct kr_box_config *b = kr_box_config(api->box);
     char network[KR_NET_RULE_ROOM];
@@ -277,7 +277,7 @@ void kr_api_info(struct kr_http_ex *ex, void *app)
     kr_json_key(&j, "ceilings");
     kr_report_limits(&j, &p->ceilings);
     write_bounds(&j, api, p);
-    write_choices(&j, api, p);
+    write_offers(&j, api, p);
     write_features(&j, api, p);
     write_endpoints(&j, api, kr_http_tag(ex));
     kr_json_object_end(&j);

@@ -1,6 +1,6 @@
 /* `/`, `/docs`, the files that pages load, `/openapi.json`.
  *
- * Handlers of the route table; all are open, since a page must be there before somebody can enter a key in it, and holds
+ * Handlers of the route table; all are open, since a page must be there before a user can enter a key in it, and holds
  * nothing but what every copy of the program holds. Invariants: nothing is looked for on disk; a reply of each kind has that
  * kind's security headers; a large file is handed on as the peer takes it, not copied whole. */
 #include "pages.h"
@@ -122,7 +122,7 @@ static void send_asset(struct kr_http_ex *ex, const struct kr_asset *a, enum kr_
     send_body(ex, a->content_type, reply.body);
 }
 
-static void not_found(struct kr_http_ex *ex)
+static void no_page(struct kr_http_ex *ex)
 {
     kr_api_fail_status(ex, 404, "Not Found");
 }
@@ -134,7 +134,7 @@ static void send_carried(struct kr_http_ex *ex, const char *path, const char *va
     if (a)
         send_asset(ex, a, a->is_page ? KR_GUARD_PAGE : KR_GUARD_ASSET, vary);
     else
-        not_found(ex);
+        no_page(ex);
 }
 
 void kr_api_asset(struct kr_http_ex *ex, void *app)
@@ -189,14 +189,14 @@ void kr_api_docs(struct kr_http_ex *ex, void *app)
     if (kr_api_has_docs(app, kr_http_tag(ex)))
         send_carried(ex, "/docs", NULL);
     else
-        not_found(ex);
+        no_page(ex);
 }
 
 /* Relative, so that a proxy may put us beneath a path. */
 static void redirect(struct kr_http_ex *ex, const struct kr_api *api, const char *location)
 {
     if (!kr_api_has_docs(api, kr_http_tag(ex))) {
-        not_found(ex);
+        no_page(ex);
         return;
     }
     kr_http_set_header(ex, "Location", location);
@@ -216,7 +216,7 @@ void kr_api_redoc(struct kr_http_ex *ex, void *app)
 /* ---- /openapi.json ---- */
 
 /* kr_api.pages: the document, written at the first request for it; the same rows always give the same bytes. */
-struct pages {
+struct kr_pages {
     struct kr_buf buf;
     char etag[24];
     struct kr_asset asset;
@@ -255,9 +255,9 @@ static int write_openapi(struct kr_api *api, struct kr_buf *out, struct kr_err *
 }
 
 /* NULL with err. */
-static struct pages *write_pages(struct kr_api *api, struct kr_err *err)
+static struct kr_pages *write_pages(struct kr_api *api, struct kr_err *err)
 {
-    struct pages *p = calloc(1, sizeof *p);
+    struct kr_pages *p = calloc(1, sizeof *p);
 
     if (!p) {
         kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "openapi");
@@ -280,7 +280,7 @@ void kr_api_openapi(struct kr_http_ex *ex, void *app)
 {
     struct kr_api *api = app;
     struct kr_err err;
-    struct pages *p = api->pages ? api->pages : write_pages(api, &err);
+    struct kr_pages *p = api->pages ? api->pages : write_pages(api, &err);
 
     api->pages = p;
     if (p)
@@ -291,7 +291,7 @@ void kr_api_openapi(struct kr_http_ex *ex, void *app)
 
 void kr_api_pages_free(struct kr_api *api)
 {
-    struct pages *p = api->pages;
+    struct kr_pages *p = api->pages;
 
     if (!p)
         return;

@@ -26,7 +26,7 @@ struct list_query {
 };
 
 /* Counted in bytes by the store, and in characters by a row. */
-static int check_name(const char *value, struct kr_err *err)
+static int check_sandbox_name(const char *value, struct kr_err *err)
 {
     size_t len = strlen(value);
 
@@ -44,7 +44,7 @@ static_assert(sizeof states / sizeof *states == KR_STORE_SANDBOX_STATE_MAX_ + 1,
 /* clang-format off */
 static struct kr_api_field settings_fields[1 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "name", .type = KR_API_STRING, KR_API_AT(struct settings_request, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX),
-     .check = check_name, .help = "Unique among one's own. One that is made up, if a new sandbox has none.", .example = "analysis"},
+     .check = check_sandbox_name, .help = "Unique among one's own. One that is made up, if a new sandbox has none.", .example = "analysis"},
 };
 static struct kr_api_table settings_table = {.name = "SandboxSettings",
     .help = "A sandbox's name and settings. What is left out stays as it is; what is null is the server's.",
@@ -274,7 +274,7 @@ void kr_api_sandboxes_list(struct kr_http_ex *ex, void *app)
         return;
     page = (struct kr_store_page){.after = q.after, .limit = (unsigned)q.limit};
     kr_api_page_begin(&l.j, &buf, "sandboxes");
-    r = kr_box_sandbox_find(api->box, &who.caller, NULL, &first, &err); /* everybody has a default: it is made here */
+    r = kr_box_sandbox_find(api->box, &who.caller, NULL, &first, &err); /* every user has a default: it is made here */
     if (r >= 0)
         r = kr_store_sandboxes_list(api->store, who.caller.user, &page, on_listed, &l, &err);
     if (r < 0) {

@@ -11,7 +11,7 @@
 #define ID "01hv5k8m2nq7r9t3w6x8y0z2a4"
 
 /* A session's name is counted in bytes by the domain, and in characters by a row. */
-static int check_name(const char *value, struct kr_err *err)
+static int check_session_name(const char *value, struct kr_err *err)
 {
     if (strlen(value) <= KR_BOX_SESSION_NAME_MAX)
         return 0;
@@ -32,7 +32,7 @@ const struct kr_api_table kr_api_session_file_table =
 static const char *const sandbox_aliases[] = {"sandbox", NULL};
 static const struct kr_api_field create_fields[] = {
     {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct kr_api_session_create, session), .nullable = true,
-     KR_API_LENGTH(0, KR_BOX_SESSION_NAME_MAX), .check = check_name,
+     KR_API_LENGTH(0, KR_BOX_SESSION_NAME_MAX), .check = check_session_name,
      .help = "What to call it; one that is live already is answered as it is. Without it a name is made up.", .example = "analysis"},
     {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct kr_api_session_create, sandbox), .nullable = true,
      KR_API_LENGTH(0, 64), .aliases = sandbox_aliases,
@@ -118,7 +118,7 @@ static const struct kr_api_response read_responses[] = {{200, "The session.", NU
 static const struct kr_api_response delete_responses[] = {
     {200, "It is ended.", NULL, &kr_api_message_schema, "{\"message\":\"Session analysis terminated\"}", NULL}, NOT_FOUND, {0}};
 static const struct kr_api_response interrupt_responses[] = {
-    {200, "It was told.", NULL, &kr_api_message_schema, "{\"message\":\"Session analysis interrupted\"}", NULL}, NOT_FOUND, {0}};
+    {200, "The session was interrupted.", NULL, &kr_api_message_schema, "{\"message\":\"Session analysis interrupted\"}", NULL}, NOT_FOUND, {0}};
 
 const struct kr_api_doc kr_api_sessions_list_doc = {.id = "list_sessions", .tag = "sessions", .summary = "List sessions",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_READ, .query = &kr_api_session_where_table, .responses = list_responses};

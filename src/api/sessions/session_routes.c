@@ -19,13 +19,13 @@
 
 /* ---- who and where ---- */
 
-static void not_found(struct kr_http_ex *ex, const char *what)
+static void no_session(struct kr_http_ex *ex, const char *what)
 {
     kr_api_fail_with(ex, KR_ERR_NOT_FOUND, "%s not found", what);
 }
 
-/* Reads who asks and in which sandbox; sandboxes are told by id from here on, as names can be changed. False: answered. */
-static bool ask(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_session_asked *ret)
+/* Reads who asks and in which sandbox; sandboxes are named by id from here on, as names can be changed. False: answered. */
+static bool ask_sandbox(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_session_asked *ret)
 {
     cleanup_input struct kr_api_input in = {0};
     cleanup_box_sandbox struct kr_sandbox s = {0};
@@ -40,7 +40,7 @@ static bool ask(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_session
         return true;
     r = kr_box_sandbox_find(api->box, &ret->who.caller, where.sandbox, &s, &err);
     if (r == -ENOENT)
-        not_found(ex, "Sandbox");
+        no_session(ex, "Sandbox");
     else if (r < 0)
         kr_api_fail(ex, &err);
     else
@@ -53,12 +53,12 @@ bool kr_api_session_find(struct kr_api *api, struct kr_http_ex *ex, struct kr_ap
 {
     struct kr_err err;
 
-    if (!ask(api, ex, a))
+    if (!ask_sandbox(api, ex, a))
         return false;
     if (kr_box_session_find(api->box, &a->who.caller, a->sandbox[0] ? a->sandbox : NULL, kr_http_param(ex, "id"), ret,
                             &err) == 0)
         return true;
-    not_found(ex, "Session");
+    no_session(ex, "Session");
     return false;
 }
 
@@ -84,7 +84,7 @@ struct list {
     bool failed;
 };
 
-static void on_session(void *data, const struct kr_box_session_info *info)
+static void on_listed_session(void *data, const struct kr_box_session_info *info)
 {
     struct list *l = data;
 
@@ -108,13 +108,13 @@ static int choose_key(json_t *taken, const struct kr_box_session_info *s, char k
     snprintf(key, KEY_ROOM, "%s", s->name);
     if (json_object_get(taken, key))
         snprintf(key, KEY_ROOM, "%s/%s", s->sandbox, s->name);
-    for (unsigned i = 2; json_object_get(taken, key); i++) /* somebody called a session like that */
+    for (unsigned i = 2; json_object_get(taken, key); i++) /* a session has that name */
         snprintf(key, KEY_ROOM, "%s/%s#%u", s->sandbox, s->name, i);
     return json_object_set_new_nocheck(taken, key, json_true()) < 0 ? -ENOMEM : 0;
 }
 
 /* The last used first: it is the one that its bare name finds. */
-static int write_list(struct kr_json *j, const struct list *l)
+static int write_sessions(struct kr_json *j, const struct list *l)
 {
     json_t *taken = json_object();
     char key[KEY_ROOM];
@@ -146,11 +146,11 @@ void kr_api_sessions_list(struct kr_http_ex *ex, void *app)
     struct kr_json j;
 
     kr_buf_init(&buf, KR_API_REPLY_MAX);
-    if (!ask(api, ex, &a))
+    if (!ask_sandbox(api, ex, &a))
         return;
-    kr_box_sessions(api->box, &a.who.caller, a.sandbox[0] ? a.sandbox : NULL, on_session, &l);
+    kr_box_sessions(api->box, &a.who.caller, a.sandbox[0] ? a.sandbox : NULL, on_listed_session, &l);
     kr_json_init(&j, &buf);
-    if (write_list(&j, &l) < 0)
+    if (write_sessions(&j, &l) < 0)
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for the list of sessions");
     else
         kr_api_reply(ex, 200, &buf);
@@ -159,7 +159,7 @@ void kr_api_sessions_list(struct kr_http_ex *ex, void *app)
 
 /* ---- open ---- */
 
-/* Waits for a session that somebody asked for. */
+/* Waits for a session that was asked for. */
 struct opening {
     struct kr_http_ex *ex; /* NULL: gone */
     json_t *errors;        /* owned */
@@ -209,7 +209,7 @@ static void on_opened(void *data, const struct kr_box_session_info *info, const 
     free(o);
 }
 
-/* Nothing is fetched: the server has no way out, so that nobody can make it ask its neighbours. */
+/* Nothing is fetched: the server has no way out, so that a client cannot make it call its neighbours. */
 static int refuse_url(json_t *errors, const char *url)
 {
     return json_array_append_new(
@@ -258,7 +258,7 @@ static void open_session(struct kr_http_ex *ex, void *app, void *request, struct
     json_decref(o->errors);
     free(o);
     if (r == -ENOENT)
-        not_found(ex, "Sandbox");
+        no_session(ex, "Sandbox");
     else
         kr_api_fail(ex, &err);
 }
@@ -282,7 +282,7 @@ static void act(struct kr_http_ex *ex, struct kr_api *api, session_act *act_on, 
     if (!kr_api_session_find(api, ex, &a, &info))
         return;
     if (act_on(api->box, &a.who.caller, info.sandbox, info.name, &err) < 0)
-        not_found(ex, "Session");
+        no_session(ex, "Session");
     else
         kr_api_reply_message(ex, 200, "Session %s %s", kr_http_param(ex, "id"), done);
 }

@@ -1,5 +1,5 @@
-/* Sessions over HTTP: list, open, read, end, interrupt. `/api/v1/sessions` is krait's own and of document 000
- * (sandbox-mcp): the answers have that document's members, and more; errors are in its voice. */
+/* Sessions over HTTP: list, open, read, end, interrupt. `/api/v1/sessions` is both ours and document 000's (sandbox-mcp): the answers have
+ * that document's members, and more; errors are in its voice. */
 #pragma once
 #include "route_doc.h"
 #include "http.h"

@@ -1,7 +1,7 @@
 /* GET /health and GET /ready: is it alive, what does it use, does it take runs.
  *
  * Handlers of the route table; both are open whatever the authentication. Invariant: /health says "healthy" for as long as
- * anybody can ask it (a process manager restarts what does not answer; it must not restart what is busy, starting or
+ * any client can ask it (a process manager restarts what does not answer; it must not restart what is busy, starting or
  * stopping), /ready says 503 whenever a run would not be taken. A figure that is not known is null. */
 #include "api.h"
 #include "buf.h"
@@ -130,7 +130,7 @@ static void answer_health(struct kr_http_ex *ex, const struct kr_api *api, bool 
     cleanup_buf struct kr_buf body;
 
     kr_buf_init(&body, BODY_MAX);
-    if (kr_monitor_health_json(api->watch, at_root, kr_http_tag(ex), &body) < 0)
+    if (kr_monitor_health_json(api->monitor, at_root, kr_http_tag(ex), &body) < 0)
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "the health does not fit");
     else
         kr_api_reply(ex, 200, &body);
@@ -153,7 +153,7 @@ void kr_api_ready(struct kr_http_ex *ex, void *app)
     int status;
 
     kr_buf_init(&body, BODY_MAX);
-    status = kr_monitor_ready_json(api->watch, &body);
+    status = kr_monitor_ready_json(api->monitor, &body);
     if (status < 0) {
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "the state does not fit");
         return;
@@ -194,7 +194,7 @@ static const struct kr_api_prop cpu_props[] = {
 };
 static const struct kr_api_prop disk_props[] = {
     KNOWN("total_bytes", "Size of the file system that holds the data folder.", "107374182400"),
-    KNOWN("used_bytes", "Bytes of it in use, by anybody.", "21474836480"),
+    KNOWN("used_bytes", "Bytes of it in use, by all processes.", "21474836480"),
     KNOWN("free_bytes", "Bytes that krait may still take.", "85899345920"),
 };
 static const struct kr_api_schema memory_schema = KR_API_SCHEMA("ResourcesMemory", "Memory.", memory_props);

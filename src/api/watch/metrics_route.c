@@ -18,7 +18,7 @@ void kr_api_metrics(struct kr_http_ex *ex, void *app)
     cleanup_buf struct kr_buf body;
 
     kr_buf_init(&body, BODY_MAX);
-    kr_monitor_collect(api->watch, api->server ? kr_http_server_stats(api->server) : NULL);
+    kr_monitor_collect(api->monitor, api->server ? kr_http_server_stats(api->server) : NULL);
     if (kr_metrics_write(api->metrics, &body) < 0)
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "the metrics do not fit");
     else

@@ -1,6 +1,6 @@
 /* Events as metrics and log lines.
  *
- * Told by the domain and the HTTP server through `krait serve`. Invariant: one event is told in one place, so that the
+ * Called by the domain and the HTTP server through `krait serve`. Invariant: one event is reported once, so that the
  * metrics, the document's own names and the log never disagree; a line has at most 100 characters of code, and ids,
  * never keys or values of variables. */
 #include "monitor.h"

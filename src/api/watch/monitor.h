@@ -29,7 +29,7 @@ struct kr_monitor_state {
         char why[96];  /* "starting" */
     } missing[KR_MONITOR_MISSING_MAX];
 };
-/* Adds to `missing`; past the last place nothing. */
+/* Adds to `missing`; does nothing if the list is full. */
 void kr_monitor_miss(struct kr_monitor_state *s, const char *what, const char *why);
 
 /* Strings and pointers are borrowed for as long as the watch is there. */

@@ -33,7 +33,7 @@ enum controller { MEMORY, PIDS, CPU, CPUACCT, CONTROLLERS };
 static const char *const controller_names[] = {"memory", "pids", "cpu", "cpuacct"};
 static_assert(sizeof controller_names / sizeof *controller_names == CONTROLLERS, "every controller has its name");
 
-struct place {
+struct group {
     char mount[256];       /* beneath the root; "" if it is not mounted */
     char group[PATH_ROOM]; /* our cgroup there, mount included; "" if it is not known */
     bool v2;
@@ -41,7 +41,7 @@ struct place {
 
 struct kr_resources_reader {
     char *root, *data;
-    struct place v2, v1[CONTROLLERS];
+    struct group v2, v1[CONTROLLERS];
     struct kr_resources now;
     uint64_t read_ns; /* 0: never */
     /* the reading before */
@@ -143,7 +143,7 @@ static bool is_folder(const struct kr_resources_reader *r, const char *dir)
 }
 
 /* A path of /proc/self/cgroup as a folder. A container may see its own cgroup as the root of the mount. */
-static void set_group(const struct kr_resources_reader *r, struct place *p, const char *own, size_t len)
+static void set_group(const struct kr_resources_reader *r, struct group *p, const char *own, size_t len)
 {
     static const char leaf[] = "/krait-host"; /* the warden steps into it, the cells are beside it */
 
@@ -182,18 +182,18 @@ static void find_groups(struct kr_resources_reader *r)
 }
 
 /* Where a controller is: in v1 if it is mounted there, as a controller is in one of the two alone. */
-static const struct place *place_of(const struct kr_resources_reader *r, enum controller c)
+static const struct group *group_of(const struct kr_resources_reader *r, enum controller c)
 {
     return r->v1[c].group[0] ? &r->v1[c] : &r->v2;
 }
 
-static enum kr_resources_of kind_of(const struct place *p)
+static enum kr_resources_of kind_of_group(const struct group *p)
 {
     return p->v2 ? KR_OF_CGROUP_V2 : KR_OF_CGROUP_V1;
 }
 
 /* The smallest of a limit's values in our cgroup and those above it. */
-static uint64_t lowest(const struct kr_resources_reader *r, const struct place *p, const char *name)
+static uint64_t lowest(const struct kr_resources_reader *r, const struct group *p, const char *name)
 {
     char dir[PATH_ROOM];
     uint64_t least = UNKNOWN;
@@ -211,7 +211,7 @@ static uint64_t lowest(const struct kr_resources_reader *r, const struct place *
     return least;
 }
 
-/* A limit that is smaller than the one known takes its place. */
+/* A limit that is smaller than the one known replaces it. */
 static void take_limit(uint64_t *limit, enum kr_resources_of *of, uint64_t value, enum kr_resources_of whose)
 {
     if (value >= *limit)
@@ -232,7 +232,7 @@ static uint64_t read_rlimit(const struct kr_resources_reader *r, const char *row
 
 static void read_memory(const struct kr_resources_reader *r, struct kr_resources *to)
 {
-    const struct place *p = place_of(r, MEMORY);
+    const struct group *p = group_of(r, MEMORY);
     char text[8192];
     uint64_t used = read_number(r, p->group, p->v2 ? "memory.current" : "memory.usage_in_bytes"), cache = UNKNOWN;
     uint64_t limit = lowest(r, p, p->v2 ? "memory.max" : "memory.limit_in_bytes"), total = UNKNOWN, free = UNKNOWN;
@@ -245,13 +245,13 @@ static void read_memory(const struct kr_resources_reader *r, struct kr_resources
     }
     if (used != UNKNOWN) {
         to->memory.used = cache < used ? used - cache : used;
-        to->memory.used_of = kind_of(p);
+        to->memory.used_of = kind_of_group(p);
     } else if (total != UNKNOWN && free <= total) {
         to->memory.used = (total - free) * 1024;
         to->memory.used_of = KR_OF_MACHINE;
     }
     if (limit < V1_NO_LIMIT)
-        take_limit(&to->memory.limit, &to->memory.limit_of, limit, kind_of(p));
+        take_limit(&to->memory.limit, &to->memory.limit_of, limit, kind_of_group(p));
     take_limit(&to->memory.limit, &to->memory.limit_of, read_rlimit(r, "Max address space"), KR_OF_RLIMIT);
     if (total < UINT64_MAX / 1024)
         take_limit(&to->memory.limit, &to->memory.limit_of, total * 1024, KR_OF_MACHINE);
@@ -259,16 +259,16 @@ static void read_memory(const struct kr_resources_reader *r, struct kr_resources
 
 static void read_processes(const struct kr_resources_reader *r, struct kr_resources *to, const char *loadavg)
 {
-    const struct place *p = place_of(r, PIDS);
+    const struct group *p = group_of(r, PIDS);
     const char *slash = strchr(loadavg, '/'); /* "0.20 0.18 0.12 1/80 11206": of so many tasks one runs */
 
     to->processes.count = read_number(r, p->group, "pids.current");
-    to->processes.count_of = kind_of(p);
+    to->processes.count_of = kind_of_group(p);
     if (to->processes.count == UNKNOWN) {
         to->processes.count = slash ? number_of(slash + 1) : UNKNOWN;
         to->processes.count_of = to->processes.count == UNKNOWN ? KR_OF_NOBODY : KR_OF_MACHINE;
     }
-    take_limit(&to->processes.limit, &to->processes.limit_of, lowest(r, p, "pids.max"), kind_of(p));
+    take_limit(&to->processes.limit, &to->processes.limit_of, lowest(r, p, "pids.max"), kind_of_group(p));
     take_limit(&to->processes.limit, &to->processes.limit_of, read_rlimit(r, "Max processes"), KR_OF_RLIMIT);
     take_limit(&to->processes.limit, &to->processes.limit_of, read_number(r, "/proc/sys/kernel", "threads-max"),
                KR_OF_MACHINE);
@@ -294,7 +294,7 @@ static unsigned count_list(const char *list)
 }
 
 /* The quota of our cgroup in cores; 0 if there is none. */
-static double quota_of(const struct kr_resources_reader *r, const struct place *p)
+static double quota_of(const struct kr_resources_reader *r, const struct group *p)
 {
     char text[64];
     uint64_t quota = UNKNOWN, period = UNKNOWN;
@@ -316,12 +316,12 @@ static double quota_of(const struct kr_resources_reader *r, const struct place *
 /* Processor time used so far, in seconds; -1 if it is not known. */
 static double cpu_seconds(const struct kr_resources_reader *r, enum kr_resources_of *ret_of)
 {
-    const struct place *p = place_of(r, CPUACCT);
+    const struct group *p = group_of(r, CPUACCT);
     char text[1024];
     uint64_t v = UNKNOWN;
     double ticks[8] = {0};
 
-    *ret_of = kind_of(p);
+    *ret_of = kind_of_group(p);
     if (!p->v2)
         v = read_number(r, p->group, "cpuacct.usage");
     else if (p->group[0] && read_text(r, p->group, "cpu.stat", text, sizeof text) == 0)
@@ -341,7 +341,7 @@ static void read_cpu(struct kr_resources_reader *r, struct kr_resources *to, con
 {
     char text[4096];
     const char *list;
-    double quota = quota_of(r, place_of(r, CPU)), seconds, *load = to->cpu.load;
+    double quota = quota_of(r, group_of(r, CPU)), seconds, *load = to->cpu.load;
     enum kr_resources_of of;
 
     if (read_text(r, "/proc/self", "status", text, sizeof text) == 0 && (list = strstr(text, "Cpus_allowed_list:\t")))

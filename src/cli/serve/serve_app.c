@@ -143,7 +143,7 @@ static void write_error_body(void *app, unsigned tag, const char *path, int stat
 
 static void on_report(void *app, const struct kr_http_report *report)
 {
-    kr_monitor_http(((struct kr_api *)app)->watch, report);
+    kr_monitor_http(((struct kr_api *)app)->monitor, report);
 }
 
 static bool is_link(void *data, const struct kr_http_ex *ex)
@@ -300,7 +300,7 @@ static void fill_api(struct kr_serve *s)
     s->api.box = s->box;
     s->api.store = s->store;
     s->api.metrics = s->metrics;
-    s->api.watch = s->watch;
+    s->api.monitor = s->watch;
     s->api.started_ns = kr_clock_ns();
     s->api.config = c->api;
     s->api.config.version = KR_VERSION;
@@ -588,7 +588,7 @@ static void close_server(struct kr_serve *s)
     kr_jobs_close(s->api.jobs);
     if (s->api.files)
         kr_api_files_free(&s->api);
-    if (s->api.account)
+    if (s->api.accounts)
         kr_accounts_close(&s->api);
     kr_api_pages_free(&s->api);
     kr_auth_free(s->api.auth);

@@ -193,7 +193,7 @@ static const char *id_of(struct kr_http_ex *ex, struct kr_query *q)
 
 static struct kr_mcp_sse *find_sse(struct kr_http_ex *ex, struct kr_api *api)
 {
-    struct kr_mcp_sessions *all = ((struct kr_mcp *)api->mcp)->sessions;
+    struct kr_mcp_sessions *all = api->mcp->sessions;
     cleanup_query struct kr_query q = {0};
     const char *id = id_of(ex, &q);
     struct kr_api_who who;

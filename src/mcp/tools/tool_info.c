@@ -160,7 +160,7 @@ static json_t *info_value(const struct looking *l)
 }
 
 /* What the probe printed, or NULL: it failed, or code in the sandbox's files made it print something else. */
-static json_t *probed(const struct kr_mcp_outcome *o)
+static json_t *read_probe(const struct kr_mcp_outcome *o)
 {
     json_t *found =
         o->cause == KR_CAUSE_OK ? json_loadb(kr_buf_str(&o->out), o->out.len, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
@@ -204,9 +204,9 @@ static void answer_info(struct kr_mcp_call *c, json_t *value)
     kr_mcp_tool_done(c, &r);
 }
 
-static void render_info(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
+static void render_sandbox_info(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
-    json_t *value = json_incref(data), *found = probed(o);
+    json_t *value = json_incref(data), *found = read_probe(o);
 
     if (found) {
         json_object_set(value, "python", json_object_get(found, "version"));
@@ -266,12 +266,12 @@ static void on_workspace_looked(struct kr_fileop *op)
         json_object_set_new(value, "note", json_string("packages are found by running code, which this key may not"));
         answer_info(c, value);
     } else {
-        run_probe(c, sandbox, render_info, value);
+        run_probe(c, sandbox, render_sandbox_info, value);
     }
     kr_fileop_end(op);
 }
 
-static void run_info(struct kr_mcp_call *c, const void *args)
+static void run_sandbox_info(struct kr_mcp_call *c, const void *args)
 {
     static const struct kr_fileop_kind kind = {.size = sizeof(struct looking)};
     const struct info_args *a = args;
@@ -299,5 +299,5 @@ const struct kr_mcp_tool kr_tool_get_sandbox_info = {
     .needs = KR_RIGHT_READ,
     .input = &info_table,
     .output = &info_schema,
-    .run = run_info,
+    .run = run_sandbox_info,
 };

@@ -161,7 +161,7 @@ static void name_argument(const struct create_args *a, struct kr_err *err)
         memmove(err->msg, err->msg + 7, strlen(err->msg + 7) + 1);
 }
 
-static void run_create(struct kr_mcp_call *c, const void *args)
+static void run_create_sandbox(struct kr_mcp_call *c, const void *args)
 {
     const struct create_args *a = args;
     cleanup_box_sandbox struct kr_sandbox s = {0};
@@ -187,7 +187,7 @@ struct listing {
     json_t *list;
 };
 
-static void on_row(void *data, const struct kr_store_sandbox *row)
+static void on_sandbox_row(void *data, const struct kr_store_sandbox *row)
 {
     struct listing *l = data;
     cleanup_box_sandbox struct kr_sandbox s = {0};
@@ -197,7 +197,7 @@ static void on_row(void *data, const struct kr_store_sandbox *row)
         json_array_append_new(l->list, sandbox_value(box, &s));
 }
 
-static void run_list(struct kr_mcp_call *c, const void *args)
+static void run_list_sandboxes(struct kr_mcp_call *c, const void *args)
 {
     cleanup_box_sandbox struct kr_sandbox first = {0};
     struct listing l = {.call = c, .list = json_array()};
@@ -208,9 +208,9 @@ static void run_list(struct kr_mcp_call *c, const void *args)
     int e;
 
     (void)args;
-    e = kr_box_sandbox_find(api->box, kr_mcp_caller(c), NULL, &first, &err); /* everybody has a default */
+    e = kr_box_sandbox_find(api->box, kr_mcp_caller(c), NULL, &first, &err); /* every user has a default */
     if (e >= 0)
-        e = kr_store_sandboxes_list(api->store, kr_mcp_caller(c)->user, &page, on_row, &l, &err);
+        e = kr_store_sandboxes_list(api->store, kr_mcp_caller(c)->user, &page, on_sandbox_row, &l, &err);
     if (e < 0) {
         json_decref(l.list);
         kr_mcp_tool_fail(c, &err);
@@ -224,7 +224,7 @@ static void run_list(struct kr_mcp_call *c, const void *args)
 
 /* ---- reset, delete ---- */
 
-static void run_reset(struct kr_mcp_call *c, const void *args)
+static void run_reset_sandbox(struct kr_mcp_call *c, const void *args)
 {
     const struct which_args *a = args;
     cleanup_box_sandbox struct kr_sandbox s = {0}, now = {0};
@@ -240,7 +240,7 @@ static void run_reset(struct kr_mcp_call *c, const void *args)
                      &now);
 }
 
-static void run_delete(struct kr_mcp_call *c, const void *args)
+static void run_delete_sandbox(struct kr_mcp_call *c, const void *args)
 {
     const struct which_args *a = args;
     cleanup_box_sandbox struct kr_sandbox s = {0};
@@ -279,7 +279,7 @@ const struct kr_mcp_tool kr_tool_create_sandbox = {
     .needs = KR_RIGHT_RUN,
     .input = &create_table,
     .output = &sandbox_schema,
-    .run = run_create,
+    .run = run_create_sandbox,
 };
 const struct kr_mcp_tool kr_tool_list_sandboxes = {
     .name = "list_sandboxes",
@@ -289,7 +289,7 @@ const struct kr_mcp_tool kr_tool_list_sandboxes = {
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_READ,
     .output = &list_schema,
-    .run = run_list,
+    .run = run_list_sandboxes,
 };
 const struct kr_mcp_tool kr_tool_reset_sandbox = {
     .name = "reset_sandbox",
@@ -302,7 +302,7 @@ const struct kr_mcp_tool kr_tool_reset_sandbox = {
     .needs = KR_RIGHT_RUN,
     .input = &reset_table,
     .output = &sandbox_schema,
-    .run = run_reset,
+    .run = run_reset_sandbox,
 };
 const struct kr_mcp_tool kr_tool_delete_sandbox = {
     .name = "delete_sandbox",
@@ -312,5 +312,5 @@ const struct kr_mcp_tool kr_tool_delete_sandbox = {
     .flags = KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_RUN,
     .input = &which_table,
-    .run = run_delete,
+    .run = run_delete_sandbox,
 };

@@ -57,7 +57,7 @@ static bool has_docs(void *data, unsigned tag)
 
 static void on_report(void *app, const struct kr_http_report *report)
 {
-    kr_monitor_http(((struct kr_api *)app)->watch, report);
+    kr_monitor_http(((struct kr_api *)app)->monitor, report);
 }
 
 static int listener(void)
@@ -91,7 +91,7 @@ static int begin(unsigned tag)
         return -1;
     watch.metrics = world.api.metrics;
     watch.resources = world.resources;
-    if (kr_monitor_new(&watch, (struct kr_monitor **)&world.api.watch) < 0 ||
+    if (kr_monitor_new(&watch, (struct kr_monitor **)&world.api.monitor) < 0 ||
         kr_http_server_new(&world.loop, &config, &world.api.server, &err) < 0)
         return -1;
     return kr_http_server_listen(world.api.server, listener(), tag, &err);
@@ -102,7 +102,7 @@ static void end(void)
     kr_http_server_free(world.api.server);
     uv_run(&world.loop, UV_RUN_DEFAULT);
     uv_loop_close(&world.loop);
-    kr_monitor_free(world.api.watch);
+    kr_monitor_free(world.api.monitor);
     kr_metrics_free(world.api.metrics);
     kr_resources_free(world.resources);
     unlink(world.path);
@@ -305,17 +305,17 @@ static void some_runs(void)
     struct kr_err err;
 
     memset(code, 'x', sizeof code);
-    kr_monitor_run_started(world.api.watch, &run, code, sizeof code, 5000000);
-    kr_monitor_run_ended(world.api.watch, &run, "ok", 1234567890);
-    kr_monitor_run_ended(world.api.watch, &run, "timeout", 2000000000);
+    kr_monitor_run_started(world.api.monitor, &run, code, sizeof code, 5000000);
+    kr_monitor_run_ended(world.api.monitor, &run, "ok", 1234567890);
+    kr_monitor_run_ended(world.api.monitor, &run, "timeout", 2000000000);
     kr_err_set(&err, KR_ERR_BUSY, 0, "every session is busy");
-    kr_monitor_run_refused(world.api.watch, &(struct kr_monitor_run){.user = "u1"}, &err);
+    kr_monitor_run_refused(world.api.monitor, &(struct kr_monitor_run){.user = "u1"}, &err);
     kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "fork");
-    kr_monitor_run_refused(world.api.watch, &(struct kr_monitor_run){0}, &err);
-    kr_monitor_package(world.api.watch, "os\nsystem", "blocked");
-    kr_monitor_package(world.api.watch, "numpy", "success");
-    kr_monitor_session_opened(world.api.watch, true, 300000);
-    kr_monitor_session_ended(world.api.watch, "idle");
+    kr_monitor_run_refused(world.api.monitor, &(struct kr_monitor_run){0}, &err);
+    kr_monitor_package(world.api.monitor, "os\nsystem", "blocked");
+    kr_monitor_package(world.api.monitor, "numpy", "success");
+    kr_monitor_session_opened(world.api.monitor, true, 300000);
+    kr_monitor_session_ended(world.api.monitor, "idle");
 }
 
 static void events_are_logged_as_the_document_says(void)
