@@ -1,7 +1,7 @@
 /* Rows of requests and replies, made from the table of sandbox settings.
  *
- * Called by the constructors of the tables that hold them, before main(), and by handlers for what came. Invariant: every
- * setting has a row in each table; nothing here knows a setting by name. */
+ * Called by the constructors of the tables that hold them, before main(), and by handlers for what came. Invariant:
+ * every setting has a row in each table; nothing here knows a setting by name. */
 #include "sandbox_fields.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* A sandbox's settings (src/box/sandbox_settings.h) as rows of requests and replies, for REST and for tools. The tables that
- * take them are filled before main() and never written again. */
+/* A sandbox's settings (src/box/sandbox_settings.h) as rows of requests and replies, for REST and for tools. The
+ * tables that take them are filled before main() and never written again. */
 #pragma once
 #include "limit_fields.h"
 #include "sandbox_settings.h"
@@ -12,8 +12,8 @@ union kr_api_setting {
     struct kr_api_limits_given limits;
 };
 
-/* Who writes the request: a client of REST names each limit, and may send null for a member; a tool's arguments are kept
- * short, since a model reads their schema. */
+/* Who writes the request: a client of REST names each limit, and may send null for a member; a tool's arguments are
+ * kept short, since a model reads their schema. */
 enum kr_api_settings_voice { KR_API_SETTINGS_REST, KR_API_SETTINGS_TOOL };
 
 /* Adds a row for each setting behind the *count rows that are there; `at` is the offset of an array of

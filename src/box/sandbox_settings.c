@@ -156,6 +156,8 @@ static int apply_mounts(const struct kr_setting_server *server, const json_t *va
 
 /* ---- words ---- */
 
+static const struct kr_sandbox_setting *find_setting(const char *name); /* NULL if there is none */
+
 static const char *const preloads[] = {"basic", "data", NULL};
 static_assert(sizeof preloads / sizeof *preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");
 
@@ -163,7 +165,7 @@ static_assert(sizeof preloads / sizeof *preloads == KR_PRELOAD_MAX_ + 1, "every 
 static int read_word(const json_t *value, const char *setting, int otherwise, struct kr_err *err)
 {
     const char *word = json_string_value(value);
-    const struct kr_sandbox_setting *row = kr_sandbox_setting_find(setting);
+    const struct kr_sandbox_setting *row = find_setting(setting);
 
     if (!value)
         return otherwise;
@@ -297,7 +299,7 @@ static_assert(sizeof kr_sandbox_settings / sizeof *kr_sandbox_settings <= KR_SAN
               "derived tables fit");
 static_assert(KR_BOX_ENV_MAX == 64 && KR_BOX_ENV_BYTES == 32u << 10, "the text of env's bound says so");
 
-const struct kr_sandbox_setting *kr_sandbox_setting_find(const char *name)
+static const struct kr_sandbox_setting *find_setting(const char *name)
 {
     for (size_t i = 0; i < kr_sandbox_settings_count; i++)
         if (strcmp(kr_sandbox_settings[i].name, name) == 0)
@@ -318,7 +320,7 @@ int kr_sandbox_settings_apply(const struct kr_setting_server *server, const json
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "settings: an object");
     json_object_foreach((json_t *)settings, key, value)
     {
-        if (!kr_sandbox_setting_find(key))
+        if (!find_setting(key))
             return kr_err_set(err, KR_ERR_INVALID, EINVAL, "%.40s: there is no such setting of a sandbox", key);
     }
     for (size_t i = 0; i < kr_sandbox_settings_count && r >= 0; i++)
@@ -361,7 +363,7 @@ int kr_sandbox_settings_change(json_t *settings, const json_t *changes)
 
     json_object_foreach((json_t *)changes, key, value)
     {
-        const struct kr_sandbox_setting *row = kr_sandbox_setting_find(key);
+        const struct kr_sandbox_setting *row = find_setting(key);
 
         if (json_is_null(value))
             json_object_del(settings, key);
@@ -381,7 +383,7 @@ void kr_sandbox_settings_json(struct kr_json *j, const json_t *settings)
     kr_json_object(j);
     json_object_foreach((json_t *)settings, key, value)
     {
-        const struct kr_sandbox_setting *row = kr_sandbox_setting_find(key);
+        const struct kr_sandbox_setting *row = find_setting(key);
 
         kr_json_key(j, key);
         if (row && !row->secret) {

@@ -1,6 +1,7 @@
-/* A sandbox's settings: one row each. The row drives the check and the effect of a value, the JSON in the store, the fields of
- * REST and MCP (src/api/sandbox_fields.c), OpenAPI and docs/reference/sandbox-settings.md (`krait dump sandbox-settings`).
- * A new setting is a row here and the code that obeys it. docs/design/domain.md has the order in which values count. */
+/* A sandbox's settings: one row each. The row drives the check and the effect of a value, the JSON in the store, the
+ * fields of REST and MCP (src/api/sandbox_fields.c), OpenAPI and docs/reference/sandbox-settings.md (`krait dump
+ * sandbox-settings`). A new setting is a row here and the code that obeys it. docs/design/domain.md has the order in
+ * which values count. */
 #pragma once
 #include "box.h"
 #include <stdio.h>
@@ -42,7 +43,8 @@ struct kr_sandbox_setting {
     unsigned max;             /* characters, members or items; 0: no bound of its own */
     bool secret;              /* texts in it leave the server in no reply, error or log */
     const char *run_fields;   /* fields of a run that change it for that run, by comma; NULL: a run cannot */
-    /* Makes the value what holds in the sandbox; NULL: the server's default. 0, or -errno with err naming the setting. */
+    /* Makes the value what holds in the sandbox; NULL: the server's default. 0, or -errno with err naming the
+     * setting. */
     int (*apply)(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s, struct kr_err *err);
     /* Writes what holds; NULL: replies tell only what was set. */
     void (*tell)(struct kr_json *j, const struct kr_sandbox *s);
@@ -53,9 +55,8 @@ struct kr_sandbox_setting {
 extern const struct kr_sandbox_setting kr_sandbox_settings[];
 extern const size_t kr_sandbox_settings_count;
 
-const struct kr_sandbox_setting *kr_sandbox_setting_find(const char *name); /* NULL if there is none */
-/* Fills what the settings say; what they leave out is the server's, and NULL leaves out all. A member that is no setting is refused by name. 0 or
- * -errno. */
+/* Fills what the settings say; what they leave out is the server's, and NULL leaves out all. A member that is no
+ * setting is refused by name. 0 or -errno. */
 int kr_sandbox_settings_apply(const struct kr_setting_server *server, const json_t *settings, struct kr_sandbox *s,
                               struct kr_err *err);
 /* Changes as a client sends them, into the settings: null takes a setting away. 0 or -ENOMEM. */

@@ -1,8 +1,8 @@
-/* Request tables: from a body, a form or a query string into a plain struct. Called by handlers (through body_read.c) and, for
- * large bodies, by threads of the pool.
+/* Request tables: from a body, a form or a query string into a plain struct. Called by handlers (through body_read.c)
+ * and, for large bodies, by threads of the pool.
  *
- * Invariant: pure. A struct is filled only from values that its rows allow; whatever came, the answer is a filled struct
- * or a flaw that names the field. */
+ * Invariant: pure. A struct is filled only from values that its rows allow; whatever came, the answer is a filled
+ * struct or a flaw that names the field. */
 #include "field_internal.h"
 #include "err.h"
 #include "nearest.h"
@@ -36,7 +36,8 @@ static bool has_name(const struct kr_api_field *f, const char *name)
     return false;
 }
 
-const char *kr_api_nearest(const struct kr_api_table *table, const char *word)
+/* The name nearest to `word` among the table's (two slips at most), or NULL. */
+static const char *nearest_field(const struct kr_api_table *table, const char *word)
 {
     const char *best = NULL;
     unsigned least = 3;
@@ -78,7 +79,7 @@ static void refuse_unknown(struct kr_api_parse *p, const struct kr_api_table *ta
 
         if (is_known(p, table, key))
             continue;
-        near = kr_api_nearest(table, key);
+        near = nearest_field(table, key);
         kr_api_flaw(p, &path, NULL, NULL, "extra_forbidden", "Extra inputs are not permitted",
                     near ? "is not a field here; did you mean %s?" : "is not a field here%s", near ? near : "");
         return;

@@ -1,8 +1,8 @@
 /* Requests: one table for the fields of a body, a form or a query string. The row drives parsing (into a plain C
  * struct), errors that name the field, and OpenAPI.
  *
- * Parsing is pure: no I/O, no loop, nothing shared; any thread may do it (body_read.h does it off the loop for large bodies).
- * Strings and json_t of a filled struct are borrowed from the struct kr_api_input and die with it. */
+ * Parsing is pure: no I/O, no loop, nothing shared; any thread may do it (body_read.h does it off the loop for large
+ * bodies). Strings and json_t of a filled struct are borrowed from the struct kr_api_input and die with it. */
 #pragma once
 #include "text.h"
 #include <jansson.h>
@@ -89,17 +89,19 @@ struct kr_api_table {
     size_t count;
     size_t size; /* of the request's struct */
 };
-/* static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to run.", run_fields, struct run_request); */
+/* static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to run.", run_fields, struct
+ * run_request); */
 /* clang-format off */
 #define KR_API_TABLE(name_, help_, fields_, type_) \
-    {.name = (name_), .help = (help_), .fields = (fields_), .count = sizeof(fields_) / sizeof((fields_)[0]), .size = sizeof(type_)}
+    {.name = (name_), .help = (help_), .fields = (fields_), .count = sizeof(fields_) / sizeof((fields_)[0]), \
+     .size = sizeof(type_)}
 /* clang-format on */
 
 /* Where the fields came from; the documents' voice says so in `loc`. */
 enum kr_api_source { KR_API_BODY, KR_API_QUERY };
 
-/* What one request brought: the memory that its struct borrows from and, after a refusal, what was wrong. One request may
- * use one for its body and another for its query. */
+/* What one request brought: the memory that its struct borrows from and, after a refusal, what was wrong. One request
+ * may use one for its body and another for its query. */
 struct kr_api_input {
     enum kr_api_voice voice;
     enum kr_api_source source;
@@ -111,9 +113,9 @@ void kr_api_input_init(struct kr_api_input *in, enum kr_api_voice voice);
 void kr_api_input_done(struct kr_api_input *in);
 #define cleanup_input __attribute__((cleanup(kr_api_input_done)))
 
-/* Each parses into `request` (table->size bytes, zeroed here) and returns 0, or -errno with err: -EINVAL
- * (kind invalid; answer with kr_api_fail_input()) or -ENOMEM (kind internal). A `table` of NULL takes no field. May be called once
- * for one `in`. */
+/* Each parses into `request` (table->size bytes, zeroed here) and returns 0, or -errno with err: -EINVAL (kind
+ * invalid; answer with kr_api_fail_input()) or -ENOMEM (kind internal). A `table` of NULL takes no field. May be
+ * called once for one `in`. */
 
 /* A body: one JSON object whatever its Content-Type; nothing at all is {} unless a field is required. */
 int kr_api_parse_body(const struct kr_api_table *table, const char *text, size_t len, void *request,
@@ -128,10 +130,8 @@ int kr_api_parse_query(const struct kr_api_table *table, const char *text, void 
 int kr_api_parse_object(const struct kr_api_table *table, json_t *object, void *request, struct kr_api_input *in,
                         struct kr_err *err);
 
-/* What only a handler can judge: refuses `field` (NULL: the request) with a sentence, in the manner of a parse. Returns
- * -EINVAL. The sentence begins after the name: "must be at most 120", and the client reads "timeout must be at most 120". */
+/* What only a handler can judge: refuses `field` (NULL: the request) with a sentence, in the manner of a parse.
+ * Returns -EINVAL. The sentence begins after the name: "must be at most 120", and the client reads "timeout must be at
+ * most 120". */
 int kr_api_refuse(struct kr_api_input *in, const char *field, struct kr_err *err, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-
-/* The name nearest to `word` among the table's (two slips at most), or NULL. */
-const char *kr_api_nearest(const struct kr_api_table *table, const char *word);

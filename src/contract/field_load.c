@@ -1,7 +1,7 @@
 /* From bytes to json_t, within limits. Called by field.c.
  *
- * Invariant: what a body costs is bounded before anything is allocated for it: jansson recurses for each level and takes
- * some 64 bytes for each value, so both are counted first. */
+ * Invariant: what a body costs is bounded before anything is allocated for it: jansson recurses for each level and
+ * takes some 64 bytes for each value, so both are counted first. */
 #include "field_internal.h"
 #include "err.h"
 #include "json_scan.h"

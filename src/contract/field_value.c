@@ -24,14 +24,20 @@ static const struct bound bounds[][2] = {
     {{"greater_than_equal", "ge", "Input should be greater than or equal to ", "", "", "must be at least ", ""},
      {"less_than_equal", "le", "Input should be less than or equal to ", "", "", "must be at most ", ""}},
 #define CHARACTERS 1
-    {{"string_too_short", "min_length", "String should have at least ", " character", "", "must have at least ", " character"},
-     {"string_too_long", "max_length", "String should have at most ", " character", "", "must have at most ", " character"}},
+    {{"string_too_short", "min_length", "String should have at least ", " character", "", "must have at least ",
+     " character"},
+     {"string_too_long", "max_length", "String should have at most ", " character", "", "must have at most ",
+      " character"}},
 #define ITEMS 2
-    {{"too_short", "min_length", "List should have at least ", " item", " after validation", "must have at least ", " item"},
-     {"too_long", "max_length", "List should have at most ", " item", " after validation", "must have at most ", " item"}},
+    {{"too_short", "min_length", "List should have at least ", " item", " after validation", "must have at least ",
+     " item"},
+     {"too_long", "max_length", "List should have at most ", " item", " after validation", "must have at most ",
+      " item"}},
 #define MEMBERS 3
-    {{"too_short", "min_length", "Dictionary should have at least ", " item", " after validation", "must have at least ", " member"},
-     {"too_long", "max_length", "Dictionary should have at most ", " item", " after validation", "must have at most ", " member"}},
+    {{"too_short", "min_length", "Dictionary should have at least ", " item", " after validation",
+     "must have at least ", " member"},
+     {"too_long", "max_length", "Dictionary should have at most ", " item", " after validation", "must have at most ",
+      " member"}},
 };
 /* clang-format on */
 

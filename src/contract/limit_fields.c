@@ -7,7 +7,8 @@
 
 /* clang-format off */
 #define ROW(i, name_, help_, example_) \
-    {.name = (name_), .type = KR_API_ANY, KR_API_AT(struct kr_api_limits_given, values[i]), .nullable = true, .help = (help_), .example = (example_)}
+    {.name = (name_), .type = KR_API_ANY, KR_API_AT(struct kr_api_limits_given, values[i]), .nullable = true, \
+     .help = (help_), .example = (example_)}
 
 static const struct kr_api_field fields[] = {
     ROW(0, "memory", "Bytes of memory of a session and all it starts, or a text like \"512M\".", "\"512M\""),
@@ -33,12 +34,15 @@ static const struct kr_api_prop props[] = {
     {.name = "file_size", .type = KR_API_INT, .help = "Bytes of one file.", .example = "268435456"},
     {.name = "output", .type = KR_API_INT, .help = "Bytes kept of a run's output.", .example = "8388608"},
     {.name = "cpu", .type = KR_API_NUMBER, .help = "Cores.", .example = "1"},
-    {.name = "cpu_time", .type = KR_API_NUMBER, .nullable = true, .help = "Seconds of CPU in a session's life; null: no limit.", .example = "null"},
-    {.name = "timeout", .type = KR_API_NUMBER, .nullable = true, .help = "Seconds of one run; null: no limit.", .example = "45"},
+    {.name = "cpu_time", .type = KR_API_NUMBER, .nullable = true,
+     .help = "Seconds of CPU in a session's life; null: no limit.", .example = "null"},
+    {.name = "timeout", .type = KR_API_NUMBER, .nullable = true, .help = "Seconds of one run; null: no limit.",
+     .example = "45"},
     {.name = "grace", .type = KR_API_NUMBER, .help = "Seconds to end by itself.", .example = "2"},
     {.name = "processes", .type = KR_API_INT, .help = "Processes and threads.", .example = "64"},
     {.name = "open_files", .type = KR_API_INT, .help = "Open files of one process.", .example = "256"},
 };
 static_assert(sizeof props / sizeof props[0] == KR_API_LIMITS_MAX, "every limit is in replies");
-const struct kr_api_schema kr_api_limits_schema = KR_API_SCHEMA("Limits", "Limits in force: bytes, counts, cores, seconds.", props);
+const struct kr_api_schema kr_api_limits_schema =
+    KR_API_SCHEMA("Limits", "Limits in force: bytes, counts, cores, seconds.", props);
 /* clang-format on */

@@ -1,8 +1,8 @@
-/* OpenAPI 3.1, from the route table. Called once at start (the bytes are kept and served as /openapi.json), by `krait dump
- * openapi` and by the unit tests.
+/* OpenAPI 3.1, from the route table. Called once at start (the bytes are kept and served as /openapi.json), by `krait
+ * dump openapi` and by the unit tests.
  *
- * Invariant: the same rows give the same bytes: paths, methods and schemas are sorted, nothing of the time or the machine
- * is in it. */
+ * Invariant: the same rows give the same bytes: paths, methods and schemas are sorted, nothing of the time or the
+ * machine is in it. */
 #include "openapi_internal.h"
 #include "buf.h"
 #include "err.h"
@@ -18,34 +18,6 @@
     "of "                                                                                                               \
     "other servers' documents it answers `{\"detail\":…}` as they do. Streams are one JSON object a line "            \
     "(`application/x-ndjson`), or one an event (`Accept: text/event-stream`)."
-
-/* ---- patterns ---- */
-
-const char *kr_api_path_of(const char *pattern, char *buf)
-{
-    size_t n = 0;
-
-    for (; *pattern && n < KR_API_PATH_MAX - 1; pattern++)
-        if (*pattern != '*' || pattern[1] != '}')
-            buf[n++] = *pattern;
-    buf[n] = '\0';
-    return buf;
-}
-
-bool kr_api_next_param(const char **at, char *name, bool *ret_rest)
-{
-    const char *open = strchr(*at, '{'), *close = open ? strchr(open, '}') : NULL;
-    size_t len;
-
-    if (!close)
-        return false;
-    len = (size_t)(close - open - 1);
-    *ret_rest = len && close[-1] == '*';
-    len -= *ret_rest;
-    snprintf(name, KR_API_NAME_MAX, "%.*s", (int)len, open + 1);
-    *at = close + 1;
-    return true;
-}
 
 /* ---- parameters and bodies ---- */
 

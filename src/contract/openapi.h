@@ -13,9 +13,9 @@ struct kr_api_openapi {
     bool auth;              /* keys are asked for; false: the document says that none is needed */
 };
 
-/* Writes the document, about 500 bytes a field. The same rows give the same bytes. The docs of all rows must be complete (the unit tests check
- * them). 0; -EINVAL with err if
- * a schema's name means two things; -ENOBUFS, -ENOMEM. `out` is to have room for KR_API_OPENAPI_MAX. */
+/* Writes the document, about 500 bytes a field. The same rows give the same bytes. The docs of all rows must be
+ * complete (the unit tests check them). 0; -EINVAL with err if a schema's name means two things; -ENOBUFS, -ENOMEM.
+ * `out` is to have room for KR_API_OPENAPI_MAX. */
 #define KR_API_OPENAPI_MAX (8u << 20)
 int kr_api_openapi_write(const struct kr_http_route *routes, size_t count, const struct kr_api_openapi *config,
                          struct kr_buf *out, struct kr_err *err);

@@ -42,9 +42,3 @@ void kr_api_schema_sample(struct kr_json *j, const struct kr_api_schema *schema)
 void kr_api_responses_write(struct kr_json *j, const struct kr_http_route *route);
 /* "components/responses" and "components/headers". */
 void kr_api_errors_write(struct kr_json *j);
-
-/* The pattern as OpenAPI writes paths: `{name*}` is {name}. `buf` has KR_API_PATH_MAX bytes. */
-#define KR_API_PATH_MAX 512u
-const char *kr_api_path_of(const char *pattern, char *buf);
-/* The next parameter of a pattern from *at on, into name (KR_API_NAME_MAX bytes); false: no more. */
-bool kr_api_next_param(const char **at, char *name, bool *ret_rest);

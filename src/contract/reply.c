@@ -1,5 +1,5 @@
-/* Answers and errors, in the voice of the route. Called by every handler, by the gate and, for the engine's own errors, by
- * the HTTP server.
+/* Answers and errors, in the voice of the route. Called by every handler, by the gate and, for the engine's own
+ * errors, by the HTTP server.
  *
  * Invariant: what a client reads of an error is a kind and a text that the table of kinds calls public; errno's words,
  * and everything about our inside, go to the log. */

@@ -19,7 +19,8 @@ struct kr_http_route;
 
 /* What the writer of JSON left in `json`; a buffer that failed becomes a 500. The buffer stays the caller's. */
 void kr_api_reply(struct kr_http_ex *ex, int status, const struct kr_buf *json);
-/* A page of a list, {"ROWS":[…],"next":…}: begins it in `out`; what follows are the rows; ends it. `next` "" is the end. */
+/* A page of a list, {"ROWS":[…],"next":…}: begins it in `out`; what follows are the rows; ends it. `next` "" is the
+ * end. */
 void kr_api_page_begin(struct kr_json *j, struct kr_buf *out, const char *rows);
 void kr_api_page_end(struct kr_json *j, const char *next);
 /* 204. */
@@ -38,8 +39,8 @@ void kr_api_fail_field(struct kr_http_ex *ex, const char *field, const struct kr
 void kr_api_fail_named(struct kr_http_ex *ex, const struct kr_err *err);
 /* A parse that failed (field.h), or a kr_api_refuse(): 400 or 422. Other kinds (no memory) as kr_api_fail(). */
 void kr_api_fail_input(struct kr_http_ex *ex, const struct kr_api_input *in, const struct kr_err *err);
-/* Made and answered in one: kr_api_fail_with(ex, KR_ERR_NOT_FOUND, "no sandbox has the id %s", id). For a document's own
- * words: kr_api_fail_with(ex, KR_ERR_NOT_FOUND, "Session not found"). */
+/* Made and answered in one: kr_api_fail_with(ex, KR_ERR_NOT_FOUND, "no sandbox has the id %s", id). For a document's
+ * own words: kr_api_fail_with(ex, KR_ERR_NOT_FOUND, "Session not found"). */
 void kr_api_fail_with(struct kr_http_ex *ex, enum kr_err_kind kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* An error with a status of its own, where a document fixes one. */
@@ -53,7 +54,7 @@ const char *kr_api_public_text(const struct kr_err *err, char *room);
  * `kind` NULL: by the status. `field` and `request_id` may be NULL. */
 void kr_api_error_body(enum kr_api_voice voice, int status, const char *kind, const char *text, const char *field,
                        const char *request_id, struct kr_buf *out);
-/* For kr_http_config.error_body, which the application forwards with its routes: the documents' voice says the phrase of
- * the status ("Not Found") where FastAPI does. */
+/* For kr_http_config.error_body, which the application forwards with its routes: the documents' voice says the phrase
+ * of the status ("Not Found") where FastAPI does. */
 void kr_api_engine_error(const struct kr_http_route *routes, size_t count, const char *path, int status,
                          const char *text, const char *request_id, struct kr_buf *out);

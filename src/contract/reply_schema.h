@@ -1,5 +1,5 @@
-/* Replies: one table for the fields of what we write. Handlers write JSON by hand (src/base/json.h); the table becomes a
- * component of OpenAPI, and the tests hold every reply against it (tests/lib/openapi.py). */
+/* Replies: one table for the fields of what we write. Handlers write JSON by hand (src/base/json.h); the table becomes
+ * a component of OpenAPI, and the tests hold every reply against it (tests/lib/openapi.py). */
 #pragma once
 #include "field.h"
 

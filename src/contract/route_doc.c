@@ -1,9 +1,10 @@
-/* What routes say of themselves: their voice, and the tags they are sorted under. Called by the gate, by reply.c and by the
- * writer of OpenAPI.
+/* What routes say of themselves: their voice, and the tags they are sorted under. Called by the gate, by reply.c and
+ * by the writer of OpenAPI.
  *
  * Invariant: every request has a voice, also one whose path has no route. */
 #include "route_doc.h"
 #include "http.h"
+#include <stdio.h>
 #include <string.h>
 
 /* clang-format off */
@@ -66,4 +67,32 @@ enum kr_api_voice kr_api_voice_of_path(const struct kr_http_route *routes, size_
             return doc->voice;
     }
     return strncmp(path, "/api/v1/", 8) == 0 || strcmp(path, "/api/v1") == 0 ? KR_API_KRAIT : KR_API_DOCUMENT;
+}
+
+/* ---- patterns ---- */
+
+const char *kr_api_path_of(const char *pattern, char *buf)
+{
+    size_t n = 0;
+
+    for (; *pattern && n < KR_API_PATH_MAX - 1; pattern++)
+        if (*pattern != '*' || pattern[1] != '}')
+            buf[n++] = *pattern;
+    buf[n] = '\0';
+    return buf;
+}
+
+bool kr_api_next_param(const char **at, char *name, bool *ret_rest)
+{
+    const char *open = strchr(*at, '{'), *close = open ? strchr(open, '}') : NULL;
+    size_t len;
+
+    if (!close)
+        return false;
+    len = (size_t)(close - open - 1);
+    *ret_rest = len && close[-1] == '*';
+    len -= *ret_rest;
+    snprintf(name, KR_API_NAME_MAX, "%.*s", (int)len, open + 1);
+    *at = close + 1;
+    return true;
 }

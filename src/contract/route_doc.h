@@ -1,6 +1,6 @@
-/* What a route says of itself: kr_http_route.doc of every row of the route table points to one. The gate reads `needs` and
- * `open` from it, errors are written in its voice, OpenAPI is written from it. Aliases (the same operation under another path)
- * share one. */
+/* What a route says of itself: kr_http_route.doc of every row of the route table points to one. The gate reads `needs`
+ * and `open` from it, errors are written in its voice, OpenAPI is written from it. Aliases (the same operation under
+ * another path) share one. */
 #pragma once
 #include "field.h"
 #include "reply_schema.h"
@@ -69,3 +69,9 @@ enum kr_api_voice kr_api_voice_of(const struct kr_http_ex *ex);
 /* The voice of a path that may have no route: that of a row whose pattern it fits (another method's, say); else ours
  * beneath /api/v1/, the documents' elsewhere. `path` is raw. */
 enum kr_api_voice kr_api_voice_of_path(const struct kr_http_route *routes, size_t count, const char *path);
+
+/* The pattern as OpenAPI writes paths: `{name*}` is {name}. `buf` has KR_API_PATH_MAX bytes. */
+#define KR_API_PATH_MAX 512u
+const char *kr_api_path_of(const char *pattern, char *buf);
+/* The next parameter of a pattern from *at on, into name (KR_API_NAME_MAX bytes); false: no more. */
+bool kr_api_next_param(const char **at, char *name, bool *ret_rest);

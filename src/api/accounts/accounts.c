@@ -1,7 +1,7 @@
 /* What the resources about accounts share: their state, answers that wait for a password, small JSON.
  *
- * Called by user_routes.c, key_routes.c, audit_routes.c, login_routes.c, mcp_sandbox_accounts.c. Invariant: an exchange that waits has one struct kr_wait, which
- * ends with the answer or with the peer, whichever comes first. */
+ * Called by user_routes.c, key_routes.c, audit_routes.c, login_routes.c, mcp_sandbox_accounts.c. Invariant: an
+ * exchange that waits has one struct kr_wait, which ends with the answer or with the peer, whichever comes first. */
 #include "accounts.h"
 #include "job.h"
 #include "json.h"

@@ -74,15 +74,15 @@ struct kr_accounts_page {
 };
 /* clang-format off */
 #define KR_ACCOUNTS_PAGE_FIELDS(type_) \
-    { .name = "limit", .type = KR_API_INT, KR_API_AT(type_, page.limit), KR_API_RANGE(1, KR_STORE_PAGE_MAX), .def = "50", \
+    { .name = "limit", .type = KR_API_INT, KR_API_AT(type_, page.limit), KR_API_RANGE(1, KR_STORE_PAGE_MAX), \
+     .def = "50", \
       .help = "Rows of this page.", .example = "50" }, \
     { .name = "after", .type = KR_API_STRING, KR_API_AT(type_, page.after), KR_API_LENGTH(1, KR_STORE_CURSOR_ROOM - 1), \
       .help = "The `next` of the page before.", .example = "1800000000000000.7zzzzzzzzzzzzzzzzzzzzzzzzz" }
 /* clang-format on */
 
-/* Users and keys as our voice writes them. `text`: the key itself, once; NULL: not. */
+/* A user as our voice writes it. */
 void kr_users_json(struct kr_json *j, const struct kr_store_user *user);
-void kr_keys_json(struct kr_json *j, const struct kr_store_key *key, const char *text);
 extern const struct kr_api_schema kr_user_schema, kr_key_schema;
 
 /* The name of the key that the account routes of document 004 (mcp-sandbox) read and replace. */

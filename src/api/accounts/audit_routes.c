@@ -1,8 +1,8 @@
 /* The audit log over HTTP: GET /api/v1/audit. Handler of the route table.
  *
- * Administrators see all of it, others the rows about what they did themselves. Invariant: a user who is not an administrator
- * reads no number of a row (`id`, cursor) as it is: numbers tell how much is going on. Their cursor is the number
- * encrypted. */
+ * Administrators see all of it, others the rows about what they did themselves. Invariant: a user who is not an
+ * administrator reads no number of a row (`id`, cursor) as it is: numbers tell how much is going on. Their cursor is
+ * the number encrypted. */
 #include "accounts.h"
 #include "buf.h"
 #include "json.h"
@@ -20,21 +20,29 @@
 
 /* clang-format off */
 static const struct kr_api_prop row_props[] = {
-    { .name = "id", .type = KR_API_INT, .nullable = true, .help = "The row's number, ascending; null for others than administrators.", .example = "4711" },
+    { .name = "id", .type = KR_API_INT, .nullable = true,
+     .help = "The row's number, ascending; null for others than administrators.", .example = "4711" },
     { .name = "at", .type = KR_API_NUMBER, .help = "When, in seconds since 1970.", .example = "1800000000.25" },
-    { .name = "user", .type = KR_API_STRING, .nullable = true, .help = "Who did it: a user's id; null: not known.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "user", .type = KR_API_STRING, .nullable = true, .help = "Who did it: a user's id; null: not known.",
+     .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "what", .type = KR_API_STRING, .help = "What was done.", .example = "key.revoke" },
-    { .name = "object", .type = KR_API_STRING, .help = "To what: an id, a name, a path; may be empty.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
-    { .name = "outcome", .type = KR_API_STRING, .help = "ok, the cause of a run's end, or why it was refused.", .example = "ok" },
-    { .name = "address", .type = KR_API_STRING, .help = "Whence it was asked for; may be empty.", .example = "192.0.2.7" },
-    { .name = "request", .type = KR_API_STRING, .help = "The request's id; may be empty.", .example = "5e0c7a4400000012" },
-    { .name = "detail", .type = KR_API_OBJECT, .nullable = true, .help = "More, as that kind of row has it.", .example = "{\"method\":\"POST\"}" },
+    { .name = "object", .type = KR_API_STRING, .help = "To what: an id, a name, a path; may be empty.",
+     .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "outcome", .type = KR_API_STRING, .help = "ok, the cause of a run's end, or why it was refused.",
+     .example = "ok" },
+    { .name = "address", .type = KR_API_STRING, .help = "Whence it was asked for; may be empty.",
+     .example = "192.0.2.7" },
+    { .name = "request", .type = KR_API_STRING, .help = "The request's id; may be empty.",
+     .example = "5e0c7a4400000012" },
+    { .name = "detail", .type = KR_API_OBJECT, .nullable = true, .help = "More, as that kind of row has it.",
+     .example = "{\"method\":\"POST\"}" },
 };
 static const struct kr_api_schema row_schema = KR_API_SCHEMA("AuditRow", "A row of the audit log.", row_props);
 static const struct kr_api_prop list_props[] = {
     { .name = "rows", .type = KR_API_ARRAY, .of = &row_schema, .help = "Newest first." },
     { .name = "next", .type = KR_API_STRING, .nullable = true,
-      .help = "What to pass as `after` for the next page; null at the end. A page may be short, even empty, and have a next one.", .example = "4710" },
+      .help = "What to pass as `after` for the next page; null at the end. A page may be short, even empty, and have "
+              "a next one.", .example = "4710" },
 };
 static const struct kr_api_schema list_schema = KR_API_SCHEMA("AuditRows", "A page of the audit log.", list_props);
 
@@ -45,20 +53,28 @@ struct query {
 };
 static const struct kr_api_field fields[] = {
     { .name = "user", .type = KR_API_STRING, KR_API_AT(struct query, user), KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
-      .help = "Who did it: a user's id. Of another user only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
-    { .name = "what", .type = KR_API_STRING, KR_API_AT(struct query, what), KR_API_LENGTH(1, 48), .help = "What was done.", .example = "key.revoke" },
-    { .name = "object", .type = KR_API_STRING, KR_API_AT(struct query, object), KR_API_LENGTH(1, 256), .help = "To what.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
-    { .name = "outcome", .type = KR_API_STRING, KR_API_AT(struct query, outcome), KR_API_LENGTH(1, 32), .help = "How it ended.", .example = "ok" },
-    { .name = "request", .type = KR_API_STRING, KR_API_AT(struct query, request), KR_API_LENGTH(1, 128), .help = "A request's id.", .example = "5e0c7a4400000012" },
-    { .name = "since", .type = KR_API_NUMBER, KR_API_AT(struct query, since), KR_API_RANGE(0, 9e9), .help = "Nothing before this time, in seconds since 1970.", .example = "1800000000" },
-    { .name = "until", .type = KR_API_NUMBER, KR_API_AT(struct query, until), KR_API_RANGE(0, 9e9), .help = "Only before this time.", .example = "1800003600" },
+      .help = "Who did it: a user's id. Of another user only for administrators.",
+      .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "what", .type = KR_API_STRING, KR_API_AT(struct query, what), KR_API_LENGTH(1, 48),
+     .help = "What was done.", .example = "key.revoke" },
+    { .name = "object", .type = KR_API_STRING, KR_API_AT(struct query, object), KR_API_LENGTH(1, 256),
+     .help = "To what.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "outcome", .type = KR_API_STRING, KR_API_AT(struct query, outcome), KR_API_LENGTH(1, 32),
+     .help = "How it ended.", .example = "ok" },
+    { .name = "request", .type = KR_API_STRING, KR_API_AT(struct query, request), KR_API_LENGTH(1, 128),
+     .help = "A request's id.", .example = "5e0c7a4400000012" },
+    { .name = "since", .type = KR_API_NUMBER, KR_API_AT(struct query, since), KR_API_RANGE(0, 9e9),
+     .help = "Nothing before this time, in seconds since 1970.", .example = "1800000000" },
+    { .name = "until", .type = KR_API_NUMBER, KR_API_AT(struct query, until), KR_API_RANGE(0, 9e9),
+     .help = "Only before this time.", .example = "1800003600" },
     KR_ACCOUNTS_PAGE_FIELDS(struct query),
 };
 static const struct kr_api_table table = KR_API_TABLE(NULL, "Which rows.", fields, struct query);
 
 const struct kr_api_doc kr_audit_list_doc = {
     .id = "list_audit", .tag = "audit", .summary = "Read the audit log",
-    .description = "Every run, login, use of a key and refusal, and every change of users, keys and sandboxes. Others than administrators see what they did themselves. "
+    .description = "Every run, login, use of a key and refusal, and every change of users, keys and sandboxes. Others "
+                   "than administrators see what they did themselves. "
                    "Needs the right read, or admin.",
     .query = &table,
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "A page.", .schema = &list_schema}, {0}},

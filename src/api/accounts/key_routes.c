@@ -97,7 +97,8 @@ const struct kr_api_doc kr_keys_revoke_doc = {
 };
 /* clang-format on */
 
-void kr_keys_json(struct kr_json *j, const struct kr_store_key *key, const char *text)
+/* `text`: the key itself, once; NULL: not. */
+static void write_key(struct kr_json *j, const struct kr_store_key *key, const char *text)
 {
     kr_json_object(j);
     kr_json_key_str(j, "id", key->id);
@@ -121,7 +122,7 @@ static void reply_key(struct kr_http_ex *ex, int status, const struct kr_store_k
 
     kr_buf_init(&out, REPLY_MAX);
     kr_json_init(&j, &out);
-    kr_keys_json(&j, key, text);
+    write_key(&j, key, text);
     kr_api_reply(ex, status, &out);
     if (text && out.data)
         sodium_memzero(out.data, out.cap);
@@ -150,7 +151,7 @@ static bool caller_may(struct kr_api *api, struct kr_http_ex *ex, unsigned right
 
 static void on_key(void *data, const struct kr_store_key *key)
 {
-    kr_keys_json(data, key, NULL);
+    write_key(data, key, NULL);
 }
 
 static void reply_keys(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_who *who, const struct list *q)

@@ -1,9 +1,9 @@
-/* Logging in by password, logging out, changing one's own password. Handlers of the route table; mcp_sandbox_accounts.c uses the same
- * for /api/token of document 004 (mcp-sandbox).
+/* Logging in by password, logging out, changing one's own password. Handlers of the route table;
+ * mcp_sandbox_accounts.c uses the same for /api/token of document 004 (mcp-sandbox).
  *
- * Invariant: whether a user exists cannot be seen from the answer nor from the time it takes; wrong passwords are counted
- * against the address and against the name, and past the bounds nothing is compared any more until one of them has been
- * forgiven. */
+ * Invariant: whether a user exists cannot be seen from the answer nor from the time it takes; wrong passwords are
+ * counted against the address and against the name, and past the bounds nothing is compared any more until one of them
+ * has been forgiven. */
 #include "accounts.h"
 #include "buf.h"
 #include "clock.h"
@@ -29,16 +29,20 @@ struct login {
     struct kr_text password;
 };
 static const struct kr_api_field login_fields[] = {
-    { .name = "name", .type = KR_API_STRING, KR_API_AT(struct login, name), .required = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "The user's name.", .example = "alice",
+    { .name = "name", .type = KR_API_STRING, KR_API_AT(struct login, name), .required = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "The user's name.", .example = "alice",
       .aliases = (const char *const[]){"username", NULL} },
-    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct login, password), .required = true, .secret = true, KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",
+    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct login, password), .required = true, .secret = true,
+     KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",
       .help = "The user's password.", .example = "correct horse battery" },
 };
 static const struct kr_api_table login_table = KR_API_TABLE("Login", "Name and password.", login_fields, struct login);
 
 static const struct kr_api_prop token_props[] = {
-    { .name = "token", .type = KR_API_STRING, .help = "Good wherever a key is; shown now and never again.", .example = "krt_4f9k2m7q0000000000000000000000000000000000000000000" },
-    { .name = "expires_at", .type = KR_API_NUMBER, .help = "When it runs out, in seconds since 1970.", .example = "1800043200.25" },
+    { .name = "token", .type = KR_API_STRING, .help = "Good wherever a key is; shown now and never again.",
+     .example = "krt_4f9k2m7q0000000000000000000000000000000000000000000" },
+    { .name = "expires_at", .type = KR_API_NUMBER, .help = "When it runs out, in seconds since 1970.",
+     .example = "1800043200.25" },
     { .name = "user", .type = KR_API_OBJECT, .of = &kr_user_schema, .help = "Who logged in." },
 };
 static const struct kr_api_schema token_schema = KR_API_SCHEMA("LoginToken", "A login.", token_props);
@@ -56,16 +60,20 @@ struct password {
     struct kr_text old, fresh;
 };
 static const struct kr_api_field password_fields[] = {
-    { .name = "old", .type = KR_API_TEXT, KR_API_AT(struct password, old), .required = true, .secret = true, KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",
+    { .name = "old", .type = KR_API_TEXT, KR_API_AT(struct password, old), .required = true, .secret = true,
+     KR_API_LENGTH(1, KR_PASSWORD_MAX), .format = "password",
       .help = "The password as it is.", .example = "correct horse battery" },
-    { .name = "new", .type = KR_API_TEXT, KR_API_AT(struct password, fresh), .required = true, .secret = true, KR_API_LENGTH(KR_PASSWORD_LEAST, KR_PASSWORD_MAX), .format = "password",
+    { .name = "new", .type = KR_API_TEXT, KR_API_AT(struct password, fresh), .required = true, .secret = true,
+     KR_API_LENGTH(KR_PASSWORD_LEAST, KR_PASSWORD_MAX), .format = "password",
       .help = "The password as it shall be.", .example = "correct donkey battery" },
 };
-static const struct kr_api_table password_table = KR_API_TABLE("PasswordChange", "Old and new password.", password_fields, struct password);
+static const struct kr_api_table password_table =
+    KR_API_TABLE("PasswordChange", "Old and new password.", password_fields, struct password);
 
 const struct kr_api_doc kr_login_password_doc = {
     .id = "change_password", .tag = "account", .summary = "Change one's own password",
-    .description = "All logins of the user end, this one too; keys stay. A user without a password is given one by an administrator.",
+    .description = "All logins of the user end, this one too; keys stay. A user without a password is given one by an "
+                   "administrator.",
     .body = &password_table,
     .responses = (const struct kr_api_response[]){{.status = 204, .help = "Changed."}, {0}},
 };

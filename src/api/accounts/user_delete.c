@@ -1,10 +1,10 @@
-/* DELETE /api/v1/users/{user}: a user goes with keys, logins, sandboxes, files and runs. A handler of the route table, and the
- * job kind that does the work.
+/* DELETE /api/v1/users/{user}: a user goes with keys, logins, sandboxes, files and runs. A handler of the route table,
+ * and the job kind that does the work.
  *
- * It takes a while (sessions end, thousands of runs are deleted some at a time), so it is a job in steps of a timer, which goes
- * on when the client has left. Invariant: the user is disabled before anything else happens; a user that was half deleted when
- * krait ended is disabled, and the job is continued by the next start. The folders of files are removed by the box, which finds
- * them among the doomed. */
+ * It takes a while (sessions end, thousands of runs are deleted some at a time), so it is a job in steps of a timer,
+ * which goes on when the client has left. Invariant: the user is disabled before anything else happens; a user that
+ * was half deleted when krait ended is disabled, and the job is continued by the next start. The folders of files are
+ * removed by the box, which finds them among the doomed. */
 #include "accounts.h"
 #include "job.h"
 #include "log.h"
@@ -34,7 +34,8 @@ struct delete_request {
 /* clang-format off */
 const struct kr_api_doc kr_users_delete_doc = {
     .id = "delete_user", .tag = "users", .summary = "Delete a user with all that is theirs", .needs = KR_RIGHT_ADMIN,
-    .description = "Ends the user's sessions and deletes keys, logins, sandboxes with their files, and runs. The audit log keeps its rows.",
+    .description = "Ends the user's sessions and deletes keys, logins, sandboxes with their files, and runs. The "
+                   "audit log keeps its rows.",
     .params = (const struct kr_api_param[]){{ "user", "A user's id.", "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, { 0 }},
     .responses = (const struct kr_api_response[]){{.status = 204, .help = "Gone."}, {0}},
 };

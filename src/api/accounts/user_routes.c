@@ -1,8 +1,9 @@
 /* Users over HTTP: /api/v1/users. Handlers of the route table.
  *
  * Everything here but `me` is for administrators. Invariant: a change of what a user may do counts at once (the gate
- * forgets what it remembers), and a user who is disabled or deleted has nothing running any more. The password's own route,
- * logins and what document 004 calls an account are in login_routes.c and mcp_sandbox_accounts.c; deleting is in user_delete.c. */
+ * forgets what it remembers), and a user who is disabled or deleted has nothing running any more. The password's own
+ * route, logins and what document 004 calls an account are in login_routes.c and mcp_sandbox_accounts.c; deleting is
+ * in user_delete.c. */
 #include "accounts.h"
 #include "buf.h"
 #include "json.h"
@@ -20,26 +21,37 @@
 static const struct kr_api_prop user_props[] = {
     { .name = "id", .type = KR_API_STRING, .help = "The user's id.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "name", .type = KR_API_STRING, .help = "Name, by which one logs in.", .example = "alice" },
-    { .name = "email", .type = KR_API_STRING, .nullable = true, .help = "Address, if one was given.", .example = "alice@example.org" },
-    { .name = "rights", .type = KR_API_STRINGS, .help = "What the user may do: read, run, admin. A key of the user's may have fewer.", .example = "[\"read\",\"run\"]" },
-    { .name = "has_password", .type = KR_API_BOOL, .help = "Whether the user can log in by password.", .example = "true" },
-    { .name = "created_at", .type = KR_API_NUMBER, .help = "When it was made, in seconds since 1970.", .example = "1800000000.25" },
-    { .name = "disabled_at", .type = KR_API_NUMBER, .nullable = true, .help = "Since when the user's keys and logins are refused; null: they are not.", .example = "null" },
+    { .name = "email", .type = KR_API_STRING, .nullable = true, .help = "Address, if one was given.",
+     .example = "alice@example.org" },
+    { .name = "rights", .type = KR_API_STRINGS,
+     .help = "What the user may do: read, run, admin. A key of the user's may have fewer.",
+     .example = "[\"read\",\"run\"]" },
+    { .name = "has_password", .type = KR_API_BOOL, .help = "Whether the user can log in by password.",
+     .example = "true" },
+    { .name = "created_at", .type = KR_API_NUMBER, .help = "When it was made, in seconds since 1970.",
+     .example = "1800000000.25" },
+    { .name = "disabled_at", .type = KR_API_NUMBER, .nullable = true,
+     .help = "Since when the user's keys and logins are refused; null: they are not.", .example = "null" },
 };
 const struct kr_api_schema kr_user_schema = KR_API_SCHEMA("User", "A user.", user_props);
 
 static const struct kr_api_prop list_props[] = {
     { .name = "users", .type = KR_API_ARRAY, .of = &kr_user_schema, .help = "Newest first." },
-    { .name = "next", .type = KR_API_STRING, .nullable = true, .help = "What to pass as `after` for the next page; null at the end.", .example = "1800000000000000.7zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "next", .type = KR_API_STRING, .nullable = true,
+     .help = "What to pass as `after` for the next page; null at the end.",
+     .example = "1800000000000000.7zzzzzzzzzzzzzzzzzzzzzzzzz" },
 };
 static const struct kr_api_schema list_schema = KR_API_SCHEMA("Users", "A page of users.", list_props);
 
 static const struct kr_api_prop me_props[] = {
     { .name = "user", .type = KR_API_OBJECT, .of = &kr_user_schema, .help = "The user." },
-    { .name = "rights", .type = KR_API_STRINGS, .help = "What this key or login may do: what both it and its user have.", .example = "[\"read\",\"run\"]" },
+    { .name = "rights", .type = KR_API_STRINGS,
+     .help = "What this key or login may do: what both it and its user have.", .example = "[\"read\",\"run\"]" },
     { .name = "known_by", .type = KR_API_ENUM, .choices = (const char *const[]){"off", "api_key", "key", "token", NULL},
-      .help = "How the caller is known: authentication is off, the server's one key, a user's key, a login.", .example = "key" },
-    { .name = "expires_at", .type = KR_API_NUMBER, .nullable = true, .help = "When the key or login runs out; null: never.", .example = "null" },
+      .help = "How the caller is known: authentication is off, the server's one key, a user's key, a login.",
+      .example = "key" },
+    { .name = "expires_at", .type = KR_API_NUMBER, .nullable = true,
+     .help = "When the key or login runs out; null: never.", .example = "null" },
 };
 static const struct kr_api_schema me_schema = KR_API_SCHEMA("Me", "Who is asking.", me_props);
 
@@ -49,16 +61,20 @@ struct create {
     json_t *rights;
 };
 static const struct kr_api_field create_fields[] = {
-    { .name = "name", .type = KR_API_STRING, KR_API_AT(struct create, name), .required = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX),
+    { .name = "name", .type = KR_API_STRING, KR_API_AT(struct create, name), .required = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX),
       .help = "Unique, whatever the case of its letters.", .example = "alice" },
-    { .name = "email", .type = KR_API_STRING, KR_API_AT(struct create, email), .nullable = true, KR_API_LENGTH(1, KR_STORE_EMAIL_ROOM - 1), .format = "email",
+    { .name = "email", .type = KR_API_STRING, KR_API_AT(struct create, email), .nullable = true,
+     KR_API_LENGTH(1, KR_STORE_EMAIL_ROOM - 1), .format = "email",
       .help = "Unique in the same way.", .example = "alice@example.org" },
-    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct create, password), .nullable = true, .secret = true, KR_API_LENGTH(KR_PASSWORD_LEAST, KR_PASSWORD_MAX), .format = "password",
+    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct create, password), .nullable = true, .secret = true,
+     KR_API_LENGTH(KR_PASSWORD_LEAST, KR_PASSWORD_MAX), .format = "password",
       .help = "Without one the user cannot log in, and has keys alone.", .example = "correct horse battery" },
     { .name = "rights", .type = KR_API_STRINGS, KR_API_AT(struct create, rights), .nullable = true, KR_API_RANGE(1, 3),
       .help = "Some of read, run, admin; read and run without it.", .example = "[\"read\",\"run\"]" },
 };
-static const struct kr_api_table create_table = KR_API_TABLE("UserCreate", "A user to make.", create_fields, struct create);
+static const struct kr_api_table create_table =
+    KR_API_TABLE("UserCreate", "A user to make.", create_fields, struct create);
 
 struct change {
     const char *email;
@@ -68,16 +84,21 @@ struct change {
     uint8_t email_given, password_given, disabled_given;
 };
 static const struct kr_api_field change_fields[] = {
-    { .name = "email", .type = KR_API_STRING, KR_API_AT(struct change, email), KR_API_GIVEN(struct change, email_given), .nullable = true, KR_API_LENGTH(1, KR_STORE_EMAIL_ROOM - 1), .format = "email",
+    { .name = "email", .type = KR_API_STRING, KR_API_AT(struct change, email), KR_API_GIVEN(struct change, email_given),
+     .nullable = true, KR_API_LENGTH(1, KR_STORE_EMAIL_ROOM - 1), .format = "email",
       .help = "null takes it away.", .example = "alice@example.org" },
-    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct change, password), KR_API_GIVEN(struct change, password_given), .nullable = true, .secret = true, KR_API_LENGTH(KR_PASSWORD_LEAST, KR_PASSWORD_MAX), .format = "password",
+    { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct change, password),
+     KR_API_GIVEN(struct change, password_given), .nullable = true, .secret = true,
+     KR_API_LENGTH(KR_PASSWORD_LEAST, KR_PASSWORD_MAX), .format = "password",
       .help = "null takes it away. Either way all logins of the user end.", .example = "correct horse battery" },
     { .name = "rights", .type = KR_API_STRINGS, KR_API_AT(struct change, rights), KR_API_RANGE(1, 3),
       .help = "Some of read, run, admin, instead of those it has.", .example = "[\"read\"]" },
-    { .name = "disabled", .type = KR_API_BOOL, KR_API_AT(struct change, disabled), KR_API_GIVEN(struct change, disabled_given),
+    { .name = "disabled", .type = KR_API_BOOL, KR_API_AT(struct change, disabled),
+     KR_API_GIVEN(struct change, disabled_given),
       .help = "true: keys and logins are refused from now on, and what runs is ended.", .example = "true" },
 };
-static const struct kr_api_table change_table = KR_API_TABLE("UserChange", "What to change of a user; what is left out stays.", change_fields, struct change);
+static const struct kr_api_table change_table =
+    KR_API_TABLE("UserChange", "What to change of a user; what is left out stays.", change_fields, struct change);
 
 struct list {
     struct kr_accounts_page page;
@@ -91,7 +112,8 @@ static const struct kr_api_param user_params[] = {
 
 const struct kr_api_doc kr_users_list_doc = {
     .id = "list_users", .tag = "users", .summary = "List users", .needs = KR_RIGHT_ADMIN, .query = &list_table,
-    .responses = (const struct kr_api_response[]){{.status = 200, .help = "A page of users.", .schema = &list_schema}, {0}},
+    .responses = (const struct kr_api_response[]){{.status = 200, .help = "A page of users.", .schema = &list_schema},
+    {0}},
 };
 const struct kr_api_doc kr_users_create_doc = {
     .id = "create_user", .tag = "users", .summary = "Make a user", .needs = KR_RIGHT_ADMIN, .body = &create_table,
@@ -107,9 +129,11 @@ const struct kr_api_doc kr_users_read_doc = {
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The user.", .schema = &kr_user_schema}, {0}},
 };
 const struct kr_api_doc kr_users_change_doc = {
-    .id = "change_user", .tag = "users", .summary = "Change a user: disable, enable, rights, e-mail, password", .needs = KR_RIGHT_ADMIN,
+    .id = "change_user", .tag = "users", .summary = "Change a user: disable, enable, rights, e-mail, password",
+    .needs = KR_RIGHT_ADMIN,
     .body = &change_table, .params = user_params,
-    .responses = (const struct kr_api_response[]){{.status = 200, .help = "The user as it is now.", .schema = &kr_user_schema}, {0}},
+    .responses = (const struct kr_api_response[]){{.status = 200, .help = "The user as it is now.",
+    .schema = &kr_user_schema}, {0}},
 };
 /* clang-format on */
 
@@ -298,7 +322,8 @@ struct changing {
     unsigned rights; /* 0: as they are */
 };
 
-/* One after the other, what is likeliest to be refused first. `hash` is that of the new password, NULL to take it away. */
+/* One after the other, what is likeliest to be refused first. `hash` is that of the new password, NULL to take it
+ * away. */
 static int apply_user_change(struct kr_store *s, const struct changing *c, const char *hash, struct kr_err *err)
 {
     int r = 0;

@@ -1,9 +1,10 @@
 /* The gate: Host and Origin, then the key, then the right. Called by the HTTP engine for every request with a good
  * head, and by handlers for who asks.
  *
- * Invariant: a route whose doc does not say `open` is reached with a good key that has its rights, or with authentication
- * off. What can be guessed (the configured key) is not even compared while its address is throttled; a user's key, 256
- * random bits, is always looked up, so that one client cannot lock out others behind the same address. */
+ * Invariant: a route whose doc does not say `open` is reached with a good key that has its rights, or with
+ * authentication off. What can be guessed (the configured key) is not even compared while its address is throttled; a
+ * user's key, 256 random bits, is always looked up, so that one client cannot lock out others behind the same
+ * address. */
 #include "auth.h"
 #include "clock.h"
 #include "credential.h"
@@ -101,7 +102,8 @@ enum verdict {
 
 #define HOW "send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; `krait keys create` makes one"
 
-/* What is said of each: to our clients, to those of the documents, to those of the account routes of document 004 (mcp-sandbox). */
+/* What is said of each: to our clients, to those of the documents, to those of the account routes of document 004
+ * (mcp-sandbox). */
 /* clang-format off */
 static const struct {
     const char *reason; /* of the metric, and the outcome in the audit log; NULL: not counted */
@@ -109,14 +111,20 @@ static const struct {
     enum kr_err_kind kind;
     const char *ours, *document, *account;
 } verdicts[V_MAX_] = {
-    [V_MISSING]   = { "missing",   false, KR_ERR_UNAUTHORIZED, "API key required: " HOW, "API key required", "Could not validate credentials" },
+    [V_MISSING]   = { "missing",   false, KR_ERR_UNAUTHORIZED, "API key required: " HOW, "API key required",
+        "Could not validate credentials" },
     [V_CLASH]     = { "invalid",   true,  KR_ERR_INVALID, "two different keys in one request: " HOW, NULL, NULL },
-    [V_INVALID]   = { "invalid",   true,  KR_ERR_UNAUTHORIZED, "this API key is not known: " HOW, "Invalid API key", "Could not validate credentials" },
-    [V_EXPIRED]   = { "expired",   true,  KR_ERR_UNAUTHORIZED, "this API key or login has run out; `krait keys create` makes a key", "Invalid API key", "Could not validate credentials" },
-    [V_REVOKED]   = { "revoked",   true,  KR_ERR_UNAUTHORIZED, "this API key is revoked; `krait keys create` makes one", "Invalid API key", "Could not validate credentials" },
+    [V_INVALID]   = { "invalid",   true,  KR_ERR_UNAUTHORIZED, "this API key is not known: " HOW, "Invalid API key",
+        "Could not validate credentials" },
+    [V_EXPIRED]   = { "expired",   true,  KR_ERR_UNAUTHORIZED,
+        "this API key or login has run out; `krait keys create` makes a key", "Invalid API key",
+        "Could not validate credentials" },
+    [V_REVOKED]   = { "revoked",   true,  KR_ERR_UNAUTHORIZED, "this API key is revoked; `krait keys create` makes one",
+        "Invalid API key", "Could not validate credentials" },
     [V_DISABLED]  = { "disabled",  true,  KR_ERR_FORBIDDEN, "this user is disabled", NULL, "Inactive user" },
     [V_RIGHTS]    = { "rights",    true,  KR_ERR_FORBIDDEN, NULL, NULL, NULL },
-    [V_THROTTLED] = { "throttled", false, KR_ERR_TOO_MANY, "too many wrong keys from this address: try again later", NULL, NULL },
+    [V_THROTTLED] = { "throttled", false, KR_ERR_TOO_MANY, "too many wrong keys from this address: try again later",
+        NULL, NULL },
 };
 /* clang-format on */
 
@@ -232,7 +240,8 @@ static void judge_key(struct kr_auth *a, const struct kr_http_ex *ex, bool guard
         j->verdict = try_single(a, c.state == KR_CREDENTIAL_ONE ? c.text : "", guarded, who, &j->wait_ns);
 }
 
-/* Who asks, and whether they may use the route. `guarded`: this is the first time that the request's key is looked at. */
+/* Who asks, and whether they may use the route. `guarded`: this is the first time that the request's key is looked
+ * at. */
 static void judge_request(struct kr_auth *a, const struct kr_http_ex *ex, bool guarded, struct kr_api_who *who,
                           struct judgement *j)
 {

@@ -1,10 +1,11 @@
-/* The gate of the HTTP server: who may talk to us from a browser (src/http/message/guard.h), who asks, and with what right.
+/* The gate of the HTTP server: who may talk to us from a browser (src/http/message/guard.h), who asks, and with what
+ * right.
  *
  * A key comes as `Authorization: Bearer KEY`, `X-API-Key: KEY` or `?api_key=KEY`; it is the one configured key (which
- * acts as root), a user's key or a login token. The gate judges before the body is read; a handler, which may be called
- * much later, asks again (kr_api_caller()). Verdicts of the store are remembered for KR_AUTH_REMEMBER_MS, so that asking
- * again is cheap; changes made by this process count at once (kr_auth_forget()), those of `krait keys` after that time.
- * docs/design/auth.md has the rules. Loop thread only. */
+ * acts as root), a user's key or a login token. The gate judges before the body is read; a handler, which may be
+ * called much later, asks again (kr_api_caller()). Verdicts of the store are remembered for KR_AUTH_REMEMBER_MS, so
+ * that asking again is cheap; changes made by this process count at once (kr_auth_forget()), those of `krait keys`
+ * after that time. docs/design/auth.md has the rules. Loop thread only. */
 #pragma once
 #include "caller.h"
 #include "http.h"
@@ -73,8 +74,8 @@ struct kr_api_who {
 /* Who asks. True; or false when the key is no longer good or lacks the route's right: it has answered then. On a route
  * that is open a key that is missing or not good makes the caller unknown. Cheap: a hash and a comparison. */
 bool kr_auth_caller(struct kr_auth *a, struct kr_http_ex *ex, struct kr_api_who *ret);
-/* Of an answer that goes on: is the key that asked for it still good, and this user's (NULL: whose it was)? Looked at every
- * KR_AUTH_LOOK_MS. Answers and counts nothing. A store that fails does not end anything. */
+/* Of an answer that goes on: is the key that asked for it still good, and this user's (NULL: whose it was)? Looked at
+ * every KR_AUTH_LOOK_MS. Answers and counts nothing. A store that fails does not end anything. */
 #define KR_AUTH_LOOK_MS 3000u
 bool kr_auth_still(struct kr_auth *a, const struct kr_http_ex *ex, const char *user);
 /* The key or token as it came, for logging out, and for replies that repeat the key of the request: 0, or -ENOENT. */

@@ -1,4 +1,5 @@
-/* The key that a request shows: taken from the three ways to send it, not judged. No key ever gets into a log from here. */
+/* The key that a request shows: taken from the three ways to send it, not judged. No key ever gets into a log from
+ * here. */
 #pragma once
 #include <stddef.h>
 

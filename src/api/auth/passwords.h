@@ -1,5 +1,6 @@
-/* Passwords off the loop: Argon2id takes some 100 ms and 64 MiB each, so few run at a time on the thread pool, few wait,
- * and the next is refused with a time to come back. Loop thread only; the threads see nothing but their own job. */
+/* Passwords off the loop: Argon2id takes some 100 ms and 64 MiB each, so few run at a time on the thread pool, few
+ * wait, and the next is refused with a time to come back. Loop thread only; the threads see nothing but their own
+ * job. */
 #pragma once
 #include "password.h"
 #include <stdbool.h>
@@ -22,8 +23,8 @@ struct kr_password_ask {
     size_t fresh_len;
 };
 
-/* r: 0, -EKEYREJECTED (the check was not good), -EINVAL, -ENOMEM. hash: of the new password; or, after a good check, of the
- * same one where its hash was made with old parameters; else NULL. From the loop, once; the job is gone then. */
+/* r: 0, -EKEYREJECTED (the check was not good), -EINVAL, -ENOMEM. hash: of the new password; or, after a good check,
+ * of the same one where its hash was made with old parameters; else NULL. From the loop, once; the job is gone then. */
 typedef void kr_password_done_fn(void *data, int r, const char *hash);
 
 /* 0 or -ENOMEM. */

@@ -1,8 +1,8 @@
 /* Throttling of failures, by one time per key (the "generic cell rate algorithm"): `owed` is when the account will be
  * even again. A failure adds an interval to it; an attempt is refused while it is more than burst - 1 intervals ahead.
  *
- * Called by auth.c for addresses and by login_routes.c for names. Invariant: a row whose time is past stands for a key that owes
- * nothing, so rows need no sweeping. */
+ * Called by auth.c for addresses and by login_routes.c for names. Invariant: a row whose time is past stands for a key
+ * that owes nothing, so rows need no sweeping. */
 #include "throttle.h"
 #include <arpa/inet.h>
 #include <assert.h>
@@ -95,14 +95,6 @@ uint64_t kr_throttle_fail(struct kr_throttle *t, const char *key, uint64_t now_n
     if (row->owed - now_ns > t->allowance + 2 * t->interval)
         row->owed = now_ns + t->allowance + 2 * t->interval;
     return wait_of(t, row, now_ns);
-}
-
-void kr_throttle_forgive(struct kr_throttle *t, const char *key)
-{
-    struct row *row = find_throttled(t, hash_of(t, key));
-
-    if (row)
-        row->owed = 1;
 }
 
 const char *kr_throttle_network(const char *address, char buf[KR_THROTTLE_KEY_ROOM])

@@ -1,8 +1,8 @@
-/* How often something may fail: so many times at once, one more after every interval. A fixed table, no allocation after
- * it is made; keys are texts (an address, a user's name), of which only a keyed hash is kept.
+/* How often something may fail: so many times at once, one more after every interval. A fixed table, no allocation
+ * after it is made; keys are texts (an address, a user's name), of which only a keyed hash is kept.
  *
- * When the table is full the row with the least on its account makes room, so that a client with many addresses forgets
- * small sins of others and none of the great ones. Pure but for the memory: the caller says what time it is. */
+ * When the table is full the row with the least on its account makes room, so that a client with many addresses
+ * forgets small sins of others and none of the great ones. Pure but for the memory: the caller says what time it is. */
 #pragma once
 #include <stdint.h>
 
@@ -16,10 +16,8 @@ void kr_throttle_free(struct kr_throttle *t);
 uint64_t kr_throttle_wait(const struct kr_throttle *t, const char *key, uint64_t now_ns);
 /* It failed once more. Returns as kr_throttle_wait() would now. */
 uint64_t kr_throttle_fail(struct kr_throttle *t, const char *key, uint64_t now_ns);
-/* It was good after all: nothing is held against it. */
-void kr_throttle_forgive(struct kr_throttle *t, const char *key);
 
-/* The network an address is throttled as: an IPv4 address itself, of an IPv6 address its first 64 bits (one customer has
- * them all); anything else ("unix") as it is. Returns buf. */
+/* The network an address is throttled as: an IPv4 address itself, of an IPv6 address its first 64 bits (one customer
+ * has them all); anything else ("unix") as it is. Returns buf. */
 #define KR_THROTTLE_KEY_ROOM 48
 const char *kr_throttle_network(const char *address, char buf[KR_THROTTLE_KEY_ROOM]);

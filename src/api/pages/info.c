@@ -16,13 +16,17 @@
 
 /* clang-format off */
 static const struct kr_api_prop layers_props[] = {
-    {.name = "level", .type = KR_API_STRING, .nullable = true, .help = "How krait was started: `root`, `user` or `contained`.", .example = "root"},
-    {.name = "layers", .type = KR_API_BOOL, .each = true, .help = "What holds a sandbox; false: missing on this machine.",
+    {.name = "level", .type = KR_API_STRING, .nullable = true,
+     .help = "How krait was started: `root`, `user` or `contained`.", .example = "root"},
+    {.name = "layers", .type = KR_API_BOOL, .each = true,
+     .help = "What holds a sandbox; false: missing on this machine.",
      .example = "{\"user_namespace\":true,\"seccomp\":true,\"landlock\":true}"},
-    {.name = "cgroup", .type = KR_API_STRING, .nullable = true, .help = "`none`, `v1`, `v2` or `hybrid`.", .example = "v2"},
+    {.name = "cgroup", .type = KR_API_STRING, .nullable = true, .help = "`none`, `v1`, `v2` or `hybrid`.",
+     .example = "v2"},
     {.name = "landlock_abi", .type = KR_API_INT, .nullable = true, .help = "0: the kernel has none.", .example = "6"},
 };
-static const struct kr_api_schema isolation_schema = KR_API_SCHEMA("Isolation", "The walls of every sandbox.", layers_props);
+static const struct kr_api_schema isolation_schema =
+    KR_API_SCHEMA("Isolation", "The walls of every sandbox.", layers_props);
 
 static const struct kr_api_prop preload_props[] = {
     {.name = "name", .type = KR_API_STRING, .help = "What a sandbox's `preload` may be.", .example = "data"},
@@ -30,21 +34,30 @@ static const struct kr_api_prop preload_props[] = {
     {.name = "parked", .type = KR_API_INT, .help = "Sessions that wait to be handed out.", .example = "4"},
     {.name = "pool_size", .type = KR_API_INT, .help = "How many there should be.", .example = "4"},
 };
-static const struct kr_api_schema preload_schema = KR_API_SCHEMA("Preload", "What sessions have imported when they start.", preload_props);
+static const struct kr_api_schema preload_schema =
+    KR_API_SCHEMA("Preload", "What sessions have imported when they start.", preload_props);
 
 static const struct kr_api_prop bounds_props[] = {
-    {.name = "sessions", .type = KR_API_INT, .nullable = true, .help = "Live sessions of all users; null: as many as there is room for.", .example = "null"},
-    {.name = "sessions_per_user", .type = KR_API_INT, .nullable = true, .help = "Live sessions of one user.", .example = "null"},
-    {.name = "sandboxes_per_user", .type = KR_API_INT, .nullable = true, .help = "Sandboxes of one user, `default` apart.", .example = "100"},
-    {.name = "runs_per_minute", .type = KR_API_INT, .nullable = true, .help = "Runs that one user may start.", .example = "null"},
+    {.name = "sessions", .type = KR_API_INT, .nullable = true,
+     .help = "Live sessions of all users; null: as many as there is room for.", .example = "null"},
+    {.name = "sessions_per_user", .type = KR_API_INT, .nullable = true, .help = "Live sessions of one user.",
+     .example = "null"},
+    {.name = "sandboxes_per_user", .type = KR_API_INT, .nullable = true,
+     .help = "Sandboxes of one user, `default` apart.", .example = "100"},
+    {.name = "runs_per_minute", .type = KR_API_INT, .nullable = true, .help = "Runs that one user may start.",
+     .example = "null"},
     {.name = "queued_runs", .type = KR_API_INT, .help = "Runs that may wait on one session.", .example = "16"},
-    {.name = "disk_per_user", .type = KR_API_INT, .nullable = true, .help = "Bytes of files of one user.", .example = "null"},
+    {.name = "disk_per_user", .type = KR_API_INT, .nullable = true, .help = "Bytes of files of one user.",
+     .example = "null"},
     {.name = "body_bytes", .type = KR_API_INT, .help = "Bytes of a request.", .example = "16777216"},
     {.name = "upload_bytes", .type = KR_API_INT, .help = "Bytes of a file that is uploaded.", .example = "104857600"},
-    {.name = "idle_timeout", .type = KR_API_NUMBER, .nullable = true, .help = "Seconds after which an idle session is ended.", .example = "14400"},
-    {.name = "retention", .type = KR_API_NUMBER, .nullable = true, .help = "Seconds that runs are kept after their end.", .example = "604800"},
+    {.name = "idle_timeout", .type = KR_API_NUMBER, .nullable = true,
+     .help = "Seconds after which an idle session is ended.", .example = "14400"},
+    {.name = "retention", .type = KR_API_NUMBER, .nullable = true,
+     .help = "Seconds that runs are kept after their end.", .example = "604800"},
 };
-static const struct kr_api_schema bounds_schema = KR_API_SCHEMA("Bounds", "What there is at most; null: no bound.", bounds_props);
+static const struct kr_api_schema bounds_schema =
+    KR_API_SCHEMA("Bounds", "What there is at most; null: no bound.", bounds_props);
 
 static const struct kr_api_prop features_props[] = {
     {.name = "streaming", .type = KR_API_BOOL, .help = "Output comes while code runs.", .example = "true"},
@@ -55,21 +68,25 @@ static const struct kr_api_prop features_props[] = {
     {.name = "egress", .type = KR_API_BOOL, .help = "A sandbox can be let out to the network.", .example = "false"},
     {.name = "mcp", .type = KR_API_BOOL, .help = "The Model Context Protocol is spoken.", .example = "false"},
 };
-static const struct kr_api_schema features_schema = KR_API_SCHEMA("Features", "What this build and this configuration can do.", features_props);
+static const struct kr_api_schema features_schema =
+    KR_API_SCHEMA("Features", "What this build and this configuration can do.", features_props);
 
 static const struct kr_api_prop endpoints_props[] = {
     {.name = "api", .type = KR_API_STRING, .help = "What all else of the API is beneath.", .example = "/api/v1"},
-    {.name = "docs", .type = KR_API_STRING, .nullable = true, .help = "The page of the API; null: hidden.", .example = "/docs"},
+    {.name = "docs", .type = KR_API_STRING, .nullable = true, .help = "The page of the API; null: hidden.",
+     .example = "/docs"},
     {.name = "openapi", .type = KR_API_STRING, .help = "The description of the API.", .example = "/openapi.json"},
     {.name = "health", .type = KR_API_STRING, .help = "Whether it is alive.", .example = "/health"},
     {.name = "ready", .type = KR_API_STRING, .help = "Whether it takes runs.", .example = "/ready"},
     {.name = "metrics", .type = KR_API_STRING, .help = "Figures for Prometheus.", .example = "/metrics"},
-    {.name = "mcp", .type = KR_API_STRING, .nullable = true, .help = "The Model Context Protocol; null: not in this build.", .example = "null"},
+    {.name = "mcp", .type = KR_API_STRING, .nullable = true,
+     .help = "The Model Context Protocol; null: not in this build.", .example = "null"},
 };
 static const struct kr_api_schema endpoints_schema = KR_API_SCHEMA("Endpoints", "Where things are.", endpoints_props);
 
 static struct kr_api_prop defaults_props[KR_SANDBOX_SETTINGS_MAX];
-static struct kr_api_schema defaults_schema = {.name = "SandboxDefaults", .help = "What holds in a sandbox that sets nothing.", .props = defaults_props};
+static struct kr_api_schema defaults_schema = {.name = "SandboxDefaults",
+    .help = "What holds in a sandbox that sets nothing.", .props = defaults_props};
 
 static const struct kr_api_prop info_props[] = {
     {.name = "name", .type = KR_API_STRING, .help = "The program.", .example = "krait"},
@@ -77,23 +94,29 @@ static const struct kr_api_prop info_props[] = {
     {.name = "status", .type = KR_API_STRING, .help = "`running`, or `stopping`: no new runs.", .example = "running"},
     {.name = "uptime", .type = KR_API_NUMBER, .help = "Seconds since its start.", .example = "12.5"},
     {.name = "isolation", .type = KR_API_OBJECT, .of = &isolation_schema, .help = "The walls of every sandbox."},
-    {.name = "defaults", .type = KR_API_OBJECT, .of = &defaults_schema, .help = "What holds in a sandbox that sets nothing."},
-    {.name = "limits", .type = KR_API_OBJECT, .of = &kr_api_limits_schema, .help = "Limits of a sandbox that sets none."},
+    {.name = "defaults", .type = KR_API_OBJECT, .of = &defaults_schema,
+     .help = "What holds in a sandbox that sets nothing."},
+    {.name = "limits", .type = KR_API_OBJECT, .of = &kr_api_limits_schema,
+     .help = "Limits of a sandbox that sets none."},
     {.name = "ceilings", .type = KR_API_OBJECT, .of = &kr_api_limits_schema, .help = "The most that may be asked for."},
     {.name = "bounds", .type = KR_API_OBJECT, .of = &bounds_schema, .help = "What there is at most."},
     {.name = "preloads", .type = KR_API_ARRAY, .of = &preload_schema, .help = "What sessions can have imported."},
     {.name = "default_preload", .type = KR_API_STRING, .help = "Of sandboxes that choose none.", .example = "data"},
-    {.name = "networks", .type = KR_API_STRINGS, .help = "What a sandbox's `network` may be.", .example = "[\"none\",\"loopback\"]"},
+    {.name = "networks", .type = KR_API_STRINGS, .help = "What a sandbox's `network` may be.",
+     .example = "[\"none\",\"loopback\"]"},
     {.name = "default_network", .type = KR_API_STRING, .help = "Of sandboxes that choose none.", .example = "none"},
-    {.name = "mounts", .type = KR_API_STRINGS, .help = "Data sets that a sandbox's `mounts` may name.", .example = "[]"},
+    {.name = "mounts", .type = KR_API_STRINGS, .help = "Data sets that a sandbox's `mounts` may name.",
+     .example = "[]"},
     {.name = "dialect", .type = KR_API_STRING, .help = "Whose defaults this listener has.", .example = "krait"},
-    {.name = "dialects", .type = KR_API_STRINGS, .help = "All that this build knows.", .example = "[\"krait\",\"sandbox-mcp\"]"},
+    {.name = "dialects", .type = KR_API_STRINGS, .help = "All that this build knows.",
+     .example = "[\"krait\",\"sandbox-mcp\"]"},
     {.name = "features", .type = KR_API_OBJECT, .of = &features_schema, .help = "What it can do."},
     {.name = "endpoints", .type = KR_API_OBJECT, .of = &endpoints_schema, .help = "Where things are."},
 };
 static const struct kr_api_schema info_schema = KR_API_SCHEMA("Info", "What this server is and can do.", info_props);
 static const struct kr_api_response info_ok[] = {{200, "The server.", NULL, &info_schema, NULL, NULL}, {0}};
-const struct kr_api_doc kr_api_info_doc = {.id = "read_info", .tag = "info", .summary = "Read what this server is and can do",
+const struct kr_api_doc kr_api_info_doc = {.id = "read_info", .tag = "info",
+    .summary = "Read what this server is and can do",
     .voice = KR_API_KRAIT, .needs = KR_RIGHT_READ, .responses = info_ok};
 /* clang-format on */
 

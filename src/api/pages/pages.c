@@ -1,8 +1,8 @@
 /* `/`, `/docs`, the files that pages load, `/openapi.json`.
  *
  * Handlers of the route table; all are open, since a page must be there before a user can enter a key in it, and holds
- * nothing but what every copy of the program holds. Invariants: nothing is looked for on disk; a reply of each kind has that
- * kind's security headers; a large file is handed on as the peer takes it, not copied whole. */
+ * nothing but what every copy of the program holds. Invariants: nothing is looked for on disk; a reply of each kind
+ * has that kind's security headers; a large file is handed on as the peer takes it, not copied whole. */
 #include "pages.h"
 #include "dialect.h"
 #include "accept.h"
@@ -25,7 +25,8 @@ static const struct kr_api_prop root_props[] = {
     {.name = "version", .type = KR_API_STRING, .help = "Its version.", .example = "0.1.0"},
     {.name = "status", .type = KR_API_STRING, .help = "Always `running`.", .example = "running"},
     {.name = "docs", .type = KR_API_STRING, .help = "The page of the API, or `disabled`.", .example = "/docs"},
-    {.name = "mcp_endpoint", .type = KR_API_STRING, .help = "Where the Model Context Protocol is spoken.", .example = KR_API_MCP_ENDPOINT},
+    {.name = "mcp_endpoint", .type = KR_API_STRING, .help = "Where the Model Context Protocol is spoken.",
+     .example = KR_API_MCP_ENDPOINT},
     {.name = "api_endpoint", .type = KR_API_STRING, .help = "What the API is beneath.", .example = KR_API_ENDPOINT},
 };
 static const struct kr_api_schema root_schema = KR_API_SCHEMA("Root", "What this server is.", root_props);
@@ -43,12 +44,18 @@ static const struct kr_api_param path_params[] = {{"path", "Its name.", "docs.js
 
 #define DOC(id_, summary_) .id = (id_), .tag = "info", .summary = (summary_), .voice = KR_API_DOCUMENT, .open = true
 const struct kr_api_doc kr_api_root_doc = {DOC("read_root", "See what is served here"), .responses = root_ok};
-const struct kr_api_doc kr_api_docs_doc = {DOC("show_docs", "The page of the API"), .hidden = true, .responses = page_ok};
-const struct kr_api_doc kr_api_docs_again_doc = {DOC("show_docs_again", "The page of the API, with a slash"), .hidden = true, .responses = moved};
-const struct kr_api_doc kr_api_redoc_doc = {DOC("show_redoc", "The page of the API, by its other name"), .hidden = true, .responses = moved};
-const struct kr_api_doc kr_api_asset_doc = {DOC("read_asset", "A file that a page loads"), .hidden = true, .params = path_params, .responses = file_ok};
-const struct kr_api_doc kr_api_favicon_doc = {DOC("read_icon", "The icon of the pages"), .hidden = true, .responses = file_ok};
-const struct kr_api_doc kr_api_openapi_doc = {DOC("read_openapi", "Read the description of this API"), .responses = openapi_ok};
+const struct kr_api_doc kr_api_docs_doc = {DOC("show_docs", "The page of the API"), .hidden = true,
+    .responses = page_ok};
+const struct kr_api_doc kr_api_docs_again_doc = {DOC("show_docs_again", "The page of the API, with a slash"),
+    .hidden = true, .responses = moved};
+const struct kr_api_doc kr_api_redoc_doc = {DOC("show_redoc", "The page of the API, by its other name"), .hidden = true,
+    .responses = moved};
+const struct kr_api_doc kr_api_asset_doc = {DOC("read_asset", "A file that a page loads"), .hidden = true,
+    .params = path_params, .responses = file_ok};
+const struct kr_api_doc kr_api_favicon_doc = {DOC("read_icon", "The icon of the pages"), .hidden = true,
+    .responses = file_ok};
+const struct kr_api_doc kr_api_openapi_doc = {DOC("read_openapi", "Read the description of this API"),
+    .responses = openapi_ok};
 /* clang-format on */
 
 /* ---- sending what is in memory for good ---- */

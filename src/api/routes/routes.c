@@ -22,7 +22,8 @@
 /* clang-format off */
 #define RUNS_ROUTES \
     {KR_HTTP_GET,  OURS "/runs",                0, 0, kr_api_runs_list, &kr_api_runs_list_doc}, \
-    {KR_HTTP_POST, OURS "/runs",                KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_runs_create, &kr_api_runs_create_doc}, \
+    {KR_HTTP_POST, OURS "/runs",                KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_runs_create, \
+     &kr_api_runs_create_doc}, \
     {KR_HTTP_GET,  OURS "/runs/{id}",           0, 0, kr_api_runs_read, &kr_api_runs_read_doc}, \
     {KR_HTTP_POST, OURS "/runs/{id}/cancel",    0, 0, kr_api_runs_cancel, &kr_api_runs_cancel_doc}, \
     {KR_HTTP_GET,  OURS "/runs/{id}/events",    0, 0, kr_api_runs_events, &kr_api_runs_events_doc}, \

@@ -43,16 +43,20 @@ static_assert(sizeof states / sizeof *states == KR_STORE_SANDBOX_STATE_MAX_ + 1,
 
 /* clang-format off */
 static struct kr_api_field settings_fields[1 + KR_SANDBOX_SETTINGS_MAX] = {
-    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct settings_request, name), .nullable = true, KR_API_LENGTH(1, KR_STORE_NAME_MAX),
-     .check = check_sandbox_name, .help = "Unique among one's own. One that is made up, if a new sandbox has none.", .example = "analysis"},
+    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct settings_request, name), .nullable = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX),
+     .check = check_sandbox_name, .help = "Unique among one's own. One that is made up, if a new sandbox has none.",
+     .example = "analysis"},
 };
 static struct kr_api_table settings_table = {.name = "SandboxSettings",
     .help = "A sandbox's name and settings. What is left out stays as it is; what is null is the server's.",
     .fields = settings_fields, .count = 1, .size = sizeof(struct settings_request)};
 
 static const struct kr_api_field list_fields[] = {
-    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_query, limit), KR_API_RANGE(1, 100), .def = "50", .help = "At most so many.", .example = "50"},
-    {.name = "after", .type = KR_API_STRING, KR_API_AT(struct list_query, after), KR_API_LENGTH(1, KR_STORE_CURSOR_ROOM - 1),
+    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_query, limit), KR_API_RANGE(1, 100), .def = "50",
+     .help = "At most so many.", .example = "50"},
+    {.name = "after", .type = KR_API_STRING, KR_API_AT(struct list_query, after),
+     KR_API_LENGTH(1, KR_STORE_CURSOR_ROOM - 1),
      .help = "`next` of the page before.", .example = "1763200000000000." ID},
 };
 static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Which sandboxes.", list_fields, struct list_query);
@@ -60,46 +64,60 @@ static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Which sandboxe
 static struct kr_api_prop sandbox_props[7 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = ID},
     {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
-    {.name = "state", .type = KR_API_ENUM, .choices = states, .help = "A frozen one starts no runs.", .example = "active"},
+    {.name = "state", .type = KR_API_ENUM, .choices = states, .help = "A frozen one starts no runs.",
+     .example = "active"},
     {.name = "created_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
-    {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time, to ten seconds; 0: never.", .example = "1763200042"},
-    {.name = "settings", .type = KR_API_OBJECT, .of = &kr_api_settings_schema, .help = "What was set; the members beside it tell what holds for new sessions.",
+    {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time, to ten seconds; 0: never.",
+     .example = "1763200042"},
+    {.name = "settings", .type = KR_API_OBJECT, .of = &kr_api_settings_schema,
+     .help = "What was set; the members beside it tell what holds for new sessions.",
      .example = "{\"limits\":{\"memory\":\"512M\"},\"env\":{\"MODE\":\"***\"}}"},
     {.name = "sessions", .type = KR_API_INT, .help = "Live ones.", .example = "1"},
 };
-static struct kr_api_schema sandbox_schema = {.name = "Sandbox", .help = "What lasts: files, settings, a name.", .props = sandbox_props, .count = 7};
+static struct kr_api_schema sandbox_schema = {.name = "Sandbox", .help = "What lasts: files, settings, a name.",
+    .props = sandbox_props, .count = 7};
 static const struct kr_api_prop list_props[] = {
     {.name = "sandboxes", .type = KR_API_ARRAY, .of = &sandbox_schema, .help = "Newest first."},
-    {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.", .example = "1763200000000000." ID},
+    {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.",
+     .example = "1763200000000000." ID},
 };
 static const struct kr_api_schema list_schema = KR_API_SCHEMA("Sandboxes", "A page of sandboxes.", list_props);
 
 static const struct kr_api_param sandbox_params[] = {{"sandbox", "The sandbox's id, or its name.", "analysis"}, {0}};
-static const struct kr_api_header created_headers[] = {{"Location", "Where it is from now on.", "/api/v1/sandboxes/" ID}, {0}};
+static const struct kr_api_header created_headers[] = {{"Location", "Where it is from now on.",
+    "/api/v1/sandboxes/" ID}, {0}};
 #define CONFLICT(help_, text_) {409, help_, NULL, &kr_api_error_schema, \
     "{\"error\":{\"kind\":\"conflict\",\"message\":\"" text_ "\",\"field\":null,\"request_id\":\"7f3a\"}}", NULL}
 static const struct kr_api_response list_ok[] = {{200, "The page.", NULL, &list_schema, NULL, NULL}, {0}};
 static const struct kr_api_response create_ok[] = {{201, "It is made.", NULL, &sandbox_schema, NULL, created_headers},
     CONFLICT("There is one of that name.", "there is a sandbox called analysis"), {0}};
 static const struct kr_api_response read_ok[] = {{200, "The sandbox.", NULL, &sandbox_schema, NULL, NULL}, {0}};
-static const struct kr_api_response change_ok[] = {{200, "The sandbox as it is now.", NULL, &sandbox_schema, NULL, NULL},
+static const struct kr_api_response change_ok[] = {{200, "The sandbox as it is now.", NULL, &sandbox_schema, NULL,
+    NULL},
     CONFLICT("There is one of that name, or it keeps its own.", "there is a sandbox called analysis"), {0}};
 static const struct kr_api_response reset_ok[] = {{200, "The sandbox, empty.", NULL, &sandbox_schema, NULL, NULL}, {0}};
 static const struct kr_api_response delete_ok[] = {{204, "It is gone.", NULL, NULL, NULL, NULL},
     CONFLICT("`default` is never deleted.", "the sandbox called default stays"), {0}};
 
 #define DOC(id_, summary_, needs_) .id = (id_), .tag = "sandboxes", .summary = (summary_), .voice = KR_API_KRAIT, .needs = (needs_)
-const struct kr_api_doc kr_api_sandboxes_list_doc = {DOC("list_sandboxes", "List sandboxes", KR_RIGHT_READ), .query = &list_table, .responses = list_ok};
-const struct kr_api_doc kr_api_sandboxes_create_doc = {DOC("create_sandbox", "Create a sandbox", KR_RIGHT_RUN), .body = &settings_table,
-    .body_example = "{\"name\":\"analysis\",\"limits\":{\"memory\":\"512M\"},\"env\":{\"MODE\":\"test\"}}", .responses = create_ok};
-const struct kr_api_doc kr_api_sandboxes_read_doc = {DOC("read_sandbox", "Read a sandbox", KR_RIGHT_READ), .params = sandbox_params, .responses = read_ok};
+const struct kr_api_doc kr_api_sandboxes_list_doc = {DOC("list_sandboxes", "List sandboxes", KR_RIGHT_READ),
+    .query = &list_table, .responses = list_ok};
+const struct kr_api_doc kr_api_sandboxes_create_doc = {DOC("create_sandbox", "Create a sandbox", KR_RIGHT_RUN),
+    .body = &settings_table,
+    .body_example = "{\"name\":\"analysis\",\"limits\":{\"memory\":\"512M\"},\"env\":{\"MODE\":\"test\"}}",
+    .responses = create_ok};
+const struct kr_api_doc kr_api_sandboxes_read_doc = {DOC("read_sandbox", "Read a sandbox", KR_RIGHT_READ),
+    .params = sandbox_params, .responses = read_ok};
 const struct kr_api_doc kr_api_sandboxes_change_doc = {DOC("change_sandbox", "Rename a sandbox, change its settings", KR_RIGHT_RUN),
-    .description = "Sessions that live keep the settings they were opened with.", .params = sandbox_params, .body = &settings_table,
+    .description = "Sessions that live keep the settings they were opened with.", .params = sandbox_params,
+    .body = &settings_table,
     .body_example = "{\"name\":\"reports\",\"limits\":{\"timeout\":300,\"memory\":null}}", .responses = change_ok};
 const struct kr_api_doc kr_api_sandboxes_reset_doc = {DOC("reset_sandbox", "Empty a sandbox", KR_RIGHT_RUN),
-    .description = "Ends its sessions and takes away its files; id, name and settings stay.", .params = sandbox_params, .responses = reset_ok};
+    .description = "Ends its sessions and takes away its files; id, name and settings stay.", .params = sandbox_params,
+    .responses = reset_ok};
 const struct kr_api_doc kr_api_sandboxes_delete_doc = {DOC("delete_sandbox", "Delete a sandbox", KR_RIGHT_RUN),
-    .description = "Ends its sessions and takes away its files. The list of its runs stays. `default` cannot be deleted: reset it.",
+    .description = "Ends its sessions and takes away its files. The list of its runs stays. `default` cannot be "
+                   "deleted: reset it.",
     .params = sandbox_params, .responses = delete_ok};
 /* clang-format on */
 

@@ -24,7 +24,8 @@ static void no_session(struct kr_http_ex *ex, const char *what)
     kr_api_fail_with(ex, KR_ERR_NOT_FOUND, "%s not found", what);
 }
 
-/* Reads who asks and in which sandbox; sandboxes are named by id from here on, as names can be changed. False: answered. */
+/* Reads who asks and in which sandbox; sandboxes are named by id from here on, as names can be changed. False:
+ * answered. */
 static bool ask_sandbox(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_session_asked *ret)
 {
     cleanup_input struct kr_api_input in = {0};

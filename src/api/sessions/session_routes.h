@@ -1,5 +1,5 @@
-/* Sessions over HTTP: list, open, read, end, interrupt. `/api/v1/sessions` is both ours and document 000's (sandbox-mcp): the answers have
- * that document's members, and more; errors are in its voice. */
+/* Sessions over HTTP: list, open, read, end, interrupt. `/api/v1/sessions` is both ours and document 000's
+ * (sandbox-mcp): the answers have that document's members, and more; errors are in its voice. */
 #pragma once
 #include "route_doc.h"
 #include "http.h"
@@ -14,7 +14,8 @@ extern const struct kr_api_doc kr_api_sessions_list_doc, kr_api_sessions_create_
 /* clang-format off */
 #define KR_API_SESSIONS_ROUTES(prefix) \
     {KR_HTTP_GET,    prefix "/sessions",                0, 0, kr_api_sessions_list, &kr_api_sessions_list_doc}, \
-    {KR_HTTP_POST,   prefix "/sessions",                KR_API_SESSIONS_BODY_MAX, 0, kr_api_sessions_create, &kr_api_sessions_create_doc}, \
+    {KR_HTTP_POST,   prefix "/sessions",                KR_API_SESSIONS_BODY_MAX, 0, kr_api_sessions_create, \
+     &kr_api_sessions_create_doc}, \
     {KR_HTTP_GET,    prefix "/sessions/{id}",           0, 0, kr_api_sessions_read, &kr_api_sessions_read_doc}, \
     {KR_HTTP_DELETE, prefix "/sessions/{id}",           0, 0, kr_api_sessions_delete, &kr_api_sessions_delete_doc}, \
     {KR_HTTP_POST,   prefix "/sessions/{id}/interrupt", 0, 0, kr_api_sessions_interrupt, &kr_api_sessions_interrupt_doc}

@@ -1,8 +1,8 @@
 /* GET /health and GET /ready: is it alive, what does it use, does it take runs.
  *
- * Handlers of the route table; both are open whatever the authentication. Invariant: /health says "healthy" for as long as
- * any client can ask it (a process manager restarts what does not answer; it must not restart what is busy, starting or
- * stopping), /ready says 503 whenever a run would not be taken. A figure that is not known is null. */
+ * Handlers of the route table; both are open whatever the authentication. Invariant: /health says "healthy" for as
+ * long as any client can ask it (a process manager restarts what does not answer; it must not restart what is busy,
+ * starting or stopping), /ready says 503 whenever a run would not be taken. A figure that is not known is null. */
 #include "api.h"
 #include "buf.h"
 #include "clock.h"
@@ -198,16 +198,19 @@ static const struct kr_api_prop disk_props[] = {
     KNOWN("free_bytes", "Bytes that krait may still take.", "85899345920"),
 };
 static const struct kr_api_schema memory_schema = KR_API_SCHEMA("ResourcesMemory", "Memory.", memory_props);
-static const struct kr_api_schema process_schema = KR_API_SCHEMA("ResourcesProcesses", "Processes and threads.", process_props);
+static const struct kr_api_schema process_schema =
+    KR_API_SCHEMA("ResourcesProcesses", "Processes and threads.", process_props);
 static const struct kr_api_schema cpu_schema = KR_API_SCHEMA("ResourcesCpu", "Processors.", cpu_props);
-static const struct kr_api_schema disk_schema = KR_API_SCHEMA("ResourcesDisk", "The disk of the data folder.", disk_props);
+static const struct kr_api_schema disk_schema =
+    KR_API_SCHEMA("ResourcesDisk", "The disk of the data folder.", disk_props);
 static const struct kr_api_prop resource_props[] = {
     { "memory", KR_API_OBJECT, .of = &memory_schema, .help = "Memory." },
     { "processes", KR_API_OBJECT, .of = &process_schema, .help = "Processes and threads." },
     { "cpu", KR_API_OBJECT, .of = &cpu_schema, .help = "Processors." },
     { "disk", KR_API_OBJECT, .of = &disk_schema, .help = "The disk of the data folder." },
 };
-static const struct kr_api_schema resources_schema = KR_API_SCHEMA("Resources", "What krait uses of the machine, at most a second old.", resource_props);
+static const struct kr_api_schema resources_schema =
+    KR_API_SCHEMA("Resources", "What krait uses of the machine, at most a second old.", resource_props);
 
 #define HEALTH_PROPS \
     { "status", KR_API_STRING, .help = "Always healthy: whatever else is the case, it answers.", .example = "healthy" }, \
@@ -221,47 +224,58 @@ static const struct kr_api_prop health_props[] = {
     HEALTH_PROPS,
     { "name", KR_API_STRING, .help = "The server's name.", .example = "krait" },
     { "docs", KR_API_STRING, .help = "Where the interactive page is, or disabled.", .example = "/docs" },
-    { "mcp_endpoint", KR_API_STRING, .nullable = true, .help = "Where MCP is spoken; null if it is not.", .example = "/mcp" },
+    { "mcp_endpoint", KR_API_STRING, .nullable = true, .help = "Where MCP is spoken; null if it is not.",
+     .example = "/mcp" },
     { "api_endpoint", KR_API_STRING, .help = "Where the REST routes begin.", .example = "/api/v1" },
 };
 static const struct kr_api_schema health_v1_schema = KR_API_SCHEMA("Health", "The server is alive.", health_v1_props);
-static const struct kr_api_schema health_schema = KR_API_SCHEMA("ServerHealth", "The server is alive, and where its parts are.", health_props);
+static const struct kr_api_schema health_schema =
+    KR_API_SCHEMA("ServerHealth", "The server is alive, and where its parts are.", health_props);
 
 static const char *const ready_words[] = {"ready", "starting", "stopping", NULL};
 static const struct kr_api_prop missing_props[] = {
     { "what", KR_API_STRING, .help = "What is not there.", .example = "zygote data" },
     { "why", KR_API_STRING, .help = "What it is at.", .example = "starting" },
 };
-static const struct kr_api_schema missing_schema = KR_API_SCHEMA("ReadyMissing", "Something that runs need and that is not there yet.", missing_props);
+static const struct kr_api_schema missing_schema =
+    KR_API_SCHEMA("ReadyMissing", "Something that runs need and that is not there yet.", missing_props);
 static const struct kr_api_prop ready_props[] = {
     { "status", KR_API_ENUM, .choices = ready_words, .help = "Whether runs are taken.", .example = "ready" },
     { "missing", KR_API_ARRAY, .of = &missing_schema, .help = "What is missing; empty when ready.", .example = "[]" },
 };
 static const struct kr_api_schema ready_schema = KR_API_SCHEMA("Ready", "Whether runs are taken.", ready_props);
 
-static const struct kr_api_response health_responses[] = { { 200, .help = "It is alive.", .schema = &health_schema }, { 0 } };
-static const struct kr_api_response health_v1_responses[] = { { 200, .help = "It is alive.", .schema = &health_v1_schema }, { 0 } };
-static const struct kr_api_header retry_headers[] = { { "Retry-After", "Seconds until it is worth asking again.", "1" }, { NULL, NULL, NULL } };
+static const struct kr_api_response health_responses[] = { { 200, .help = "It is alive.", .schema = &health_schema },
+    { 0 } };
+static const struct kr_api_response health_v1_responses[] = { { 200, .help = "It is alive.",
+    .schema = &health_v1_schema }, { 0 } };
+static const struct kr_api_header retry_headers[] = { { "Retry-After", "Seconds until it is worth asking again.", "1" },
+    { NULL, NULL, NULL } };
 static const struct kr_api_response ready_responses[] = {
     { 200, .help = "Runs are taken.", .schema = &ready_schema },
-    { 503, .help = "Not yet, or no more: `missing` says what is not there.", .schema = &ready_schema, .headers = retry_headers,
+    { 503, .help = "Not yet, or no more: `missing` says what is not there.", .schema = &ready_schema,
+     .headers = retry_headers,
       .example = "{\"status\":\"starting\",\"missing\":[{\"what\":\"zygote data\",\"why\":\"starting\"}]}" },
     { 0 },
 };
 
 const struct kr_api_doc kr_api_doc_health = {
-    .id = "health", .tag = "info", .summary = "Is the server alive, and what does it use", .voice = KR_API_DOCUMENT, .open = true,
-    .description = "For liveness probes: answers 200 for as long as the process runs, starting and stopping included. Needs no key.",
+    .id = "health", .tag = "info", .summary = "Is the server alive, and what does it use", .voice = KR_API_DOCUMENT,
+    .open = true,
+    .description = "For liveness probes: answers 200 for as long as the process runs, starting and stopping included. "
+                   "Needs no key.",
     .responses = health_responses,
 };
 const struct kr_api_doc kr_api_doc_health_v1 = {
-    .id = "health_v1", .tag = "info", .summary = "The same beneath the REST prefix", .voice = KR_API_DOCUMENT, .open = true,
+    .id = "health_v1", .tag = "info", .summary = "The same beneath the REST prefix", .voice = KR_API_DOCUMENT,
+    .open = true,
     .description = "As `GET /health`, without the server's name and endpoints. Needs no key.",
     .responses = health_v1_responses,
 };
 const struct kr_api_doc kr_api_doc_ready = {
     .id = "ready", .tag = "info", .summary = "Are runs taken", .voice = KR_API_KRAIT, .open = true,
-    .description = "For readiness probes and load balancers: 503 until every zygote is ready, and again from the moment the server begins to stop. Needs no key.",
+    .description = "For readiness probes and load balancers: 503 until every zygote is ready, and again from the "
+                   "moment the server begins to stop. Needs no key.",
     .responses = ready_responses,
 };
 /* clang-format on */

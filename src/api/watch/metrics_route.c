@@ -1,8 +1,8 @@
 /* GET /metrics: the registry in Prometheus' text format.
  *
  * Handler of the route table. Needs a key with the right to read when authentication is on, unless the configuration
- * opens it (kr_auth_config.open_too is this row's id). Invariant: what is not counted as it happens is brought up to date
- * just before it is printed. */
+ * opens it (kr_auth_config.open_too is this row's id). Invariant: what is not counted as it happens is brought up to
+ * date just before it is printed. */
 #include "metrics.h"
 #include "api.h"
 #include "buf.h"

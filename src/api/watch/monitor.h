@@ -1,7 +1,9 @@
-/* Watching the server: what its events are in the metrics and in the log, and the answers of /health, /ready and /metrics.
+/* Watching the server: what its events are in the metrics and in the log, and the answers of /health, /ready and
+ * /metrics.
  *
- * The program owns one struct kr_monitor (kr_api.watch) and tells it what happens, in plain values; what it cannot know it
- * asks through the calls of its config. Loop thread only. docs/design/watching.md has the names of all of it. */
+ * The program owns one struct kr_monitor (kr_api.watch) and tells it what happens, in plain values; what it cannot
+ * know it asks through the calls of its config. Loop thread only. docs/design/watching.md has the names of all of
+ * it. */
 #pragma once
 #include "err.h"
 #include <stdbool.h>
@@ -41,8 +43,8 @@ struct kr_monitor_config {
     const char *api_endpoint;              /* "/api/v1" */
     const char *mcp_endpoint;              /* NULL: there is none */
     void (*look)(void *data, struct kr_monitor_state *ret);
-    /* Sets the gauges and totals that only the program knows (sessions, pool, queue, store), before they are printed. May
-     * be NULL. */
+    /* Sets the gauges and totals that only the program knows (sessions, pool, queue, store), before they are printed.
+     * May be NULL. */
     void (*collect)(void *data, struct kr_metrics *m);
     /* Is /docs served on listeners of this tag? NULL: yes. */
     bool (*has_docs)(void *data, unsigned tag);
@@ -59,8 +61,8 @@ void kr_monitor_free(struct kr_monitor *w);
 struct kr_monitor_run {
     const char *run, *session, *sandbox, *user, *request;
 };
-/* A run starts: a line at info with the first 100 characters of its code. waited_ns is the time since it was asked for; 0:
- * not known, and not counted. */
+/* A run starts: a line at info with the first 100 characters of its code. waited_ns is the time since it was asked
+ * for; 0: not known, and not counted. */
 void kr_monitor_run_started(struct kr_monitor *w, const struct kr_monitor_run *run, const char *code, size_t len,
                             uint64_t waited_ns);
 /* It ended: metrics, and a line with the seconds; a timeout's is at error. `cause` is its word (kr_cause_rows). */

@@ -1,8 +1,8 @@
 /* Figures of what krait uses: its cgroup where there is one, the machine where there is none.
  *
- * Called for GET /health and the metrics. Everything is read beneath a root that the tests replace. Invariant: a file that
- * is missing, unreadable or not understood makes its figure unknown or the next best one, never a wrong one and never an
- * error; at most one reading a second, some 15 small files. */
+ * Called for GET /health and the metrics. Everything is read beneath a root that the tests replace. Invariant: a file
+ * that is missing, unreadable or not understood makes its figure unknown or the next best one, never a wrong one and
+ * never an error; at most one reading a second, some 15 small files. */
 #define _GNU_SOURCE 1
 #include "server_resources.h"
 #include "clock.h"

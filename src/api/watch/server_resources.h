@@ -1,5 +1,5 @@
-/* What krait uses of the machine, for /health: memory, processes, processor, disk. Reads of /proc, /sys and statvfs(3) alone,
- * at most once a second; no state but the last figures. Belongs to one thread. */
+/* What krait uses of the machine, for /health: memory, processes, processor, disk. Reads of /proc, /sys and statvfs(3)
+ * alone, at most once a second; no state but the last figures. Belongs to one thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,8 +41,8 @@ struct kr_resources {
     } disk;
 };
 
-/* `root` is where proc and sys are found ("" for the real ones), `data` the data folder (NULL: no figure of a disk). Both
- * are copied. 0 or -ENOMEM. */
+/* `root` is where proc and sys are found ("" for the real ones), `data` the data folder (NULL: no figure of a disk).
+ * Both are copied. 0 or -ENOMEM. */
 int kr_resources_new(const char *root, const char *data, struct kr_resources_reader **ret_reader);
 void kr_resources_free(struct kr_resources_reader *r);
 /* The figures, at most a second old; valid until the next call. Takes NULL: nothing is known. */

@@ -1,7 +1,7 @@
 /* Checks of the docs of a route table: are they right and complete?
  *
- * Called by the tests of rooms that have routes. Invariant: after the check every pointer that the writer of OpenAPI follows is
- * there, and every id means one route. */
+ * Called by the tests of rooms that have routes. Invariant: after the check every pointer that the writer of OpenAPI
+ * follows is there, and every id means one route. */
 #include "err.h"
 #include "openapi_internal.h"
 #include "route.h"

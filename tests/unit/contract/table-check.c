@@ -1,7 +1,7 @@
 /* Checks of request tables and reply schemas themselves.
  *
- * Called by the tests of every room that has some. Invariant: what passes can be parsed by and documented from without another
- * look. */
+ * Called by the tests of every room that has some. Invariant: what passes can be parsed by and documented from without
+ * another look. */
 #include "table-check.h"
 #include "err.h"
 #include "field_internal.h"

@@ -1,5 +1,5 @@
-/* What is wrong with a table itself: rows without help or example, names that mean two things, routes whose docs are not
- * complete. Each returns 0, or -EINVAL with err naming the row. */
+/* What is wrong with a table itself: rows without help or example, names that mean two things, routes whose docs are
+ * not complete. Each returns 0, or -EINVAL with err naming the row. */
 #pragma once
 #include "reply_schema.h"
 

@@ -33,40 +33,59 @@ static const struct kr_api_schema run_schema = KR_API_SCHEMA("Run", "A run.", ru
 static const struct kr_api_prop runs_props[] = {
     {.name = "runs", .type = KR_API_ARRAY, .of = &run_schema, .help = "Runs."},
     {.name = "by_id", .type = KR_API_OBJECT, .of = &run_schema, .each = true, .help = "Runs by their ids."},
-    {.name = "last", .type = KR_API_OBJECT, .of = &run_schema, .nullable = true, .help = "The last.", .example = "null"},
+    {.name = "last", .type = KR_API_OBJECT, .of = &run_schema, .nullable = true, .help = "The last.",
+     .example = "null"},
 };
 static const struct kr_api_schema runs_schema = KR_API_SCHEMA("Runs", "Some runs.", runs_props);
-static const struct kr_api_prop text_props[] = {{.name = "text", .type = KR_API_TEXT, .help = "Output.", .example = "a\n"}};
-static const struct kr_api_prop end_props[] = {{.name = "end", .type = KR_API_BOOL, .help = "The end.", .example = "true"}};
-static const struct kr_api_schema text_schema = KR_API_SCHEMA("TextLine", "Output.", text_props), end_schema = KR_API_SCHEMA("EndLine", "The end.", end_props);
+static const struct kr_api_prop text_props[] = {{.name = "text", .type = KR_API_TEXT, .help = "Output.",
+    .example = "a\n"}};
+static const struct kr_api_prop end_props[] = {{.name = "end", .type = KR_API_BOOL, .help = "The end.",
+    .example = "true"}};
+static const struct kr_api_schema text_schema = KR_API_SCHEMA("TextLine", "Output.", text_props), end_schema =
+    KR_API_SCHEMA("EndLine", "The end.", end_props);
 static const struct kr_api_schema *const lines[] = {&text_schema, &end_schema, NULL};
 static const struct kr_api_schema line_schema = {.name = "Line", .help = "A line of a stream.", .one_of = lines};
 
 static const struct kr_api_header run_headers[] = {{"X-Run-Id", "The run's id.", "r1"}, {NULL, NULL, NULL}};
 static const struct kr_api_param run_params[] = {{"id", "The run's id.", "r1"}, {NULL, NULL, NULL}};
-static const struct kr_api_param file_params[] = {{"id", "The sandbox's id.", "s1"}, {"path", "The file's path.", "a/b.txt"}, {NULL, NULL, NULL}};
+static const struct kr_api_param file_params[] = {{"id", "The sandbox's id.", "s1"}, {"path", "The file's path.",
+    "a/b.txt"}, {NULL, NULL, NULL}};
 static const struct kr_api_response run_answers[] = {
-    {.status = 200, .help = "The run.", .schema = &line_schema, .media = "application/x-ndjson", .headers = run_headers},
+    {.status = 200, .help = "The run.", .schema = &line_schema, .media = "application/x-ndjson",
+     .headers = run_headers},
     {.status = 200, .help = "The run.", .schema = &line_schema, .media = "text/event-stream"},
-    {.status = 200, .help = "The run.", .schema = &run_schema, .example = "{\"id\":\"r1\",\"seconds\":null,\"state\":\"quick\",\"tags\":[],\"env\":{}}"},
+    {.status = 200, .help = "The run.", .schema = &run_schema,
+     .example = "{\"id\":\"r1\",\"seconds\":null,\"state\":\"quick\",\"tags\":[],\"env\":{}}"},
     {.status = 409, .help = "It runs already.", .schema = &kr_api_error_schema},
     {.status = 0},
 };
-static const struct kr_api_response runs_answers[] = {{.status = 200, .help = "Runs.", .schema = &runs_schema}, {.status = 0}};
+static const struct kr_api_response runs_answers[] = {{.status = 200, .help = "Runs.", .schema = &runs_schema},
+    {.status = 0}};
 static const struct kr_api_response gone_answers[] = {{.status = 204, .help = "It is gone."}, {.status = 0}};
-static const struct kr_api_response file_answers[] = {{.status = 200, .help = "Its bytes.", .media = "application/octet-stream"}, {.status = 0}};
-static const struct kr_api_response message_answers[] = {{.status = 200, .help = "Done.", .schema = &kr_api_message_schema}, {.status = 0}};
-static const struct kr_api_media upload[] = {{"application/octet-stream", NULL, "The file's bytes.", NULL}, {NULL, NULL, NULL, NULL}};
-static const struct kr_api_media form_media[] = {{"application/x-www-form-urlencoded", &file_table, "Name and password.", NULL}, {NULL, NULL, NULL, NULL}};
+static const struct kr_api_response file_answers[] = {{.status = 200, .help = "Its bytes.",
+    .media = "application/octet-stream"}, {.status = 0}};
+static const struct kr_api_response message_answers[] = {{.status = 200, .help = "Done.",
+    .schema = &kr_api_message_schema}, {.status = 0}};
+static const struct kr_api_media upload[] = {{"application/octet-stream", NULL, "The file's bytes.", NULL}, {NULL, NULL,
+    NULL, NULL}};
+static const struct kr_api_media form_media[] = {{"application/x-www-form-urlencoded", &file_table,
+    "Name and password.", NULL}, {NULL, NULL, NULL, NULL}};
 
 static const struct kr_api_doc
-    run_doc = {.id = "run_create", .tag = "runs", .summary = "Run code", .description = "Runs it.", .needs = KR_RIGHT_RUN, .body = &table, .responses = run_answers},
-    list_doc = {.id = "runs_list", .tag = "runs", .summary = "List runs", .needs = KR_RIGHT_READ, .query = &page_table, .responses = runs_answers},
-    delete_doc = {.id = "run_delete", .tag = "runs", .summary = "Delete a run", .params = run_params, .responses = gone_answers},
-    read_doc = {.id = "file_read", .tag = "files", .summary = "Read a file", .params = file_params, .responses = file_answers},
-    write_doc = {.id = "file_write", .tag = "files", .summary = "Write a file", .params = file_params, .bodies = upload, .responses = gone_answers},
-    execute_doc = {.id = "execute", .tag = "documents", .summary = "Run code", .voice = KR_API_DOCUMENT, .body = &table, .responses = message_answers},
-    token_doc = {.id = "token", .tag = "account", .summary = "Log in", .voice = KR_API_DOCUMENT, .open = true, .bodies = form_media, .responses = message_answers},
+    run_doc = {.id = "run_create", .tag = "runs", .summary = "Run code", .description = "Runs it.",
+        .needs = KR_RIGHT_RUN, .body = &table, .responses = run_answers},
+    list_doc = {.id = "runs_list", .tag = "runs", .summary = "List runs", .needs = KR_RIGHT_READ, .query = &page_table,
+        .responses = runs_answers},
+    delete_doc = {.id = "run_delete", .tag = "runs", .summary = "Delete a run", .params = run_params,
+        .responses = gone_answers},
+    read_doc = {.id = "file_read", .tag = "files", .summary = "Read a file", .params = file_params,
+        .responses = file_answers},
+    write_doc = {.id = "file_write", .tag = "files", .summary = "Write a file", .params = file_params, .bodies = upload,
+        .responses = gone_answers},
+    execute_doc = {.id = "execute", .tag = "documents", .summary = "Run code", .voice = KR_API_DOCUMENT, .body = &table,
+        .responses = message_answers},
+    token_doc = {.id = "token", .tag = "account", .summary = "Log in", .voice = KR_API_DOCUMENT, .open = true,
+        .bodies = form_media, .responses = message_answers},
     page_doc = {.id = "page", .tag = "info", .summary = "The page", .hidden = true};
 /* clang-format on */
 
