@@ -154,8 +154,7 @@ static void run_one(struct slot *s)
 {
     static const struct kr_run_calls calls = {.on_output = on_output, .on_end = on_end};
     const char *code = s->app->imports ? "import numpy, pandas, matplotlib.pyplot\nprint(1)" : "print(1)";
-    const struct kr_run_spec spec = {
-        .code = code, .code_len = strlen(code), .timeout_ms = 30000, .output_cap = 1 << 20};
+    const struct kr_run_spec spec = {.code = {code, strlen(code)}, .timeout_ms = 30000, .output_cap = 1 << 20};
     struct kr_run *run;
     struct kr_err err;
 

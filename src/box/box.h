@@ -10,6 +10,7 @@
 #include "err.h"
 #include "limit.h"
 #include "profile.h"
+#include "run_spec.h"
 #include "runlog.h"
 #include "store_run.h"
 #include "store_sandbox.h"
@@ -174,28 +175,12 @@ int kr_box_session_interrupt(struct kr_box *b, const struct kr_caller *who, cons
 
 /* ---- runs ---- */
 
-struct kr_box_run_spec {
-    const char *sandbox; /* id or name; NULL: default */
-    const char *session; /* NULL: KR_BOX_MAIN, or with `fresh` one that is thrown away */
-    bool fresh; /* a session of its own, thrown away with the run, in a folder of its own unless `sandbox` is given */
-    const char *code;
-    size_t code_len;
-    const char *stdin_text; /* NULL: input() asks if `interactive`, else end of input */
-    size_t stdin_len;
-    bool interactive;
-    const json_t *variables; /* an object, or NULL */
-    const json_t *env;       /* an object of texts, or NULL */
-    uint64_t timeout_ms;     /* 0: the sandbox's */
-    uint64_t output_cap;     /* 0: the sandbox's limit */
-    unsigned figure_px;      /* longest side of a figure that is shown; 0: as it was drawn */
-    bool leave_cancels;      /* whoever started it cancels it by leaving; else it lives on for linger_ms */
-};
-
 /* Starts a run. on_admitted comes exactly once, later: with the run (its log has its first event), or with err (no room
  * within queue_wait_ms, no such sandbox any more, …) and the run is nothing. 0, or -errno with err and no callback:
- * -ENOENT, KR_ERR_INVALID, KR_ERR_LIMIT (queue full, runs per minute). ret_run may be cancelled meanwhile. */
+ * -ENOENT, KR_ERR_INVALID, KR_ERR_LIMIT (queue full, runs per minute). ret_run may be cancelled meanwhile. What the spec
+ * borrows is copied. */
 typedef void kr_box_admitted_fn(void *data, struct kr_box_run *run, const struct kr_err *err);
-int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct kr_run_spec *spec,
                      kr_box_admitted_fn *on_admitted, void *data, struct kr_box_run **ret_run, struct kr_err *err);
 /* Whoever waits for on_admitted left. */
 void kr_box_run_forget(struct kr_box_run *r);

@@ -90,14 +90,12 @@ struct kr_box_run {
     bool noted, touches;               /* the store knows that it started; its sandbox's use is to be noted */
     enum kr_box_run_state state;
     struct kr_runlog *log;
-    struct kr_run *run; /* the engine's, while it is RUNNING */
-    char *code, *stdin_text, *variables, **env;
-    size_t code_len, stdin_len, env_count, queued_bytes; /* the texts are freed when it has begun */
-    bool interactive, leave_cancels, cancelled, told, in_untold, restarted;
+    struct kr_run *run;      /* the engine's, while it is RUNNING */
+    struct kr_run_spec spec; /* its own copy: texts and objects are freed when it has begun */
+    size_t queued_bytes;     /* of the copy, until it has begun */
+    bool cancelled, told, in_untold, restarted;
     bool refused; /* its starter is told `why` instead of the run */
     struct kr_err why;
-    uint64_t timeout_ms, output_cap;
-    unsigned figure_px;
     kr_box_admitted_fn *on_admitted;
     void *data;
     unsigned watchers;
@@ -243,7 +241,7 @@ struct kr_box_run *kr_box_run_by_id(struct kr_box *b, const char *id);
 void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct kr_buf *buf, struct kr_json *j);
 void kr_box_run_log_started(struct kr_box_run *r);
 /* Its row and its line in the audit log, unless they are there. */
-void kr_box_run_note_start(struct kr_box_run *r, const char *code, size_t code_len);
+void kr_box_run_note_start(struct kr_box_run *r, const struct kr_text *code);
 /* Its starter: in this turn of the loop, now (from the loop alone), or not any more. */
 void kr_box_run_tell_later(struct kr_box_run *r);
 void kr_box_run_tell_now(struct kr_box_run *r);

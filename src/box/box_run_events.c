@@ -37,7 +37,7 @@ static void on_input(void *data, struct kr_run *run, const char *prompt, bool pa
     struct kr_json j;
 
     kr_buf_init(&buf, 256u << 10);
-    if (!r->interactive) {
+    if (!r->spec.interactive) {
         kr_run_reply(run, NULL, 0);
         return;
     }
@@ -135,7 +135,7 @@ static void note_end(struct kr_box_run *r, const char *files)
     struct kr_err err;
 
     if (!r->noted) /* it could not even begin */
-        kr_box_run_note_start(r, r->code, r->code_len);
+        kr_box_run_note_start(r, &r->spec.code);
     r->row.ended = kr_store_now();
     r->row.files = files;
     if (kr_store_run_end(b->config.store, r->user->id, r->id, &r->row, &err) < 0)
@@ -216,19 +216,9 @@ bool kr_box_run_begin(struct kr_box_run *r)
     static const struct kr_run_calls calls = {
         .on_output = on_output, .on_display = on_display, .on_input = on_input, .on_end = on_end};
     struct kr_box_session *session = r->session;
-    struct kr_run_spec spec = {.code = r->code,
-                               .code_len = r->code_len,
-                               .stdin_text = r->stdin_text,
-                               .stdin_len = r->stdin_len,
-                               .variables = r->variables,
-                               .env = (const char *const *)r->env,
-                               .env_count = r->env_count,
-                               .timeout_ms = r->timeout_ms,
-                               .output_cap = r->output_cap,
-                               .figure_px = r->figure_px};
     struct kr_err err;
 
-    if (kr_run_new(session->engine_session, &spec, &calls, r, &r->run, &err) < 0) {
+    if (kr_run_new(session->engine_session, &r->spec, &calls, r, &r->run, &err) < 0) {
         kr_box_run_drop(r, err.kind == KR_ERR_INVALID ? KR_CAUSE_DENIED : KR_CAUSE_LOST, &err);
         return false;
     }

@@ -33,7 +33,7 @@ static void nobody_reads(struct kr_box_run *r)
 {
     if (r->state >= KR_BOX_RUN_ENDING)
         return;
-    if (r->leave_cancels)
+    if (r->spec.leave_cancels)
         cancel(r, false);
     else if (r->linger || kr_timer_new(r->box->loop, on_linger, r, &r->linger) >= 0)
         kr_timer_arm(r->linger, r->box->config.linger_ms);

@@ -129,15 +129,7 @@ void kr_box_run_free_texts(struct kr_box_run *r)
     r->box->queued_bytes -= r->queued_bytes;
     r->user->queued_bytes -= r->queued_bytes;
     r->queued_bytes = 0;
-    for (size_t i = 0; i < r->env_count; i++)
-        free(r->env[i]);
-    free(r->env);
-    free(r->code);
-    free(r->stdin_text);
-    free(r->variables);
-    r->env = NULL;
-    r->code = r->stdin_text = r->variables = NULL;
-    r->env_count = r->code_len = r->stdin_len = 0;
+    kr_run_spec_done(&r->spec);
 }
 
 void kr_box_run_free(struct kr_box_run *r)
@@ -154,61 +146,12 @@ void kr_box_run_free(struct kr_box_run *r)
     free(r);
 }
 
-static int copy_text(const char *from, size_t len, char **ret)
-{
-    char *text = malloc(len + 1);
-
-    if (!text)
-        return -ENOMEM;
-    memcpy(text, from, len);
-    text[len] = '\0';
-    *ret = text;
-    return 0;
-}
-
-static int copy_env(const json_t *env, struct kr_box_run *r)
-{
-    const char *key;
-    json_t *value;
-
-    r->env = calloc(json_object_size(env) + 1, sizeof *r->env);
-    if (!r->env)
-        return -ENOMEM;
-    json_object_foreach((json_t *)env, key, value)
-    {
-        if (asprintf(&r->env[r->env_count], "%s=%s", key, json_string_value(value)) < 0)
-            return -ENOMEM;
-        r->env_count++;
-    }
-    return 0;
-}
-
-static int copy_spec(struct kr_box_run *r, const struct kr_box_run_spec *spec)
-{
-    r->code_len = spec->code_len;
-    r->stdin_len = spec->stdin_len;
-    r->interactive = spec->interactive;
-    r->leave_cancels = spec->leave_cancels;
-    r->timeout_ms = spec->timeout_ms;
-    r->output_cap = spec->output_cap;
-    r->figure_px = spec->figure_px;
-    if (copy_text(spec->code, spec->code_len, &r->code) < 0)
-        return -ENOMEM;
-    if (spec->stdin_text && copy_text(spec->stdin_text, spec->stdin_len, &r->stdin_text) < 0)
-        return -ENOMEM;
-    if (spec->variables && !(r->variables = json_dumps(spec->variables, JSON_COMPACT)))
-        return -ENOMEM;
-    return spec->env ? copy_env(spec->env, r) : 0;
-}
-
 /* Counts what it takes while it waits. 0 or KR_ERR_TOO_MANY. */
 static int count_texts(struct kr_box_run *r, struct kr_err *err)
 {
     struct kr_box *b = r->box;
-    size_t bytes = KR_BOX_RUN_BYTES + r->code_len + r->stdin_len + (r->variables ? strlen(r->variables) : 0);
+    size_t bytes = KR_BOX_RUN_BYTES + kr_run_spec_bytes(&r->spec);
 
-    for (size_t i = 0; i < r->env_count; i++)
-        bytes += strlen(r->env[i]);
     if (b->queued_bytes + bytes > KR_BOX_QUEUED_BYTES || r->user->queued_bytes + bytes > KR_BOX_QUEUED_USER_BYTES)
         return kr_err_set(err, KR_ERR_TOO_MANY, 0, "too many runs wait already; try again in a moment");
     r->queued_bytes = bytes;
@@ -226,7 +169,7 @@ static void on_log_room(void *data, struct kr_runlog *log)
         kr_session_pause(kr_run_session(r->run), false);
 }
 
-static int run_new(struct kr_box *b, struct kr_box_user *u, const struct kr_box_run_spec *spec, struct kr_box_run **ret,
+static int run_new(struct kr_box *b, struct kr_box_user *u, const struct kr_run_spec *spec, struct kr_box_run **ret,
                    struct kr_err *err)
 {
     struct kr_box_run *r = calloc(1, sizeof *r);
@@ -244,7 +187,7 @@ static int run_new(struct kr_box *b, struct kr_box_user *u, const struct kr_box_
     kr_buf_init(&r->end, 8u << 20);
     kr_buf_init(&r->log_bytes, LOG_BYTES_MAX);
     log.id = r->id;
-    e = copy_spec(r, spec);
+    e = kr_run_spec_copy(spec, &r->spec);
     if (e >= 0)
         e = kr_runlog_new(b->logs, &log, &r->log);
     if (e < 0) {
@@ -282,7 +225,7 @@ static int check_variables(const json_t *variables, struct kr_err *err)
     return 0;
 }
 
-static int check_spec(const struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+static int check_spec(const struct kr_box *b, const struct kr_caller *who, const struct kr_run_spec *spec,
                       struct kr_err *err)
 {
     uint64_t longest = kr_box_profile(b, who)->ceilings.timeout_ms;
@@ -290,9 +233,9 @@ static int check_spec(const struct kr_box *b, const struct kr_caller *who, const
 
     if (b->stopping)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
-    if (!spec->code)
+    if (!spec->code.text)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: missing");
-    if (memchr(spec->code, '\0', spec->code_len))
+    if (memchr(spec->code.text, '\0', spec->code.len))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: has a NUL character");
     if ((r = kr_box_session_check_name(spec->session, err)) < 0)
         return r;
@@ -304,7 +247,7 @@ static int check_spec(const struct kr_box *b, const struct kr_caller *who, const
 }
 
 /* Finds the session that it runs in, or makes one. */
-static int take_session(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+static int take_session(struct kr_box *b, const struct kr_caller *who, const struct kr_run_spec *spec,
                         struct kr_box_run *r, struct kr_err *err)
 {
     const struct kr_profile *profile = kr_box_profile(b, who);
@@ -315,10 +258,10 @@ static int take_session(struct kr_box *b, const struct kr_caller *who, const str
     if (e < 0 || (e = kr_box_session_check_sandbox(s, err)) < 0)
         return e;
     snprintf(r->sandbox, sizeof r->sandbox, "%s", s->row.id);
-    if (!r->timeout_ms)
-        r->timeout_ms = s->limits.timeout_ms;
-    if (!r->output_cap || r->output_cap > s->limits.output)
-        r->output_cap = s->limits.output;
+    if (!r->spec.timeout_ms)
+        r->spec.timeout_ms = s->limits.timeout_ms;
+    if (!r->spec.output_cap || (uint64_t)r->spec.output_cap > s->limits.output)
+        r->spec.output_cap = (int64_t)s->limits.output;
     r->touches = kr_store_now() - s->row.used >= TOUCH_US;
     if (r->touches)
         s->row.used = kr_store_now();
@@ -337,15 +280,15 @@ static int take_session(struct kr_box *b, const struct kr_caller *who, const str
     return 0;
 }
 
-void kr_box_run_note_start(struct kr_box_run *r, const char *code, size_t code_len)
+void kr_box_run_note_start(struct kr_box_run *r, const struct kr_text *code)
 {
     struct kr_box *b = r->box;
     struct kr_caller who = {.user = r->user->id, .address = r->address, .request = r->request};
     struct kr_store_run_start row = {.id = r->id,
                                      .owner = r->user->id,
                                      .sandbox = r->sandbox,
-                                     .code = code,
-                                     .code_len = code_len,
+                                     .code = code->text,
+                                     .code_len = code->len,
                                      .started = r->asked_us};
     struct kr_err err;
 
@@ -360,7 +303,7 @@ void kr_box_run_note_start(struct kr_box_run *r, const char *code, size_t code_l
         (void)kr_store_sandbox_touch(b->config.store, r->user->id, r->sandbox, r->asked_us, NULL);
 }
 
-int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct kr_box_run_spec *spec,
+int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct kr_run_spec *spec,
                      kr_box_admitted_fn *on_admitted, void *data, struct kr_box_run **ret_run, struct kr_err *err)
 {
     struct kr_box_user *u;
@@ -402,7 +345,7 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
         kr_box_session_proceed(r->session);
     else
         kr_box_kick(b);
-    kr_box_run_note_start(r, spec->code, spec->code_len); /* after the code was sent, before anybody hears of the run */
+    kr_box_run_note_start(r, &spec->code); /* after the code was sent, before anybody hears of the run */
     if (ret_run)
         *ret_run = r;
     return 0;
@@ -427,8 +370,8 @@ const char *kr_box_run_sandbox(const struct kr_box_run *r)
 
 const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len)
 {
-    *ret_len = r->code_len;
-    return r->code;
+    *ret_len = r->spec.code.len;
+    return r->spec.code.text;
 }
 
 uint64_t kr_box_run_waited_ns(const struct kr_box_run *r)

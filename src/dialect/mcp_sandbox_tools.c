@@ -269,8 +269,7 @@ void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const 
     struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = id,
                  .fresh = true,
-                 .code = code->text,
-                 .code_len = code->len,
+                 .code = *code,
                  .timeout_ms = kr_compat_timeout(c, KR_DIALECT_MCP_SANDBOX)},
         .render = render_run,
         .ask_client = true,
@@ -315,7 +314,7 @@ static void run_command(struct kr_mcp_call *c, const void *args)
     struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = id,
                  .fresh = true,
-                 .stdin_text = "",
+                 .input = {"", 0},
                  .timeout_ms = kr_compat_timeout(c, KR_DIALECT_MCP_SANDBOX)},
         .render = render_command,
     };
@@ -328,8 +327,7 @@ static void run_command(struct kr_mcp_call *c, const void *args)
         kr_mcp_tool_refuse(c, "out of memory");
         return;
     }
-    wish.spec.code = code.data;
-    wish.spec.code_len = code.len;
+    wish.spec.code = (struct kr_text){code.data, code.len};
     kr_mcp_run(c, &wish);
 }
 

@@ -126,7 +126,7 @@ static void run_executor(struct kr_mcp_call *c, const void *args)
     struct asked *asked = calloc(1, sizeof *asked);
     int64_t own = (int64_t)(kr_compat_timeout(c, KR_DIALECT_PYTHON_EXECUTOR) / 1000);
     struct kr_mcp_run_spec wish = {
-        .spec = {.sandbox = KR_STORE_DEFAULT, .fresh = true, .code = a->code.text, .code_len = a->code.len},
+        .spec = {.sandbox = KR_STORE_DEFAULT, .fresh = true, .code = a->code},
         .render = render_executor,
         .free_data = free,
         .data = asked,
@@ -204,9 +204,8 @@ static void run_info(struct kr_mcp_call *c, const void *args)
     struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = KR_STORE_DEFAULT,
                  .fresh = true,
-                 .code = probe,
-                 .code_len = sizeof probe - 1,
-                 .stdin_text = "",
+                 .code = {probe, sizeof probe - 1},
+                 .input = {"", 0},
                  .timeout_ms = PROBE_MS},
         .render = render_info,
     };

@@ -223,8 +223,7 @@ static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
     uintptr_t data = (a->capture ? DATA_CAPTURE : 0) | (a->memory ? DATA_MEMORY : 0);
     struct kr_mcp_run_spec wish = {
         .spec = {.fresh = true,
-                 .code = a->code.text,
-                 .code_len = a->code.len,
+                 .code = a->code,
                  .timeout_ms = a->timeout_given == KR_API_VALUE ? (uint64_t)a->timeout * 1000
                                                                 : kr_compat_timeout(c, KR_DIALECT_PYTHON_SANDBOX)},
         .render = render_python_sandbox,

@@ -207,18 +207,16 @@ static void start_execute(struct kr_http_ex *ex, struct kr_api *api, struct exec
 {
     char made_up[KR_STORE_ID_ROOM];
     struct kr_api_who who;
-    struct kr_box_run_spec spec = {.sandbox = sandbox,
-                                   .session = q->session,
-                                   .code = q->code.text,
-                                   .code_len = q->code.len,
-                                   .stdin_text = q->input.text,
-                                   .stdin_len = q->input.len,
-                                   .variables = q->variables,
-                                   .env = q->env,
-                                   .timeout_ms = (uint64_t)q->timeout < UINT64_MAX / 1000
-                                                     ? (uint64_t)q->timeout * 1000
-                                                     : UINT64_MAX, /* past any ceiling, which says so */
-                                   .leave_cancels = true};
+    struct kr_run_spec spec = {.sandbox = sandbox,
+                               .session = q->session,
+                               .code = q->code,
+                               .input = q->input,
+                               .variables = q->variables,
+                               .env = q->env,
+                               .timeout_ms = (uint64_t)q->timeout < UINT64_MAX / 1000
+                                                 ? (uint64_t)q->timeout * 1000
+                                                 : UINT64_MAX, /* past any ceiling, which says so */
+                               .leave_cancels = true};
 
     if (!q->session) { /* a client learns its name from the answer */
         kr_store_new_id(made_up);

@@ -102,8 +102,7 @@ static void run_sandbox_mcp(struct kr_mcp_call *c, const void *args)
     char made_up[KR_STORE_ID_ROOM];
     struct kr_mcp_run_spec wish = {
         .spec = {.session = a->session,
-                 .code = a->code.text,
-                 .code_len = a->code.len,
+                 .code = a->code,
                  .timeout_ms =
                      a->timeout > 0 ? (uint64_t)a->timeout * 1000 : kr_compat_timeout(c, KR_DIALECT_SANDBOX_MCP)},
         .render = render_sandbox_mcp,

@@ -132,12 +132,11 @@ static void service_execute(struct kr_http_ex *ex, void *app, void *request, str
     struct kr_api *api = app;
     struct service_request *q = request;
     struct kr_api_who who;
-    struct kr_box_run_spec spec = {.sandbox = KR_STORE_DEFAULT,
-                                   .fresh = true,
-                                   .code = q->code.text,
-                                   .code_len = q->code.len,
-                                   .timeout_ms = (uint64_t)q->timeout * 1000,
-                                   .leave_cancels = true};
+    struct kr_run_spec spec = {.sandbox = KR_STORE_DEFAULT,
+                               .fresh = true,
+                               .code = q->code,
+                               .timeout_ms = (uint64_t)q->timeout * 1000,
+                               .leave_cancels = true};
 
     (void)in;
     if (kr_api_caller(api, ex, &who))

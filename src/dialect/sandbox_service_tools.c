@@ -56,8 +56,7 @@ static void run_service(struct kr_mcp_call *c, const void *args)
     struct kr_mcp_run_spec wish = {
         .spec = {.sandbox = KR_STORE_DEFAULT,
                  .fresh = true,
-                 .code = a->code.text,
-                 .code_len = a->code.len,
+                 .code = a->code,
                  .timeout_ms = a->timeout_given == KR_API_VALUE ? (uint64_t)a->timeout * 1000
                                                                 : kr_compat_timeout(c, KR_DIALECT_SANDBOX_SERVICE)},
         .render = render_service,

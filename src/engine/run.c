@@ -40,56 +40,6 @@ static void set_state(struct kr_run *r, enum kr_run_state next)
 
 /* ---- into the queue ---- */
 
-static void write_script(struct kr_json *j, const struct kr_run_script *script)
-{
-    kr_json_key(j, "script");
-    if (!script) {
-        kr_json_null(j);
-        return;
-    }
-    kr_json_object(j);
-    kr_json_key_str(j, "file", script->file);
-    kr_json_key(j, "argv");
-    kr_json_array(j);
-    for (size_t i = 0; i < script->argc; i++)
-        kr_json_str(j, script->argv[i]);
-    kr_json_array_end(j);
-    kr_json_key_bool(j, "write", script->write);
-    kr_json_key_bool(j, "exit", true);
-    kr_json_object_end(j);
-}
-
-static int write_run(struct kr_buf *buf, const struct kr_run_spec *spec, uint32_t name)
-{
-    struct kr_json j;
-    char text[32];
-
-    snprintf(text, sizeof text, "<run %u>", name);
-    kr_json_init(&j, buf);
-    kr_json_object(&j);
-    kr_json_key(&j, "code");
-    kr_json_str_n(&j, spec->code, spec->code_len);
-    kr_json_key_str(&j, "name", text);
-    kr_json_key_bool(&j, "warm", false);
-    kr_json_key_str(&j, "figures", "png");
-    if (spec->figure_px)
-        kr_json_key_uint(&j, "figure_px", spec->figure_px);
-    if (spec->variables) {
-        kr_json_key(&j, "variables");
-        kr_json_raw(&j, spec->variables, strlen(spec->variables));
-    }
-    if (spec->env_count > 0)
-        kr_session_write_env(&j, spec->env, spec->env_count);
-    kr_json_key(&j, "stdin");
-    if (spec->stdin_text)
-        kr_json_str_n(&j, spec->stdin_text, spec->stdin_len);
-    else
-        kr_json_null(&j);
-    write_script(&j, spec->script);
-    kr_json_object_end(&j);
-    return kr_json_done(&j);
-}
-
 static void on_output(void *data, enum kr_stream stream, const char *text, size_t len)
 {
     struct kr_run *r = data;
@@ -121,7 +71,7 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
     if (!r)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "run");
     kr_buf_init(&r->json, KR_FRAME_CHANNEL_MAX);
-    e = write_run(&r->json, spec, s->last_name + 1);
+    e = kr_run_spec_write(spec, s->last_name + 1, &r->json);
     if (e < 0) {
         kr_buf_done(&r->json);
         free(r);
@@ -134,8 +84,8 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
     r->data = data;
     r->script = spec->script != NULL;
     r->timeout_ms = spec->timeout_ms;
-    kr_output_init(&r->output, spec->raw, spec->output_cap, on_output, r);
-    r->display_cap = spec->output_cap > 0 && spec->output_cap < KR_RUN_DISPLAY_BYTES_MAX ? spec->output_cap
+    kr_output_init(&r->output, spec->raw, (uint64_t)spec->output_cap, on_output, r);
+    r->display_cap = spec->output_cap > 0 && spec->output_cap < KR_RUN_DISPLAY_BYTES_MAX ? (uint64_t)spec->output_cap
                                                                                          : KR_RUN_DISPLAY_BYTES_MAX;
     TAILQ_INSERT_TAIL(&s->queue, r, link);
     *ret_run = r;

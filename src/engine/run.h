@@ -3,32 +3,10 @@
 #include "cause.h"
 #include "claim.h"
 #include "output.h"
+#include "run_spec.h"
 #include "session.h"
 
 struct kr_run;
-
-/* `python3 FILE args`: the code is written into `file` first if `write`. */
-struct kr_run_script {
-    const char *file;
-    const char *const *argv;
-    size_t argc;
-    bool write;
-};
-
-struct kr_run_spec {
-    const char *code;
-    size_t code_len;
-    const struct kr_run_script *script; /* NULL: a snippet */
-    const char *stdin_text; /* what input() and sys.stdin read; NULL: they ask (on_input), or there is a pipe */
-    size_t stdin_len;
-    const char *variables;  /* a JSON object: set as variables before the code; NULL: none */
-    const char *const *env; /* "K=V", for this run alone */
-    size_t env_count;
-    uint64_t timeout_ms; /* 0: none */
-    uint64_t output_cap; /* bytes handed on, of output and again of displays; 0: no end */
-    unsigned figure_px;  /* longest side of a figure that is shown; 0: as it was drawn */
-    bool raw;            /* output as bytes, not as text */
-};
 
 /* How it ended. Valid during on_end. */
 struct kr_run_end {
@@ -63,7 +41,7 @@ struct kr_run_calls {
 #define KR_RUN_DISPLAYS_MAX 1000u            /* displays of one run, and */
 #define KR_RUN_DISPLAY_BYTES_MAX (64u << 20) /* their bytes, that are handed on, whatever the output cap */
 
-/* Queues a run; the spec is copied. 0, or -errno with err and no callback will come. on_end may come at any later
+/* Queues a run; the spec is not used after the return. 0, or -errno with err and no callback will come. on_end may come at any later
  * time, but never from here. */
 int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struct kr_run_calls *calls, void *data,
                struct kr_run **ret_run, struct kr_err *err);

@@ -10,38 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The table fills the run's specification; the rest becomes a part of it in create(). */
 struct run_request {
-    struct kr_text code, input;
-    const char *session, *sandbox;
-    bool fresh, stream, interactive;
-    json_t *variables, *env;
+    struct kr_run_spec spec;
     double timeout;
-    int64_t max_output;
+    bool stream;
 };
 
 /* clang-format off */
 static const struct kr_api_field run_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct run_request, code), .required = true,
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct run_request, spec.code), .required = true,
      .help = "Python to run. The value of a last expression is the result.", .example = "print(6 * 7)"},
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct run_request, session), .nullable = true,
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct run_request, spec.session), .nullable = true,
      KR_API_LENGTH(1, 128), .aliases = (const char *const[]){"session", NULL},
      .help = "The session whose variables it sees; made if it is not there. Without it: `main`.", .example = "analysis"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct run_request, sandbox), .nullable = true,
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct run_request, spec.sandbox), .nullable = true,
      KR_API_LENGTH(1, 64), .aliases = (const char *const[]){"sandbox", NULL},
      .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
-    {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct run_request, fresh), .def = "false",
+    {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct run_request, spec.fresh), .def = "false",
      .help = "A new session of its own that ends with the run.", .example = "true"},
-    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct run_request, input), .nullable = true,
+    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct run_request, spec.input), .nullable = true,
      .help = "What input() and sys.stdin read.", .example = "Ada\n"},
-    {.name = "interactive", .type = KR_API_BOOL, KR_API_AT(struct run_request, interactive), .def = "false",
+    {.name = "interactive", .type = KR_API_BOOL, KR_API_AT(struct run_request, spec.interactive), .def = "false",
      .help = "input() becomes an `input` line, answered by POST /api/v1/runs/{id}/input.", .example = "false"},
-    {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct run_request, variables), .nullable = true,
+    {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct run_request, spec.variables), .nullable = true,
      .help = "Set as variables before the code runs.", .example = "{\"n\":3}"},
-    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct run_request, env), .nullable = true, KR_API_LENGTH(0, 64),
+    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct run_request, spec.env), .nullable = true, KR_API_LENGTH(0, 64),
      .help = "Environment variables of this run alone. Values are in no log.", .example = "{\"MODE\":\"test\"}"},
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct run_request, timeout), .nullable = true,
      KR_API_RANGE(0, 86400), .help = "Seconds of wall time; 0 and absent: the sandbox's limit.", .example = "10"},
-    {.name = "max_output", .type = KR_API_INT, KR_API_AT(struct run_request, max_output), .nullable = true,
+    {.name = "max_output", .type = KR_API_INT, KR_API_AT(struct run_request, spec.output_cap), .nullable = true,
      KR_API_RANGE(1, 1 << 30), .help = "Bytes of output kept; the rest is cut with a mark.", .example = "100000"},
     {.name = "stream", .type = KR_API_BOOL, KR_API_AT(struct run_request, stream), .def = "true",
      .help = "false: one JSON object when the run has ended, and leaving cancels it.", .example = "false"},
@@ -161,23 +159,13 @@ static void create(struct kr_http_ex *ex, void *app, void *request, struct kr_ap
     struct kr_api *api = app;
     struct run_request *q = request;
     struct kr_api_who who;
-    struct kr_box_run_spec spec = {.sandbox = q->sandbox,
-                                   .session = q->session,
-                                   .fresh = q->fresh,
-                                   .code = q->code.text,
-                                   .code_len = q->code.len,
-                                   .stdin_text = q->input.text,
-                                   .stdin_len = q->input.len,
-                                   .interactive = q->interactive && !q->input.text,
-                                   .variables = q->variables,
-                                   .env = q->env,
-                                   .timeout_ms = (uint64_t)(q->timeout * 1000 + 0.999), /* 0 alone is 0 */
-                                   .output_cap = (uint64_t)q->max_output,
-                                   .leave_cancels = !q->stream};
 
     (void)in;
+    q->spec.interactive &= !q->spec.input.text;
+    q->spec.timeout_ms = (uint64_t)(q->timeout * 1000 + 0.999); /* 0 alone is 0 */
+    q->spec.leave_cancels = !q->stream;
     if (kr_api_caller(api, ex, &who))
-        kr_api_start(api, ex, &who, &spec, on_admitted, q->stream ? HOW_STREAM : 0);
+        kr_api_start(api, ex, &who, &q->spec, on_admitted, q->stream ? HOW_STREAM : 0);
 }
 
 void kr_api_runs_create(struct kr_http_ex *ex, void *app)

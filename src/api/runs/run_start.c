@@ -38,7 +38,7 @@ static void on_gone(void *data, struct kr_http_ex *ex)
 }
 
 void kr_api_start(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_who *who,
-                  const struct kr_box_run_spec *spec, kr_api_admitted *then, unsigned how)
+                  const struct kr_run_spec *spec, kr_api_admitted *then, unsigned how)
 {
     static const struct kr_http_calls calls = {.on_gone = on_gone};
     struct starting *s = calloc(1, sizeof *s);

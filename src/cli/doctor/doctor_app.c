@@ -199,8 +199,7 @@ static void start_run(struct app *a)
     kr_buf_init(&code, 1u << 20);
     kr_buf_reset(&a->answer);
     r = write_code(a, &code);
-    spec.code = kr_buf_str(&code);
-    spec.code_len = code.len;
+    spec.code = (struct kr_text){kr_buf_str(&code), code.len};
     if (r >= 0)
         r = kr_run_new(a->session, &spec, &calls, a, &run, &err);
     if (r < 0) {

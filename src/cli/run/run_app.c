@@ -197,11 +197,10 @@ static void start_run(struct app *a)
     const struct kr_run_options *o = a->options;
     bool cap = o->json || kr_opt_limit_given(&o->limits, "output");
     struct kr_run_spec spec = {
-        .code = a->source->code,
-        .code_len = a->source->len,
+        .code = {a->source->code, a->source->len},
         .script = &a->source->script,
         .timeout_ms = kr_opt_limit_given(&o->limits, "timeout") ? o->limits.values.timeout_ms : 0,
-        .output_cap = cap ? o->limits.values.output : 0,
+        .output_cap = cap ? (int64_t)o->limits.values.output : 0,
         .raw = !o->json,
     };
     struct kr_err err;

@@ -231,13 +231,13 @@ static void on_run_admitted(void *data, struct kr_box_run *run, const struct kr_
         fail_memory(x);
 }
 
-static void start_run(struct kr_mcp_exec *x, const struct kr_box_run_spec *wanted)
+static void start_run(struct kr_mcp_exec *x, const struct kr_run_spec *wanted)
 {
-    struct kr_box_run_spec spec = *wanted;
+    struct kr_run_spec spec = *wanted;
     struct kr_err err;
 
     spec.interactive =
-        !spec.stdin_text; /* a question that no client can answer is seen all the same, and ended by us */
+        !spec.input.text; /* a question that no client can answer is seen all the same, and ended by us */
     spec.leave_cancels = true;
     if (!spec.figure_px)
         spec.figure_px = FIGURE_PX;

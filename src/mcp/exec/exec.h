@@ -40,7 +40,7 @@ struct kr_mcp_outcome {
 };
 
 struct kr_mcp_run_spec {
-    struct kr_box_run_spec spec; /* texts are borrowed until kr_mcp_run() returns */
+    struct kr_run_spec spec; /* texts are borrowed until kr_mcp_run() returns */
     /* Over, or (o->running) not over after answer_after_ms: renders and answers the call. */
     void (*render)(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data);
     void (*free_data)(void *data); /* may be NULL */

@@ -14,25 +14,22 @@
 #define ANSWER_AFTER_MS 50000u /* clients give a call 60 s */
 
 struct execute_args {
-    struct kr_text code, input;
-    const char *session, *sandbox;
+    struct kr_run_spec spec; /* filled by the table, but for the timeout */
     double timeout;
-    json_t *env, *variables;
-    bool fresh;
 };
 
 /* clang-format off */
 static const struct kr_api_field execute_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_args, code), .required = true,
+    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_args, spec.code), .required = true,
      .aliases = (const char *const[]){"python_code", "script", NULL},
      .help = "Python to run. The value of a last expression is the result; figures that are open at the end are shown.",
      .example = "import math\nmath.pi"},
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, session), .nullable = true,
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, spec.session), .nullable = true,
      KR_API_LENGTH(1, 128),
      .aliases = (const char *const[]){"session", NULL},
      .help = "The session whose variables it sees; made if it is not there. Default: `main`. Work in parallel needs a "
          "name of its own.", .example = "analysis"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, sandbox), .nullable = true,
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, spec.sandbox), .nullable = true,
      KR_API_LENGTH(1, 64),
      .aliases = (const char *const[]){"sandbox", NULL}, .help = "The sandbox, by id or name. Default: `default`.",
      .example = "default"},
@@ -40,15 +37,15 @@ static const struct kr_api_field execute_fields[] = {
      KR_API_AT_LEAST(0),
      .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL},
      .help = "Seconds of wall time; 0 and absent: the sandbox's limit, usually 45.", .example = "120"},
-    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_args, input), .nullable = true,
+    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_args, spec.input), .nullable = true,
      .aliases = (const char *const[]){"input", NULL},
      .help = "What input() and sys.stdin read.", .example = "Ada\n"},
-    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct execute_args, env), .nullable = true, KR_API_LENGTH(0, 64),
+    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct execute_args, spec.env), .nullable = true, KR_API_LENGTH(0, 64),
      .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this run alone.",
      .example = "{\"MODE\":\"test\"}"},
-    {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_args, variables), .nullable = true,
+    {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_args, spec.variables), .nullable = true,
      .help = "Set as Python variables before the code runs.", .example = "{\"n\":3}"},
-    {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct execute_args, fresh), .def = "false",
+    {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct execute_args, spec.fresh), .def = "false",
      .help = "true: in a new interpreter that ends with the run. Its files are kept only if sandbox_id is given.",
      .example = "true"},
 };
@@ -80,15 +77,7 @@ static void execute(struct kr_mcp_call *c, const void *args)
 {
     const struct execute_args *a = args;
     struct kr_mcp_render_how *how = calloc(1, sizeof *how);
-    struct kr_mcp_run_spec spec = {.spec = {.sandbox = a->sandbox,
-                                            .session = a->session,
-                                            .fresh = a->fresh,
-                                            .code = a->code.text,
-                                            .code_len = a->code.len,
-                                            .stdin_text = a->input.text,
-                                            .stdin_len = a->input.len,
-                                            .variables = a->variables,
-                                            .env = a->env},
+    struct kr_mcp_run_spec spec = {.spec = a->spec,
                                    .render = kr_mcp_render,
                                    .free_data = free,
                                    .data = how,
@@ -100,7 +89,7 @@ static void execute(struct kr_mcp_call *c, const void *args)
         kr_mcp_fail(c, KR_RPC_INTERNAL, NULL, "out of memory");
         return;
     }
-    if (a->fresh && a->session) {
+    if (a->spec.fresh && a->spec.session) {
         free(how);
         kr_mcp_tool_refuse(c, "execute_python: fresh is a session of its own: leave session_id out");
         return;

@@ -58,7 +58,7 @@ static void terminal(struct kr_mcp_call *c, const void *args)
     struct kr_mcp_terminal t = {a->command.text, a->command.len, a->input.text, a->input.len, a->folder};
     struct kr_mcp_render_how *how = calloc(1, sizeof *how);
     struct kr_mcp_run_spec spec = {
-        .spec = {.sandbox = a->sandbox, .session = a->session ? a->session : SESSION, .stdin_text = "", .env = a->env},
+        .spec = {.sandbox = a->sandbox, .session = a->session ? a->session : SESSION, .input = {"", 0}, .env = a->env},
         .render = kr_mcp_render,
         .free_data = free,
         .data = how,
@@ -72,8 +72,7 @@ static void terminal(struct kr_mcp_call *c, const void *args)
         return;
     }
     how->is_terminal = true;
-    spec.spec.code = code.data;
-    spec.spec.code_len = code.len;
+    spec.spec.code = (struct kr_text){code.data, code.len};
     spec.spec.timeout_ms = kr_mcp_clamp_timeout(c, a->timeout, how);
     kr_mcp_run(c, &spec);
 }

@@ -344,11 +344,9 @@ static int op_run(struct kr_engine_app *app, const json_t *id, const json_t *req
         return wrong(err, "code", "a text");
     if (text && !json_is_null(text) && !json_is_string(text))
         return wrong(err, "stdin", "null or a text");
-    spec.code = json_string_value(code);
-    spec.code_len = json_string_length(code);
-    spec.stdin_text = json_string_value(text);
-    spec.stdin_len = json_string_length(text);
-    spec.output_cap = kr_session_limits(c->session)->output;
+    spec.code = (struct kr_text){json_string_value(code), json_string_length(code)};
+    spec.input = (struct kr_text){json_string_value(text), json_string_length(text)};
+    spec.output_cap = (int64_t)kr_session_limits(c->session)->output;
     spec.timeout_ms = c->timeout_ms;
     if (timeout)
         r = take_limit(timeout, kr_limit_find("timeout"), &spec.timeout_ms, err);

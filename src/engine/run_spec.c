@@ -1,0 +1,140 @@
+/* A run's specification: its copy, its size, its form for the kernel.
+ *
+ * Called by the box, which keeps a copy while a run waits, and by run.c. Invariant: a copy's texts are in one block of memory,
+ * and each is followed by NUL. */
+#include "run_spec.h"
+#include "buf.h"
+#include "json.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUE_BYTES 64u /* what jansson takes for one value, about */
+
+/* Copies a text to *at, moves that behind its NUL, and returns where the text is now. */
+static const char *put_text(char **at, const char *text, size_t len)
+{
+    char *start = *at;
+
+    if (!text)
+        return NULL;
+    memcpy(start, text, len);
+    start[len] = '\0';
+    *at += len + 1;
+    return start;
+}
+
+int kr_run_spec_copy(const struct kr_run_spec *spec, struct kr_run_spec *ret)
+{
+    size_t sandbox = spec->sandbox ? strlen(spec->sandbox) : 0, session = spec->session ? strlen(spec->session) : 0;
+    char *texts = malloc(spec->code.len + spec->input.len + sandbox + session + 4), *at = texts;
+
+    if (!texts)
+        return -ENOMEM;
+    *ret = *spec;
+    ret->texts = texts;
+    ret->code.text = put_text(&at, spec->code.text, spec->code.len);
+    ret->input.text = put_text(&at, spec->input.text, spec->input.len);
+    ret->sandbox = put_text(&at, spec->sandbox, sandbox);
+    ret->session = put_text(&at, spec->session, session);
+    json_incref(ret->variables);
+    json_incref(ret->env);
+    return 0;
+}
+
+void kr_run_spec_done(struct kr_run_spec *spec)
+{
+    if (!spec->texts)
+        return;
+    free(spec->texts);
+    json_decref(spec->variables);
+    json_decref(spec->env);
+    spec->texts = NULL;
+    spec->code = spec->input = (struct kr_text){0};
+    spec->variables = spec->env = NULL;
+    spec->sandbox = spec->session = NULL;
+}
+
+static size_t value_bytes(const json_t *value)
+{
+    size_t bytes = VALUE_BYTES + json_string_length(value), i;
+    const char *key;
+    json_t *item;
+
+    json_object_foreach((json_t *)value, key, item)
+    {
+        bytes += VALUE_BYTES + strlen(key) + value_bytes(item);
+    }
+    json_array_foreach(value, i, item)
+    {
+        bytes += value_bytes(item);
+    }
+    return bytes;
+}
+
+size_t kr_run_spec_bytes(const struct kr_run_spec *spec)
+{
+    return spec->code.len + spec->input.len + (spec->variables ? value_bytes(spec->variables) : 0) +
+           (spec->env ? value_bytes(spec->env) : 0);
+}
+
+static void write_script(struct kr_json *j, const struct kr_run_script *script)
+{
+    kr_json_key(j, "script");
+    if (!script) {
+        kr_json_null(j);
+        return;
+    }
+    kr_json_object(j);
+    kr_json_key_str(j, "file", script->file);
+    kr_json_key(j, "argv");
+    kr_json_array(j);
+    for (size_t i = 0; i < script->argc; i++)
+        kr_json_str(j, script->argv[i]);
+    kr_json_array_end(j);
+    kr_json_key_bool(j, "write", script->write);
+    kr_json_key_bool(j, "exit", true);
+    kr_json_object_end(j);
+}
+
+static int write_object(struct kr_json *j, const char *key, const json_t *object)
+{
+    char *text = json_dumps(object, JSON_COMPACT);
+
+    if (!text)
+        return -ENOMEM;
+    kr_json_key(j, key);
+    kr_json_raw(j, text, strlen(text));
+    free(text);
+    return 0;
+}
+
+int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr_buf *buf)
+{
+    struct kr_json j;
+    char name[32];
+
+    snprintf(name, sizeof name, "<run %u>", number);
+    kr_json_init(&j, buf);
+    kr_json_object(&j);
+    kr_json_key(&j, "code");
+    kr_json_str_n(&j, spec->code.text, spec->code.len);
+    kr_json_key_str(&j, "name", name);
+    kr_json_key_bool(&j, "warm", false);
+    kr_json_key_str(&j, "figures", "png");
+    if (spec->figure_px > 0)
+        kr_json_key_int(&j, "figure_px", spec->figure_px);
+    if (spec->variables && write_object(&j, "variables", spec->variables) < 0)
+        return -ENOMEM;
+    if (json_object_size(spec->env) > 0 && write_object(&j, "env", spec->env) < 0)
+        return -ENOMEM;
+    kr_json_key(&j, "stdin");
+    if (spec->input.text)
+        kr_json_str_n(&j, spec->input.text, spec->input.len);
+    else
+        kr_json_null(&j);
+    write_script(&j, spec->script);
+    kr_json_object_end(&j);
+    return kr_json_done(&j);
+}

@@ -1,0 +1,53 @@
+/* What a run is asked to do: one struct, from the field table of a voice to the frame for the kernel.
+ *
+ * A voice fills it, or lets its table fill it (KR_API_AT(struct …, spec.code)), and passes a pointer. The box keeps one copy
+ * while the run waits, and hands a pointer to that to the engine. A new option is a member here, a row in the table of each
+ * voice that offers it, and the code that uses it: kr_run_spec_write() if that is the kernel. */
+#pragma once
+#include "text.h"
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kr_buf;
+
+/* `python3 FILE args`: the code is written into `file` first if `write`. */
+struct kr_run_script {
+    const char *file;
+    const char *const *argv;
+    size_t argc;
+    bool write;
+};
+
+struct kr_run_spec {
+    /* for the kernel */
+    struct kr_text code;
+    struct kr_text input;               /* what input() and sys.stdin read; absent: they ask, or there is a pipe */
+    json_t *variables;                  /* an object: set as variables before the code; NULL: none */
+    json_t *env;                        /* an object of texts, for this run alone; NULL: none */
+    int64_t figure_px;                  /* longest side of a figure that is shown; 0: as it was drawn */
+    const struct kr_run_script *script; /* NULL: a snippet. Borrowed, by a copy too */
+
+    /* for the engine; to the box, 0 is the limit of the sandbox */
+    uint64_t timeout_ms; /* 0: none */
+    int64_t output_cap;  /* bytes handed on, of output and again of displays; 0: no end */
+    bool raw;            /* output as bytes, not as text */
+
+    /* for the box */
+    const char *sandbox; /* id or name; NULL: the default one */
+    const char *session; /* NULL: KR_BOX_MAIN, or with `fresh` one that is thrown away */
+    bool fresh; /* a session of its own, thrown away with the run, in a folder of its own unless `sandbox` is given */
+    bool interactive;   /* input() asks; else it reads the end of input */
+    bool leave_cancels; /* the run is cancelled when its last reader leaves; else it lives on for linger_ms */
+
+    char *texts; /* of a copy: the memory of its texts; NULL in a spec whose texts and objects are borrowed */
+};
+
+/* Makes `ret` a copy that owns its texts and references to its objects. 0 or -ENOMEM, and then there is nothing to free. */
+int kr_run_spec_copy(const struct kr_run_spec *spec, struct kr_run_spec *ret);
+/* Frees what a copy owns: texts and objects are absent then, the other members stay. May be called again. */
+void kr_run_spec_done(struct kr_run_spec *spec);
+/* Bytes of memory that its texts and objects take, about. */
+size_t kr_run_spec_bytes(const struct kr_run_spec *spec);
+/* Writes the payload of the frame KR_S_RUN; `number` names the code in tracebacks. 0, -ENOBUFS or -ENOMEM. */
+int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr_buf *buf);
