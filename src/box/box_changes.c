@@ -102,12 +102,9 @@ static void tell_others(const struct kr_box_session *changed)
     struct kr_box_session *session;
 
     TAILQ_FOREACH(session, &changed->box->sessions, link)
-    if (session != changed && !session->current && !session->looking &&
-        strcmp(session->sandbox, changed->sandbox) == 0) {
-        kr_snapshot_free(session->before);
-        session->before = NULL;
-        session->looked = false;
-    }
+    if (session != changed && !session->current && !kr_changes_looking(session) &&
+        strcmp(session->sandbox, changed->sandbox) == 0)
+        kr_changes_forget(session);
 }
 
 /* The one after a run is the one before the next. */
@@ -138,11 +135,26 @@ static void on_look_done(void *data)
         free(l);
         return;
     }
-    session->looking = false;
+    session->look = session->look == KR_BOX_LOOK_STALE ? KR_BOX_LOOK_NEEDED : KR_BOX_LOOK_DONE;
     finish_look(l);
     if (was_before)
         kr_box_session_proceed(session);
     free(l);
+}
+
+bool kr_changes_looking(const struct kr_box_session *session)
+{
+    return session->look == KR_BOX_LOOK_UNDER_WAY || session->look == KR_BOX_LOOK_STALE;
+}
+
+void kr_changes_forget(struct kr_box_session *session)
+{
+    kr_snapshot_free(session->before);
+    session->before = NULL;
+    if (session->spec.workspace == KR_WORKSPACE_NONE)
+        session->look = KR_BOX_LOOK_DONE;
+    else
+        session->look = kr_changes_looking(session) ? KR_BOX_LOOK_STALE : KR_BOX_LOOK_NEEDED;
 }
 
 void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
@@ -151,6 +163,9 @@ void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
     struct look *l = calloc(1, sizeof *l);
     char path[KR_FOLDER_ROOM + 8];
     int folder = -1;
+
+    if (!run)
+        session->look = KR_BOX_LOOK_DONE;
 
     snprintf(path, sizeof path, "%s/files", session->spec.folder);
     if (l)
@@ -171,7 +186,7 @@ void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
         }
         kr_work_start(session->box->loop, &l->work, &calls, l);
         kr_box_job_begin(session->box);
-        session->looking = true;
+        session->look = KR_BOX_LOOK_UNDER_WAY;
         return;
     }
     free(l);

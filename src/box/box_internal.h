@@ -22,12 +22,25 @@ TAILQ_HEAD(kr_box_session_list, kr_box_session);
 #define KR_BOX_QUEUED_USER_BYTES (128u << 20) /* … of one user */
 #define KR_BOX_RUN_BYTES 4096u                /* what one is counted with besides its code and input */
 
+/* Which change is allowed is a table in box_sessions.c. */
 enum kr_box_session_state {
+    KR_BOX_SESSION_NEW,     /* in no list yet */
     KR_BOX_SESSION_WAITING, /* for a slot */
-    KR_BOX_SESSION_OPENING,
+    KR_BOX_SESSION_OPENING, /* has a slot; the engine was asked for a process */
     KR_BOX_SESSION_LIVE,
-    KR_BOX_SESSION_CLOSING, /* its process ends; runs that come now wait for a new one */
+    KR_BOX_SESSION_LEAVING, /* its process is ending; runs that come now wait for a new one */
+    KR_BOX_SESSION_ENDED,   /* without a process and a slot: until the end of its last run is complete */
+    KR_BOX_SESSION_GONE,    /* out of the lists; freed when no look is under way */
     KR_BOX_SESSION_STATE_MAX_,
+};
+
+/* The look at a session's folder that the changes of its next run are judged by. */
+enum kr_box_look_state {
+    KR_BOX_LOOK_NEEDED,
+    KR_BOX_LOOK_UNDER_WAY, /* on the thread pool */
+    KR_BOX_LOOK_STALE,     /* under way, and needed again after that */
+    KR_BOX_LOOK_DONE,      /* or not possible, or there is no folder */
+    KR_BOX_LOOK_STATE_MAX_,
 };
 
 struct kr_box_opener {
@@ -46,12 +59,10 @@ struct kr_box_session {
     char name[KR_BOX_SESSION_NAME_MAX + 1];
     bool thrown_away;                  /* with its one run */
     bool restarted;                    /* a new one under an old name: told to its first run */
-    bool closed;                       /* asked for, or evicted: no notice */
-    const char *why;                   /* it was closed */
-    bool leaving;                      /* its process ends, and its slot will be free */
-    bool chatted;                      /* it wrote between runs, and the log knows */
+    bool chatted;                      /* it wrote between runs, and that was logged */
+    const char *end_reason;            /* why it was told to end; NULL: it was not */
     enum kr_box_session_state state;   /* changed by kr_box_session_set_state() alone */
-    struct kr_session *engine_session; /* its process; NULL unless LIVE or CLOSING */
+    struct kr_session *engine_session; /* its process; NULL unless LIVE or LEAVING */
     struct kr_session_spec spec;       /* env is owned */
     int64_t created_us, used_us;
     uint64_t executions, asked_ns, deadline_ns; /* deadline: for room */
@@ -60,13 +71,12 @@ struct kr_box_session {
     unsigned waiting_count;
     struct kr_box_opener openers[KR_BOX_OPENERS_MAX];
     unsigned opener_count;
-    struct kr_snapshot *before; /* of its folder; NULL: to be taken before the next run */
-    bool looked;                /* the folder was looked at, or cannot be */
-    bool looking;               /* a snapshot is being taken on the thread pool */
-    bool many_files;            /* in the folder: it is not looked at on the loop thread any more */
-    bool gone;                  /* freed when the look is over */
+    struct kr_snapshot *before;  /* of its folder; NULL: to be taken before the next run */
+    enum kr_box_look_state look; /* changed by box_changes.c alone */
+    bool many_files;             /* in the folder: it is not looked at on the loop thread any more */
 };
 
+/* Which change is allowed is a table in box_runs.c. */
 enum kr_box_run_state {
     KR_BOX_RUN_WAITING,
     KR_BOX_RUN_RUNNING,
@@ -75,10 +85,19 @@ enum kr_box_run_state {
     KR_BOX_RUN_STATE_MAX_,
 };
 
+/* What its starter has been told, by on_admitted. */
+enum kr_box_run_news {
+    KR_BOX_NEWS_NONE,    /* nothing is known yet */
+    KR_BOX_NEWS_RUN,     /* it is told of the run in this turn of the loop */
+    KR_BOX_NEWS_REFUSED, /* it is told `refusal` in this turn of the loop */
+    KR_BOX_NEWS_TOLD,    /* it has been told, or has left */
+    KR_BOX_NEWS_MAX_,
+};
+
 struct kr_box_run {
     TAILQ_ENTRY(kr_box_run) link;   /* of its session's queue */
     TAILQ_ENTRY(kr_box_run) all;    /* of the bucket of its id */
-    TAILQ_ENTRY(kr_box_run) untold; /* of those whose starter is to be told in this turn */
+    TAILQ_ENTRY(kr_box_run) untold; /* of those whose starter is to be told in this turn, while there is news */
     struct kr_box *box;
     struct kr_box_session *session;
     struct kr_box_user *user;
@@ -88,14 +107,14 @@ struct kr_box_run {
     char request[KR_BOX_REQUEST_ROOM]; /* the id of the request that started it; may be "" */
     char address[KR_BOX_ADDRESS_ROOM]; /* whose it was */
     bool noted, touches;               /* the store knows that it started; its sandbox's use is to be noted */
-    enum kr_box_run_state state;
+    enum kr_box_run_state state;       /* changed by kr_box_run_set_state() alone */
+    enum kr_box_run_news news;         /* changed by box_runs.c alone */
     struct kr_runlog *log;
     struct kr_run *run;      /* the engine's, while it is RUNNING */
     struct kr_run_spec spec; /* its own copy: texts and objects are freed when it has begun */
     size_t queued_bytes;     /* of the copy, until it has begun */
-    bool cancelled, told, in_untold, restarted;
-    bool refused; /* its starter is told `why` instead of the run */
-    struct kr_err why;
+    bool cancelled, restarted;
+    struct kr_err refusal;
     kr_box_admitted_fn *on_admitted;
     void *data;
     unsigned watchers;
@@ -242,8 +261,11 @@ void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct k
 void kr_box_run_log_started(struct kr_box_run *r);
 /* Its row and its line in the audit log, unless they are there. */
 void kr_box_run_note_start(struct kr_box_run *r, const struct kr_text *code);
-/* Its starter: in this turn of the loop, now (from the loop alone), or not any more. */
+/* The only function that changes its state. */
+void kr_box_run_set_state(struct kr_box_run *r, enum kr_box_run_state next);
+/* Its starter: of the run or of the refusal in this turn of the loop, now (from the loop alone), or not any more. */
 void kr_box_run_tell_later(struct kr_box_run *r);
+void kr_box_run_refuse_later(struct kr_box_run *r, const struct kr_err *err);
 void kr_box_run_tell_now(struct kr_box_run *r);
 void kr_box_run_tell_never(struct kr_box_run *r);
 void kr_box_tell_admitted(struct kr_box *b);
@@ -261,8 +283,12 @@ void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incom
 
 /* ---- box_changes.c ---- */
 /* Looks at the session's folder: before its first run, or (run) after that one, whose end it completes. At once if
- * it has few files, else on the thread pool (`looking`), and goes on with the session then. */
+ * it has few files, else on the thread pool, and goes on with the session then. */
 void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run);
+/* Is a look under way? */
+bool kr_changes_looking(const struct kr_box_session *session);
+/* Its next run needs a new look first, or, if it has no folder, none. */
+void kr_changes_forget(struct kr_box_session *session);
 
 /* ---- box_strays.c ---- */
 /* Takes away what a killed process left on the shelf: on the thread pool, then in small pieces. */

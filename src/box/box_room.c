@@ -12,7 +12,7 @@
 static bool is_idle(const struct kr_box_session *session)
 {
     return session->state == KR_BOX_SESSION_LIVE && !session->current && !session->waiting_count &&
-           !session->opener_count && !session->looking;
+           !session->opener_count && !kr_changes_looking(session);
 }
 
 /* The least recently used idle session, of one user and one profile if they are given. */
@@ -134,9 +134,9 @@ bool kr_box_session_wait_again(struct kr_box_session *session)
 {
     struct kr_box *b = session->box;
 
-    if (b->live == 0 || b->stopping || session->closed)
+    if (b->live == 1 || b->stopping || session->end_reason) /* 1: itself */
         return false;
-    b->most = b->live; /* until the upkeep forgets it: then it is tried again */
+    b->most = b->live - 1; /* until the upkeep forgets it: then it is tried again */
     kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
     kr_box_kick(b);
     return true;

@@ -118,7 +118,7 @@ static void on_end(void *data, struct kr_run *run, const struct kr_run_end *end)
     else
         kr_box_session_leave(r->session);
     r->run = NULL;
-    r->state = KR_BOX_RUN_ENDING;
+    kr_box_run_set_state(r, KR_BOX_RUN_ENDING);
     log_claims(r, end->claim);
     keep_end(r, end);
     kr_disk_look(r->box, r->user);
@@ -142,7 +142,7 @@ static void note_end(struct kr_box_run *r, const char *files)
         kr_log(KR_LOG_ERROR, "a run's end is lost in the store", "run=%s error=\"%s\"", r->id, err.msg);
     kr_box_audit_soon(b, &who, "run.end", r->id, kr_cause_rows[r->cause].name, NULL);
     kr_box_noted(b, true);
-    if (b->calls.on_run_ended && (r->told || r->in_untold)) /* else it was refused, and is counted as that */
+    if (b->calls.on_run_ended && r->news != KR_BOX_NEWS_NONE) /* else it was refused, and is counted as that */
         b->calls.on_run_ended(b->data, r, r->cause, r->wall_ns);
 }
 
@@ -197,18 +197,14 @@ void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_
     end_log(r);
     note_end(r, NULL);
     r->session = NULL;
-    r->state = KR_BOX_RUN_OVER;
+    kr_box_run_set_state(r, KR_BOX_RUN_OVER);
     kr_box_run_free_texts(r);
-    if (r->told) {
+    if (r->news == KR_BOX_NEWS_TOLD) {
         kr_box_run_free(r);
         kr_box_check_stopped(b);
         return;
     }
-    if (!r->in_untold) { /* else it was queued, and its log tells the rest */
-        r->refused = true;
-        r->why = *err;
-    }
-    kr_box_run_tell_later(r);
+    kr_box_run_refuse_later(r, err); /* unless it was queued: then its log has the rest */
 }
 
 bool kr_box_run_begin(struct kr_box_run *r)
@@ -227,7 +223,7 @@ bool kr_box_run_begin(struct kr_box_run *r)
     session->current = r;
     session->executions++;
     session->chatted = false;
-    r->state = KR_BOX_RUN_RUNNING;
+    kr_box_run_set_state(r, KR_BOX_RUN_RUNNING);
     r->started_us = kr_store_now();
     r->restarted = session->restarted;
     session->restarted = false;

@@ -65,7 +65,7 @@ void kr_box_run_unwatch(struct kr_box *b, const char *id)
     struct kr_box_run *r = kr_box_run_by_id(b, id);
 
     /* One whose starter has not heard of it yet is waited for, whoever looked at it meanwhile. */
-    if (r && r->watchers > 0 && --r->watchers == 0 && r->told)
+    if (r && r->watchers > 0 && --r->watchers == 0 && r->news == KR_BOX_NEWS_TOLD)
         nobody_reads(r);
 }
 

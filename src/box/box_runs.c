@@ -8,6 +8,7 @@
 #include "hash.h"
 #include "json.h"
 #include "log.h"
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -82,32 +83,42 @@ void kr_box_run_log_started(struct kr_box_run *r)
     kr_box_run_log_json(r, KR_EVENT_STARTED, &buf, &j);
 }
 
-/* In this turn of the loop, but not from inside the starter's own call. */
-void kr_box_run_tell_later(struct kr_box_run *r)
+static void tell_in_this_turn(struct kr_box_run *r, enum kr_box_run_news news)
 {
-    if (r->told || r->in_untold)
+    if (r->news != KR_BOX_NEWS_NONE)
         return;
-    r->in_untold = true;
+    r->news = news;
     TAILQ_INSERT_TAIL(&r->box->untold, r, untold);
     kr_box_kick(r->box);
 }
 
-/* From here on its starter hears nothing. */
+void kr_box_run_tell_later(struct kr_box_run *r)
+{
+    tell_in_this_turn(r, KR_BOX_NEWS_RUN);
+}
+
+void kr_box_run_refuse_later(struct kr_box_run *r, const struct kr_err *err)
+{
+    r->refusal = *err;
+    tell_in_this_turn(r, KR_BOX_NEWS_REFUSED);
+}
+
 void kr_box_run_tell_never(struct kr_box_run *r)
 {
-    if (r->in_untold)
+    if (r->news == KR_BOX_NEWS_RUN || r->news == KR_BOX_NEWS_REFUSED)
         TAILQ_REMOVE(&r->box->untold, r, untold);
-    r->in_untold = false;
-    r->told = true;
+    r->news = KR_BOX_NEWS_TOLD;
 }
 
 void kr_box_run_tell_now(struct kr_box_run *r)
 {
-    if (r->told)
+    bool is_refused = r->news == KR_BOX_NEWS_REFUSED;
+
+    if (r->news == KR_BOX_NEWS_TOLD)
         return;
     kr_box_run_tell_never(r);
     if (r->on_admitted)
-        r->on_admitted(r->data, r->refused ? NULL : r, r->refused ? &r->why : NULL);
+        r->on_admitted(r->data, is_refused ? NULL : r, is_refused ? &r->refusal : NULL);
 }
 
 void kr_box_tell_admitted(struct kr_box *b)
@@ -121,7 +132,20 @@ void kr_box_tell_admitted(struct kr_box *b)
     }
 }
 
-/* ---- birth and death of the struct ---- */
+/* ---- its state, its life as a struct ---- */
+
+void kr_box_run_set_state(struct kr_box_run *r, enum kr_box_run_state next)
+{
+#define TO(state) (1u << KR_BOX_RUN_##state)
+    static const unsigned allowed[KR_BOX_RUN_STATE_MAX_] = {
+        [KR_BOX_RUN_WAITING] = TO(RUNNING) | TO(OVER), /* OVER: it never began */
+        [KR_BOX_RUN_RUNNING] = TO(ENDING),             /* and is freed when its end is complete */
+    };
+#undef TO
+
+    assert(allowed[r->state] & 1u << next);
+    r->state = next;
+}
 
 /* What it was asked to run: with the engine, or not needed any more. */
 void kr_box_run_free_texts(struct kr_box_run *r)

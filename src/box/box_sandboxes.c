@@ -108,11 +108,8 @@ void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s)
     struct kr_box_session *session;
 
     TAILQ_FOREACH(session, &b->sessions, link)
-    if (strcmp(session->sandbox, s->row.id) == 0 && !session->current) {
-        kr_snapshot_free(session->before);
-        session->before = NULL;
-        session->looked = false;
-    }
+    if (strcmp(session->sandbox, s->row.id) == 0 && !session->current)
+        kr_changes_forget(session);
 }
 
 /* ---- rows ---- */

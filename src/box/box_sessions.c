@@ -9,6 +9,7 @@
 #include "hash.h"
 #include "json.h"
 #include "log.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,27 +91,55 @@ void kr_box_session_free(struct kr_box_session *session)
 /* Out of the list; freed now, or when nobody looks at its folder any more. */
 void kr_box_session_remove(struct kr_box_session *session)
 {
-    kr_box_session_set_state(session, KR_BOX_SESSION_CLOSING);
-    if (!session->gone)
-        TAILQ_REMOVE(&session->box->sessions, session, link);
-    if (!session->gone && !session->thrown_away)
+    kr_box_session_set_state(session, KR_BOX_SESSION_GONE);
+    TAILQ_REMOVE(&session->box->sessions, session, link);
+    if (!session->thrown_away)
         TAILQ_REMOVE(bucket(session->box, session->sandbox, session->name), session, named_link);
-    session->gone = true;
-    if (!session->looking)
+    if (!kr_changes_looking(session))
         kr_box_session_free(session);
+}
+
+static bool has_slot(enum kr_box_session_state state)
+{
+    return state == KR_BOX_SESSION_OPENING || state == KR_BOX_SESSION_LIVE || state == KR_BOX_SESSION_LEAVING;
 }
 
 void kr_box_session_set_state(struct kr_box_session *session, enum kr_box_session_state next)
 {
-    int waits = (next == KR_BOX_SESSION_WAITING) - (session->state == KR_BOX_SESSION_WAITING);
+#define TO(state) (1u << KR_BOX_SESSION_##state)
+    static const unsigned allowed[KR_BOX_SESSION_STATE_MAX_] = {
+        [KR_BOX_SESSION_NEW] = TO(WAITING),
+        [KR_BOX_SESSION_WAITING] = TO(OPENING) | TO(GONE),
+        [KR_BOX_SESSION_OPENING] = TO(LIVE) | TO(WAITING) | TO(GONE), /* WAITING, GONE: the engine refused */
+        [KR_BOX_SESSION_LIVE] = TO(LEAVING) | TO(ENDED),              /* ENDED: its process died */
+        [KR_BOX_SESSION_LEAVING] = TO(ENDED),
+        [KR_BOX_SESSION_ENDED] = TO(WAITING) | TO(GONE), /* WAITING: for a new process, as runs wait for it */
+    };
+#undef TO
+    enum kr_box_session_state last = session->state;
+    int waits = (next == KR_BOX_SESSION_WAITING) - (last == KR_BOX_SESSION_WAITING);
+    int leaves = (next == KR_BOX_SESSION_LEAVING) - (last == KR_BOX_SESSION_LEAVING);
+    int slots = has_slot(next) - has_slot(last);
+    struct kr_box_user *u = session->user;
+    struct kr_box *b = session->box;
+    struct kr_box_share *share = &b->shares[session->profile->dialect];
 
-    if (waits > 0)
-        TAILQ_INSERT_TAIL(&session->box->waiting_list, session, waiting_link);
-    else if (waits < 0)
-        TAILQ_REMOVE(&session->box->waiting_list, session, waiting_link);
+    assert(allowed[last] & 1u << next);
     session->state = next;
-    session->box->waiting += (size_t)waits;
-    session->user->waiting += (unsigned)waits;
+    if (waits > 0)
+        TAILQ_INSERT_TAIL(&b->waiting_list, session, waiting_link);
+    else if (waits < 0)
+        TAILQ_REMOVE(&b->waiting_list, session, waiting_link);
+    b->waiting += (size_t)waits;
+    u->waiting += (unsigned)waits;
+    b->leaving += (size_t)leaves;
+    u->leaving += (unsigned)leaves;
+    b->live += (size_t)slots;
+    u->sessions += (unsigned)slots;
+    share->sessions += (unsigned)slots;
+    share->leaving += (unsigned)leaves;
+    if (slots < 0)
+        kr_box_kick(b); /* another session may wait for the slot */
 }
 
 static uint32_t zygote_of(const struct kr_box *b, enum kr_preload preload)
@@ -134,7 +163,7 @@ static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s,
                                              .limits = s->limits};
     if (session->spec.workspace == KR_WORKSPACE_SHELF)
         snprintf(session->spec.folder, sizeof session->spec.folder, "%s", s->row.folder);
-    session->looked = !in_folder;
+    kr_changes_forget(session);
     return copy_env(json_object_get(s->settings, "env"), &session->spec);
 }
 
@@ -149,7 +178,6 @@ int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_
     session = calloc(1, sizeof *session);
     if (!session)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a session");
-    session->state = KR_BOX_SESSION_CLOSING; /* until it is in the list */
     session->box = b;
     session->user = u;
     session->profile = profile;
@@ -214,25 +242,10 @@ void kr_box_session_release(struct kr_box_session *session)
 
 /* ---- the engine's word ---- */
 
-static void leave_slot(struct kr_box_session *session)
-{
-    session->box->live--;
-    session->user->sessions--;
-    session->box->shares[session->profile->dialect].sessions--;
-    if (session->leaving) {
-        session->leaving = false;
-        session->box->leaving--;
-        session->user->leaving--;
-        session->box->shares[session->profile->dialect].leaving--;
-    }
-    kr_box_kick(session->box); /* somebody may wait for it */
-}
-
 static void open_failed(struct kr_box_session *session, const struct kr_err *err)
 {
     struct kr_box *b = session->box;
 
-    leave_slot(session);
     if (err->kind != KR_ERR_LIMIT || !kr_box_session_wait_again(session))
         kr_box_session_fail(session, KR_CAUSE_LOST, err);
     kr_box_check_stopped(b);
@@ -251,8 +264,8 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
     kr_box_session_set_state(session, KR_BOX_SESSION_LIVE);
     if (b->calls.on_session_opened)
         b->calls.on_session_opened(b->data, kr_session_pooled(s), kr_clock_ns() - session->asked_ns);
-    if (session->closed || b->stopping) {
-        kr_box_session_end(session, session->closed ? session->why : "stopping");
+    if (session->end_reason || b->stopping) {
+        kr_box_session_end(session, session->end_reason ? session->end_reason : "stopping");
         return;
     }
     tell_openers(session, NULL);
@@ -266,8 +279,6 @@ static int spec_again(struct kr_box_session *session, struct kr_err *err)
     cleanup_box_sandbox struct kr_sandbox s = {0};
     int r = kr_box_sandbox_find(session->box, &owner, session->sandbox, &s, err);
 
-    kr_snapshot_free(session->before);
-    session->before = NULL;
     if (r >= 0 && fill_spec(session, &s, session->spec.workspace != KR_WORKSPACE_NONE) < 0)
         r = kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a session's environment");
     return r;
@@ -280,14 +291,12 @@ static void open_again(struct kr_box_session *session)
     bool is_wanted = session->waiting_count || session->opener_count, can_be = !session->thrown_away && !b->stopping;
     struct kr_err err;
 
-    if (is_wanted && can_be && session->looking) { /* at a folder that may not be its own any more: after that */
-        kr_box_session_set_state(session, KR_BOX_SESSION_CLOSING);
+    if (is_wanted && can_be && kr_changes_looking(session)) /* after that: the folder may not be its own any more */
         return;
-    }
     kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, b->stopping ? KR_STOPPING : "the session ended too early");
     if (is_wanted && can_be && spec_again(session, &err) == 0) {
         kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
-        session->closed = false;
+        session->end_reason = NULL;
         session->created_us = session->used_us = kr_store_now(); /* a new interpreter, which counts anew */
         session->executions = 0;
         session->asked_ns = kr_clock_ns();
@@ -307,17 +316,17 @@ static void on_ended(void *data, struct kr_session *s, enum kr_cause cause, cons
 
     (void)s;
     session->engine_session = NULL;
-    leave_slot(session);
+    kr_box_session_set_state(session, KR_BOX_SESSION_ENDED);
     if (b->calls.on_session_ended)
-        b->calls.on_session_ended(b->data, session->closed ? session->why : b->stopping ? "stopping" : "died");
-    if (!session->closed)
-        kr_log(KR_LOG_INFO, "a session ended", "session=%s sandbox=%s cause=%s message=\"%.100s\"", session->name,
+        b->calls.on_session_ended(b->data, session->end_reason ? session->end_reason
+                                           : b->stopping       ? "stopping"
+                                                               : "died");
+    if (!session->end_reason)
+        kr_log(KR_LOG_INFO, "session ended", "session=%s sandbox=%s cause=%s message=\"%.100s\"", session->name,
                session->sandbox, kr_cause_rows[cause].name, message ? message : "");
     session->restarted |= session->executions > 0; /* one that had no run had nothing to lose */
-    session->closed = false;
-    if (session->current) /* its run's end is still being put together, and then goes on here */
-        kr_box_session_set_state(session, KR_BOX_SESSION_CLOSING);
-    else
+    session->end_reason = NULL;
+    if (!session->current) /* else when the end of its run is complete */
         open_again(session);
     kr_box_check_stopped(b);
 }
@@ -345,13 +354,8 @@ void kr_box_session_start(struct kr_box_session *session)
     struct kr_err err;
 
     kr_box_session_set_state(session, KR_BOX_SESSION_OPENING);
-    b->live++;
-    session->user->sessions++;
-    b->shares[session->profile->dialect].sessions++;
-    if (!session->looked) {
-        session->looked = true;
+    if (session->look == KR_BOX_LOOK_NEEDED)
         kr_changes_look(session, NULL);
-    }
     session->spec.growth = kr_disk_left(b, session->user, session->spec.limits.disk);
     kr_disk_look(b, session->user);
     if (kr_engine_open(b->engine, &session->spec, true, &session_calls, session, &err) < 0)
@@ -364,14 +368,13 @@ void kr_box_session_proceed(struct kr_box_session *session)
 {
     struct kr_box *b = session->box;
 
-    if (session->gone) {
-        if (!session->looking)
-            kr_box_session_free(session);
+    if (session->current || kr_changes_looking(session))
+        return;
+    if (session->state == KR_BOX_SESSION_GONE) {
+        kr_box_session_free(session);
         return;
     }
-    if (session->current || session->looking)
-        return;
-    if (session->state == KR_BOX_SESSION_CLOSING && !session->engine_session) { /* its process went with its last run */
+    if (session->state == KR_BOX_SESSION_ENDED) {
         open_again(session);
         return;
     }
@@ -381,10 +384,9 @@ void kr_box_session_proceed(struct kr_box_session *session)
         kr_box_session_leave(session);
         return;
     }
-    if (session->waiting_count && !session->looked) {
-        session->looked = true;
+    if (session->waiting_count && session->look == KR_BOX_LOOK_NEEDED) {
         kr_changes_look(session, NULL);
-        if (session->looking)
+        if (kr_changes_looking(session))
             return;
     }
     session->used_us = kr_store_now();
@@ -402,19 +404,13 @@ void kr_box_session_proceed(struct kr_box_session *session)
 
 void kr_box_session_leave(struct kr_box_session *session)
 {
-    if (session->state != KR_BOX_SESSION_LIVE)
-        return;
-    kr_box_session_set_state(session, KR_BOX_SESSION_CLOSING);
-    session->leaving = true;
-    session->box->leaving++;
-    session->user->leaving++;
-    session->box->shares[session->profile->dialect].leaving++;
+    if (session->state == KR_BOX_SESSION_LIVE)
+        kr_box_session_set_state(session, KR_BOX_SESSION_LEAVING);
 }
 
 void kr_box_session_end(struct kr_box_session *session, const char *why)
 {
-    session->closed = true;
-    session->why = why;
+    session->end_reason = why;
     if (session->state != KR_BOX_SESSION_LIVE)
         return;
     kr_box_session_leave(session);
@@ -469,7 +465,7 @@ void kr_box_session_get_info(const struct kr_box_session *session, struct kr_box
 
 static bool is_of(const struct kr_box_session *session, const struct kr_caller *who, const char *sandbox)
 {
-    return !session->gone && strcmp(session->user->id, who->user) == 0 &&
+    return strcmp(session->user->id, who->user) == 0 &&
            (!sandbox || strcmp(session->sandbox, sandbox) == 0 || strcmp(session->sandbox_name, sandbox) == 0);
 }
 
@@ -480,7 +476,7 @@ void kr_box_sessions(struct kr_box *b, const struct kr_caller *who, const char *
     struct kr_box_session_info info;
 
     TAILQ_FOREACH(session, &b->sessions, link)
-    if (is_of(session, who, sandbox) && !session->thrown_away && !session->closed) {
+    if (is_of(session, who, sandbox) && !session->thrown_away && !session->end_reason) {
         kr_box_session_get_info(session, &info);
         on_session(data, &info);
     }
@@ -492,13 +488,8 @@ static struct kr_box_session *find_of(struct kr_box *b, const struct kr_caller *
     struct kr_box_session *session, *other = NULL;
 
     TAILQ_FOREACH_REVERSE(session, &b->sessions, kr_box_session_list, link)
-    if (is_of(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->closed) {
-        if (session->profile == kr_box_profile(b, who))
-            return session;
-        other = other ? other : session;
-    }
-    if (other)
-        return other;
+    if (is_of(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->end_reason)
+        return session;
     kr_err_set(err, KR_ERR_NOT_FOUND, 0, "there is no session of that name");
     return NULL;
 }
