@@ -158,13 +158,6 @@ static void on_settle(void *data)
     settle(data);
 }
 
-/* What was done is done, whether or not its line in the audit log can be made safe. */
-int kr_box_commit(struct kr_box *b, struct kr_err *err)
-{
-    kr_box_noted(b, true);
-    return kr_store_commit(b->config.store, err);
-}
-
 static void tell_live_openers(struct kr_box *b)
 {
     struct kr_box_session *session, *next;
@@ -577,8 +570,7 @@ void kr_box_check_stopped(struct kr_box *b)
     if (!b->stopping || b->stopped || b->run_count > 0 || b->live > 0 || b->jobs > 0 || b->trimming)
         return;
     b->stopped = true;
-    if (kr_box_commit(b, &err) < 0)
-        kr_log(KR_LOG_ERROR, "store", "error=\"%s\"", err.msg);
+    kr_box_noted(b, true);
     kr_timer_disarm(b->settler);
     if (kr_store_settle(b->config.store, &err) < 0)
         kr_log(KR_LOG_ERROR, "store", "error=\"%s\"", err.msg);

@@ -88,8 +88,6 @@ const struct kr_box_config *kr_box_config(const struct kr_box *b);
 /* What holds for this caller. */
 const struct kr_profile *kr_box_profile(const struct kr_box *b, const struct kr_caller *who);
 struct kr_runlogs *kr_box_runlogs(const struct kr_box *b);
-/* Commits what was written in this turn of the loop now, and not at its end: before answering that something is made. */
-int kr_box_commit(struct kr_box *b, struct kr_err *err);
 /* A row of the audit log; `detail` is a JSON object or NULL. Failures are logged, never returned. */
 void kr_box_audit(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
                   const char *outcome, const char *detail);

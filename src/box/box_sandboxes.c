@@ -168,8 +168,8 @@ int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const c
     r = settings && !text ? kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "settings")
                           : kr_store_sandbox_add(b->config.store, &row, &s.row, err);
     free(text);
-    if (r >= 0 && (r = make_folder(b, s.row.folder, err)) >= 0 && (r = read_settings(b, who, &s, err)) >= 0)
-        r = kr_box_commit(b, err);
+    if (r >= 0 && (r = make_folder(b, s.row.folder, err)) >= 0)
+        r = read_settings(b, who, &s, err);
     if (r < 0) {
         kr_sandbox_done(&s);
         return r;
@@ -185,8 +185,6 @@ int kr_box_sandbox_rename(struct kr_box *b, const struct kr_caller *who, const c
     int r = kr_store_sandbox_rename(b->config.store, who->user, id, name, err);
     struct kr_box_session *session;
 
-    if (r >= 0)
-        r = kr_box_commit(b, err);
     if (r < 0)
         return r;
     TAILQ_FOREACH(session, &b->sessions, link)
@@ -218,8 +216,6 @@ int kr_box_sandbox_configure(struct kr_box *b, const struct kr_caller *who, cons
         r = text ? kr_store_sandbox_configure(b->config.store, who->user, s.row.id, text, err) : -ENOMEM;
     free(text);
     if (r >= 0)
-        r = kr_box_commit(b, err);
-    if (r >= 0)
         kr_box_audit(b, who, "sandbox.configure", s.row.id, "ok", NULL);
     return r;
 }
@@ -244,8 +240,8 @@ int kr_box_sandbox_reset(struct kr_box *b, const struct kr_caller *who, const ch
         return r;
     kr_box_sessions_end_sandbox(b, s.row.id);
     r = kr_store_sandbox_reset(b->config.store, who->user, s.row.id, folder, kr_store_now(), err);
-    if (r >= 0 && (r = make_folder(b, folder, err)) >= 0)
-        r = kr_box_commit(b, err);
+    if (r >= 0)
+        r = make_folder(b, folder, err);
     if (r >= 0)
         kr_box_audit(b, who, "sandbox.reset", s.row.id, "ok", NULL);
     return r;
@@ -260,8 +256,6 @@ int kr_box_sandbox_delete(struct kr_box *b, const struct kr_caller *who, const c
         return r;
     kr_box_sessions_end_sandbox(b, s.row.id);
     r = kr_store_sandbox_delete(b->config.store, who->user, s.row.id, kr_store_now(), err);
-    if (r >= 0)
-        r = kr_box_commit(b, err);
     if (r >= 0)
         kr_box_audit(b, who, "sandbox.delete", s.row.id, "ok", NULL);
     return r;

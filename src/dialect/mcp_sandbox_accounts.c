@@ -189,8 +189,6 @@ static void register_then(struct kr_wait *w, int r, const char *hash)
         key.owner = user.id;
         r = kr_store_key_add(w->api->store, &key, text, NULL, &err);
     }
-    if (r >= 0)
-        r = kr_box_commit(w->api->box, &err);
     if (r < 0) {
         refuse_registration(w->ex, &err);
         return;
@@ -409,8 +407,6 @@ void kr_account_new_key(struct kr_http_ex *ex, void *app)
         if (r >= 0)
             kr_accounts_audit(api, &who, "key.revoke", old.ids[i], "ok", NULL);
     }
-    if (r >= 0)
-        r = kr_box_commit(api->box, &err);
     kr_auth_forget(api->auth);
     if (r < 0)
         kr_accounts_fail(ex, &err);

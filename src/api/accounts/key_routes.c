@@ -208,8 +208,6 @@ int kr_keys_make(struct kr_api *api, const struct kr_api_who *who, const char *o
         new.expires = who->expires;
     r = kr_store_key_add(api->store, &new, ret_text, ret_key, err);
     if (r >= 0)
-        r = kr_box_commit(api->box, err);
-    if (r >= 0)
         kr_accounts_audit(api, who, "key.create", ret_key->id, "ok", NULL);
     return r < 0 ? r : 0;
 }
@@ -288,7 +286,7 @@ void kr_keys_revoke(struct kr_http_ex *ex, void *app)
     if (!caller_may(api, ex, KR_RIGHT_RUN, &who))
         return;
     if (owner_of(api, &who, id, owner, &err) < 0 ||
-        kr_store_key_revoke(api->store, owner, id, kr_store_now(), &err) < 0 || kr_box_commit(api->box, &err) < 0) {
+        kr_store_key_revoke(api->store, owner, id, kr_store_now(), &err) < 0) {
         kr_accounts_fail(ex, &err);
         return;
     }

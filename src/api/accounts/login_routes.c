@@ -162,7 +162,7 @@ static int make_token(struct kr_api *api, uint64_t ttl_ms, const struct kr_store
         r = kr_store_user_set_password(api->store, user->id, better_hash, err);
     if (r >= 0)
         r = kr_store_token_add(api->store, user->id, *ret_expires, now, token, err);
-    return r < 0 ? r : kr_box_commit(api->box, err);
+    return r < 0 ? r : 0;
 }
 
 static void login_then(struct kr_wait *w, int r, const char *hash)
@@ -268,8 +268,6 @@ void kr_login_out(struct kr_http_ex *ex, void *app)
     }
     r = kr_store_token_revoke(api->store, text, &err);
     sodium_memzero(text, sizeof text);
-    if (r == 0)
-        r = kr_box_commit(api->box, &err);
     kr_auth_forget(api->auth);
     if (r < 0) {
         kr_accounts_fail(ex, &err);
@@ -304,8 +302,6 @@ static void on_password_hashed(struct kr_wait *w, int r, const char *hash)
         return;
     }
     r = kr_store_user_set_password(w->api->store, c->user, hash, &err);
-    if (r >= 0)
-        r = kr_box_commit(w->api->box, &err);
     kr_auth_forget(w->api->auth);
     if (r < 0) {
         kr_accounts_fail(w->ex, &err);

@@ -97,8 +97,6 @@ static void on_step(void *data)
         r = kr_store_user_delete(d->api->store, row->subject, on_run_gone, d, &err);
     if (r == -ENOENT && row->attempt > 1)
         r = 0; /* the process before was killed after its last step */
-    if (r >= 0 && kr_box_commit(d->api->box, &err) < 0)
-        r = -EIO;
     kr_job_progress(d->job, d->runs, 0, "runs deleted");
     if (r == 1)
         kr_timer_arm(d->timer, 1);
@@ -194,8 +192,6 @@ void kr_users_delete(struct kr_http_ex *ex, void *app)
         return;
     }
     r = kr_store_user_set_disabled(api->store, id, kr_store_now(), &err);
-    if (r >= 0)
-        r = kr_box_commit(api->box, &err);
     if (r >= 0) {
         kr_auth_forget(api->auth);
         kr_accounts_end_work(api, id, &who);

@@ -256,7 +256,7 @@ static void make_user(struct kr_api *api, struct kr_http_ex *ex, const struct kr
 
     if (!kr_api_caller(api, ex, &who))
         return;
-    if (kr_store_user_add(api->store, new, &user, &err) < 0 || kr_box_commit(api->box, &err) < 0) {
+    if (kr_store_user_add(api->store, new, &user, &err) < 0) {
         kr_accounts_fail(ex, &err);
         return;
     }
@@ -374,7 +374,7 @@ static void change(const struct changing *c, struct kr_api *api, struct kr_http_
     }
     r = apply_user_change(api->store, c, hash, &err);
     kr_auth_forget(api->auth);
-    if (r < 0 || kr_box_commit(api->box, &err) < 0 || kr_store_user_get(api->store, c->user, &user, &err) < 0) {
+    if (r < 0 || kr_store_user_get(api->store, c->user, &user, &err) < 0) {
         kr_accounts_fail(ex, &err);
         return;
     }
