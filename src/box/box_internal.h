@@ -212,8 +212,6 @@ int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char
 /* ---- box_sessions.c ---- */
 /* A name as a client may give it: 0 or -EINVAL. NULL is fine. */
 int kr_box_session_check_name(const char *name, struct kr_err *err);
-/* Whether sessions of the sandbox may be used: 0 or KR_ERR_DENIED. */
-int kr_box_session_check_sandbox(const struct kr_sandbox *s, struct kr_err *err);
 struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sandbox, const char *name);
 /* A new one, WAITING. 0 or -errno. */
 int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_profile *profile,

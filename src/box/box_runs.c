@@ -279,7 +279,7 @@ static int take_session(struct kr_box *b, const struct kr_caller *who, const str
     struct kr_sandbox *s = NULL;
     int e = kr_box_sandbox_use(b, who, spec->sandbox, &s, err);
 
-    if (e < 0 || (e = kr_box_session_check_sandbox(s, err)) < 0)
+    if (e < 0)
         return e;
     snprintf(r->sandbox, sizeof r->sandbox, "%s", s->row.id);
     if (!r->spec.timeout_ms)

@@ -30,13 +30,6 @@ int kr_box_session_check_name(const char *name, struct kr_err *err)
     return 0;
 }
 
-int kr_box_session_check_sandbox(const struct kr_sandbox *s, struct kr_err *err)
-{
-    if (s->row.state != KR_STORE_SANDBOX_FROZEN)
-        return 0;
-    return kr_err_set(err, KR_ERR_DENIED, 0, "the sandbox is frozen");
-}
-
 static struct kr_box_session_list *bucket(struct kr_box *b, const char *sandbox, const char *name)
 {
     return &b->named[kr_hash_text(kr_hash_text(KR_HASH_START, sandbox), name) % KR_BOX_BUCKETS];
@@ -541,7 +534,7 @@ int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const cha
     struct kr_box_user *u;
     int r = kr_box_sandbox_find(b, who, sandbox, &s, err);
 
-    if (r < 0 || (r = kr_box_session_check_sandbox(&s, err)) < 0)
+    if (r < 0)
         return r;
     if (b->stopping)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
