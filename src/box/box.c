@@ -1,8 +1,8 @@
-/* The domain as a whole: its life, its users, what is done once a turn and once in a while.
+/* The domain as a whole: its life, its users, what is done once a turn of the loop and once in a while.
  *
- * Called by `krait serve`. Invariants: rows of runs and audit are safe from kill -9 before anybody is told of them, and are
- * written to the store together; callbacks to the voices come from the kick, never from inside their own
- * calls; upkeep is done in small pieces. */
+ * Called by `krait serve` and `krait mcp`. Invariants: rows of runs and audit are safe from kill -9 before a client
+ * hears of them, and are written to the store together; callbacks to the voices come from the kick, never from
+ * inside their own calls; upkeep is done in small pieces. */
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"
@@ -29,7 +29,7 @@
 #define SETTLE_MS 200u           /* rows of runs and audit wait so long to be written together, … */
 #define SETTLE_BYTES (64u << 10) /* … unless there are so many: more would hold the loop up, and save nothing */
 #define SETTLE_AGAIN_MS 1000u
-#define LOCK_TRIES 400 /* of another's start, which holds it for a moment */
+#define LOCK_TRIES 400 /* the start of another process holds it for a moment */
 #define LOCK_STEP_MS 5
 #define HURRY_MS 100u /* to the first upkeep, and … */
 #define HURRIES 30u   /* … so many more while a predecessor lets go of its locks */
@@ -67,7 +67,8 @@ static void refill_tokens(const struct kr_box *b, struct kr_box_user *u)
         u->tokens = most;
 }
 
-/* One who has used up runs is remembered until they have come back, and how much disk he has for some time. */
+/* A user who has used up runs is kept until they have come back; the size of a user's disk is kept for
+ * DISK_KNOWN_MS. */
 void kr_box_user_drop(struct kr_box *b, struct kr_box_user *u)
 {
     if (--u->refs > 0)
@@ -124,7 +125,7 @@ static void settle(struct kr_box *b)
         return;
     }
     if (!b->settle_fail)
-        kr_log(KR_LOG_ERROR, "rows of runs and audit cannot be written, and wait", "error=\"%s\"", err.msg);
+        kr_log(KR_LOG_ERROR, "rows of runs and audit not written, trying again", "error=\"%s\"", err.msg);
     b->settle_fail = true;
     kr_timer_arm(b->settler, SETTLE_AGAIN_MS);
 }
@@ -149,7 +150,7 @@ void kr_box_noted(struct kr_box *b, bool at_once)
         settle(b);
     if (!b->notes_fail && kr_store_notes_waiting(b->config.store) > 0) {
         b->notes_fail = true;
-        kr_log(KR_LOG_ERROR, "what was noted last would not survive a crash", "error=\"%s\"", err.msg);
+        kr_log(KR_LOG_ERROR, "notes of runs and audit not safe from a crash", "error=\"%s\"", err.msg);
     }
 }
 
@@ -181,7 +182,7 @@ static void on_kick(void *data)
 {
     struct kr_box *b = data;
 
-    kr_box_noted(b, true); /* nobody is told of a run that is not noted */
+    kr_box_noted(b, true); /* before any starter hears of its run */
     kr_box_tell_admitted(b);
     kr_box_sessions_admit(b);
     tell_live_openers(b);
@@ -276,7 +277,7 @@ static void on_removed(void *data)
     if (m->result == 0 && kr_store_doomed_done(b->config.store, m->folder, &err) < 0)
         kr_log(KR_LOG_WARN, "store", "error=\"%s\"", err.msg);
     if (m->result < 0)
-        kr_log(KR_LOG_WARN, "a deleted sandbox's folder cannot be removed yet", "folder=%s errno=%d", m->folder,
+        kr_log(KR_LOG_WARN, "folder of a deleted sandbox not removed, trying again", "folder=%s errno=%d", m->folder,
                -m->result);
     if (m->result >= 0)
         remove_doomed(b); /* there may be more: the folder of every run that had one of its own */
@@ -322,7 +323,8 @@ static void on_run_pruned(void *data, const char *id)
     (void)kr_runlogs_delete(((struct kr_box *)data)->logs, id);
 }
 
-/* A small piece, and another one soon if that was not all: a busy day makes more rows than any number of pieces a minute. */
+/* Removes a small piece, and another one soon if that was not all: a busy day makes more rows than any fixed number of
+ * pieces a minute removes. */
 static void on_prune(void *data)
 {
     struct kr_box *b = data;
@@ -357,7 +359,7 @@ static void on_trimmed(void *data, const struct kr_runlogs_trimmed *result)
     kr_box_check_stopped(b);
 }
 
-/* Retention is the work of one of them; whoever comes first has it until its end. */
+/* One of the processes on a data directory does retention: the first that has the lock, until it ends. */
 static bool is_keeper(struct kr_box *b)
 {
     if (!b->keeper)
@@ -365,7 +367,7 @@ static bool is_keeper(struct kr_box *b)
     return b->keeper;
 }
 
-/* Does nobody else share the data directory at this moment? The lock is shared again afterwards. */
+/* Is this the only process on the data directory at this moment? The lock is shared again afterwards. */
 static bool is_alone(struct kr_box *b)
 {
     bool alone = flock(b->shelf, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
@@ -374,7 +376,7 @@ static bool is_alone(struct kr_box *b)
     return alone;
 }
 
-/* Another process may be writing it. What cannot be told is kept. */
+/* Another process may be writing it. If the store cannot say, it is kept. */
 static bool keeps_log(void *data, const char *id)
 {
     struct kr_box *b = data;
@@ -427,8 +429,8 @@ static void on_upkeep(void *data)
     remove_doomed(b);
 }
 
-/* Whoever has waited for long enough is told at that time, not when something happens. */
-static void on_room(void *data)
+/* The first deadline of a session that waits for a slot is reached. */
+static void on_slot_deadline(void *data)
 {
     kr_box_sessions_admit(data);
 }
@@ -443,9 +445,9 @@ static int open_folder(int data, const char *name, int *ret, struct kr_err *err)
     return *ret < 0 ? kr_err_set(err, KR_ERR_SYSTEM, errno, "open %s in the data directory", name) : 0;
 }
 
-/* Several processes may have a data directory: each shares the lock of the shelf, and who has it for itself at its start is
- * alone and may clear away what others left. The lock goes with the process. A file system without locks is taken as it
- * is. */
+/* Several processes may have a data directory: each shares the lock of the shelf. A process that can have the lock
+ * for itself at its start is alone, and may remove what others left. The lock ends with the process. A file system
+ * without locks is treated as if this process were alone. */
 static int share_data(struct kr_box *b, struct kr_err *err)
 {
     struct timespec moment = {.tv_nsec = LOCK_STEP_MS * 1000000};
@@ -539,7 +541,8 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
     }
     r = open_data(b, err);
     if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_soon_new(loop, on_kick, b, &b->kick) < 0 ||
-                   kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 || kr_timer_new(loop, on_room, b, &b->room) < 0 ||
+                   kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 ||
+                   kr_timer_new(loop, on_slot_deadline, b, &b->slot_timer) < 0 ||
                    kr_timer_new(loop, on_prune, b, &b->pruner) < 0 ||
                    kr_timer_new(loop, on_settle, b, &b->settler) < 0 || kr_timer_new(loop, NULL, b, &b->stopper) < 0))
         r = kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the domain");
@@ -594,7 +597,7 @@ void kr_box_stop(struct kr_box *b, uint64_t grace_ms, void (*on_stopped)(void *d
     b->on_stopped = on_stopped;
     b->stop_data = data;
     kr_timer_disarm(b->upkeep);
-    kr_timer_disarm(b->room);
+    kr_timer_disarm(b->slot_timer);
     kr_timer_disarm(b->pruner);
     kr_box_sessions_stop(b);
     kr_timer_close(b->stopper);
@@ -638,7 +641,7 @@ void kr_box_free(struct kr_box *b)
     kr_soon_close(b->kick);
     kr_timer_close(b->upkeep);
     kr_timer_close(b->stopper);
-    kr_timer_close(b->room);
+    kr_timer_close(b->slot_timer);
     kr_timer_close(b->pruner);
     kr_timer_close(b->settler);
     kr_runlogs_close(b->logs);
@@ -672,11 +675,6 @@ void kr_box_figures(const struct kr_box *b, struct kr_box_figures *ret)
 struct kr_engine *kr_box_engine(const struct kr_box *b)
 {
     return b->engine;
-}
-
-struct kr_store *kr_box_store(const struct kr_box *b)
-{
-    return b->config.store;
 }
 
 const struct kr_box_config *kr_box_config(const struct kr_box *b)

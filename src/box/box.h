@@ -1,8 +1,8 @@
 /* The domain of a server: users' sandboxes, their sessions, runs and run logs, over one engine and one store.
  *
  * All of it belongs to the loop thread. Every id that comes from outside is looked up together with its owner: another
- * user's is as unknown as one that never was (KR_ERR_NOT_FOUND). Callbacks come from the loop, never from inside a call
- * of this header, unless said otherwise. docs/design/domain.md tells the life of a run. */
+ * user's is as unknown as one that never existed (KR_ERR_NOT_FOUND). Callbacks come from the loop, never from inside a
+ * call of this header, unless said otherwise. docs/design/domain.md has the life of a run. */
 #pragma once
 #include "caller.h"
 #include "cause.h"
@@ -21,7 +21,7 @@
 #include <sys/queue.h>
 
 struct kr_box;
-struct kr_box_run;     /* a run that has not ended yet, or whose end is still being told */
+struct kr_box_run;     /* a run that has not ended yet, or whose starter has not heard of its end */
 struct kr_box_session; /* a named session of a sandbox, live or about to be */
 struct kr_json;
 struct uv_loop_s;
@@ -33,8 +33,8 @@ struct uv_loop_s;
 struct kr_box_config {
     struct kr_store *store; /* borrowed */
     const char *data;       /* the data directory: sandboxes/ and logs/ are in it; other processes may have it too */
-    /* A folder of the host's, the first of the engine's and the warden's workspaces: here it is the folder of the user's
-     * sandbox `default`, which can then neither be reset nor deleted. NULL: none. */
+    /* A folder of the host's, the first of the engine's and the warden's workspaces: here it is the folder of the
+     * user's sandbox `default`, which can then neither be reset nor deleted. NULL: none. */
     const char *workspace;
     const struct kr_profile *profiles; /* by enum kr_dialect; borrowed */
     enum kr_dialect dialect;           /* whose profile a caller has that came with none */
@@ -47,8 +47,8 @@ struct kr_box_config {
     uint32_t max_sessions; /* live ones, of all profiles together; 0: as many as the engine has room for */
     uint64_t cleanup_interval_ms;
     uint32_t queue_max;     /* runs waiting on one session */
-    uint64_t queue_wait_ms; /* how long a run waits for room for its session */
-    uint64_t linger_ms;     /* a run nobody reads any more lives on so long */
+    uint64_t queue_wait_ms; /* how long a session waits for a slot */
+    uint64_t linger_ms;     /* how long a run goes on without a reader */
 
     uint32_t max_sessions_per_user, runs_per_minute; /* 0: no bound */
     uint64_t max_disk_per_user;                      /* 0: no bound */
@@ -64,8 +64,8 @@ struct kr_box_calls {
     void (*on_refused)(void *data, const struct kr_err *err);
 };
 
-/* The engine is told the warden's news by its owner, who also owns it; the box takes it borrowed. Makes what is missing
- * in the data directory, ends what an earlier process left as running. 0 or -errno with err. */
+/* The engine is borrowed: its owner passes it the warden's events. Makes what is missing in the data directory, and
+ * ends the runs that an earlier process left unfinished. 0 or -errno with err. */
 int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr_box_config *config,
                const struct kr_box_calls *calls, void *data, struct kr_box **ret_box, struct kr_err *err);
 /* No new runs; those that run may go on for grace_ms, then they are cancelled; on_stopped comes when all have ended and
@@ -77,13 +77,12 @@ void kr_box_free(struct kr_box *b);
 
 struct kr_box_figures {
     size_t opening, sessions, busy;  /* not live yet; live; with a run */
-    size_t runs_active, runs_queued; /* running; waiting for their session or for room */
+    size_t runs_active, runs_queued; /* running; waiting for their session or for a slot */
     struct kr_runlogs_figures runlogs;
     uint64_t data_bytes; /* of the data directory, as last counted */
 };
 void kr_box_figures(const struct kr_box *b, struct kr_box_figures *ret);
 struct kr_engine *kr_box_engine(const struct kr_box *b);
-struct kr_store *kr_box_store(const struct kr_box *b);
 const struct kr_box_config *kr_box_config(const struct kr_box *b);
 /* What holds for this caller. */
 const struct kr_profile *kr_box_profile(const struct kr_box *b, const struct kr_caller *who);
@@ -173,27 +172,26 @@ int kr_box_session_interrupt(struct kr_box *b, const struct kr_caller *who, cons
 
 /* ---- runs ---- */
 
-/* Starts a run. on_admitted comes exactly once, later: with the run (its log has its first event), or with err (no room
- * within queue_wait_ms, no such sandbox any more, …) and the run is nothing. 0, or -errno with err and no callback:
- * -ENOENT, KR_ERR_INVALID, KR_ERR_LIMIT (queue full, runs per minute). ret_run may be cancelled meanwhile. What the spec
- * borrows is copied. */
+/* Starts a run. on_admitted comes exactly once, later: with the run (its log has its first event), or with err (no
+ * room within queue_wait_ms, no such sandbox any more, …) and the run is nothing. 0, or -errno with err and no
+ * callback: -ENOENT, KR_ERR_INVALID, KR_ERR_LIMIT (queue full, runs per minute). ret_run may be cancelled meanwhile.
+ * What the spec borrows is copied. */
 typedef void kr_box_admitted_fn(void *data, struct kr_box_run *run, const struct kr_err *err);
 int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct kr_run_spec *spec,
                      kr_box_admitted_fn *on_admitted, void *data, struct kr_box_run **ret_run, struct kr_err *err);
-/* Whoever waits for on_admitted left. */
+/* The starter has left: on_admitted does not come any more. */
 void kr_box_run_forget(struct kr_box_run *r);
 
 const char *kr_box_run_id(const struct kr_box_run *r);
-const char *kr_box_run_session(const struct kr_box_run *r);               /* its name */
-const char *kr_box_run_sandbox(const struct kr_box_run *r);               /* id */
-const char *kr_box_run_user(const struct kr_box_run *r);                  /* id of its owner */
-const char *kr_box_run_request(const struct kr_box_run *r);               /* id of the request that started it, or "" */
-uint64_t kr_box_run_waited_ns(const struct kr_box_run *r);                /* from the wish to its start; 0 before */
+const char *kr_box_run_session(const struct kr_box_run *r); /* its name */
+const char *kr_box_run_sandbox(const struct kr_box_run *r); /* id */
+const char *kr_box_run_user(const struct kr_box_run *r);    /* id of its owner */
+const char *kr_box_run_request(const struct kr_box_run *r); /* id of the request that started it, or "" */
+uint64_t kr_box_run_waited_ns(const struct kr_box_run *r);  /* from kr_box_run_start() to its begin; 0 before */
 const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len); /* all of it, until it has begun */
-bool kr_box_run_restarted(const struct kr_box_run *r);        /* its session is a new one under an old name */
-struct kr_runlog *kr_box_run_log(const struct kr_box_run *r); /* borrowed */
+struct kr_runlog *kr_box_run_log(const struct kr_box_run *r);             /* borrowed */
 
-/* Somebody reads the run (attach) and leaves it. When the last has left and the run goes on, it is cancelled at once
+/* A reader of the run comes, and leaves. When the last has left and the run goes on, it is cancelled at once
  * (leave_cancels) or after linger_ms. By id, because a run may be over by the time its reader leaves. */
 void kr_box_run_watch(struct kr_box *b, const char *id);
 void kr_box_run_unwatch(struct kr_box *b, const char *id);
@@ -203,8 +201,8 @@ struct kr_box_run *kr_box_run_find(struct kr_box *b, const struct kr_caller *who
 /* Its log, live or kept; a reference. 0 or -ENOENT, also for another user's. */
 int kr_box_run_open_log(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_runlog **ret_log,
                         struct kr_err *err);
-/* Ends it: a queued one at once, a running one by killing its session (`insist`) or by KeyboardInterrupt. 0; -ENOENT:
- * unknown; -EALREADY: it is over. */
+/* Ends it: a queued one at once, a running one by killing its session (`insist`) or by KeyboardInterrupt. 0;
+     * -ENOENT: unknown; -EALREADY: it is over. */
 int kr_box_run_cancel(struct kr_box *b, const struct kr_caller *who, const char *id, bool insist, struct kr_err *err);
 /* KeyboardInterrupt, and nothing more. 0; -ENOENT: unknown or over; KR_ERR_CONFLICT: it waits for its turn. */
 int kr_box_run_interrupt(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);

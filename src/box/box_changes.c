@@ -1,7 +1,8 @@
 /* Which files a run changed: looks at its sandbox's folder before and after it, on the thread pool unless it has few.
  *
- * Called by box_sessions.c (before the first run of a session) and box_runs.c (at the end of one). Invariants: one look at
- * a time for each session; the one after a run is the one before the next; a session lives until its look is over. */
+ * Called by box_sessions.c (before the first run of a session) and box_run_events.c (at the end of one). Invariants:
+ * one look at a time for each session; the one after a run is the one before the next; a session lives until its
+ * look is over. */
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"
@@ -79,8 +80,8 @@ static void run_look(void *data)
         compare(l);
 }
 
-/* A folder of few files is looked at here: it was in use a moment ago, so the system has it in memory, and a thread would take
- * longer to wake. False: it has more, and others must not wait for it. */
+/* A folder of few files is looked at here: it was in use a moment ago, so the system has it in memory, and a thread
+ * would take longer to wake. False: it has more, and others must not wait for it. */
 static bool look_here(struct look *l)
 {
     if (l->session->many_files || l->session->spec.workspace != KR_WORKSPACE_SHELF ||
@@ -96,8 +97,8 @@ static bool look_here(struct look *l)
     return true;
 }
 
-/* What this run changed, the next run of another session in the same folder did not: it is looked at anew before that. */
-static void tell_others(const struct kr_box_session *changed)
+/* Other sessions in the same folder look again before their next run, so that it does not report these changes. */
+static void forget_others(const struct kr_box_session *changed)
 {
     struct kr_box_session *session;
 
@@ -115,7 +116,7 @@ static void finish_look(struct look *l)
     kr_snapshot_free(session->before);
     session->before = l->after;
     if (l->run && l->json.len > strlen("[]"))
-        tell_others(session);
+        forget_others(session);
     if (l->run)
         kr_box_run_finish(l->run, l->json.len ? kr_buf_str(&l->json) : NULL, l->incomplete);
     kr_buf_done(&l->json);

@@ -50,18 +50,18 @@ struct kr_box_opener {
 
 struct kr_box_session {
     TAILQ_ENTRY(kr_box_session) link;         /* of the box, least recently used first */
-    TAILQ_ENTRY(kr_box_session) waiting_link; /* of those who wait for room, while it does */
+    TAILQ_ENTRY(kr_box_session) waiting_link; /* of the sessions that wait for a slot, while it does */
     TAILQ_ENTRY(kr_box_session) named_link;   /* of the bucket of its name, unless it is thrown away */
     struct kr_box *box;
     struct kr_box_user *user;
     const struct kr_profile *profile; /* of the caller who opened it */
     char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
-    bool thrown_away;                  /* with its one run */
-    bool restarted;                    /* a new one under an old name: told to its first run */
-    bool chatted;                      /* it wrote between runs, and that was logged */
-    const char *end_reason;            /* why it was told to end; NULL: it was not */
-    enum kr_box_session_state state;   /* changed by kr_box_session_set_state() alone */
+    bool thrown_away;                /* with its one run */
+    bool restarted;                  /* it is a new process under a name that was used before; the first run says so */
+    bool chatted;                    /* it wrote between runs, and that was logged */
+    const char *end_reason;          /* of kr_box_session_end(); NULL: it has not been called */
+    enum kr_box_session_state state; /* changed by kr_box_session_set_state() alone */
     struct kr_session *engine_session; /* its process; NULL unless LIVE or LEAVING */
     struct kr_session_spec spec;       /* env is owned */
     int64_t created_us, used_us;
@@ -81,23 +81,23 @@ enum kr_box_run_state {
     KR_BOX_RUN_WAITING,
     KR_BOX_RUN_RUNNING,
     KR_BOX_RUN_ENDING, /* its files are looked at */
-    KR_BOX_RUN_OVER,   /* its log has its end, but its starter has not been told; it has no session any more */
+    KR_BOX_RUN_OVER,   /* its log has its end, but on_admitted has not been called; it has no session any more */
     KR_BOX_RUN_STATE_MAX_,
 };
 
-/* What its starter has been told, by on_admitted. */
+/* What is known to its starter, through on_admitted. */
 enum kr_box_run_news {
     KR_BOX_NEWS_NONE,    /* nothing is known yet */
-    KR_BOX_NEWS_RUN,     /* it is told of the run in this turn of the loop */
-    KR_BOX_NEWS_REFUSED, /* it is told `refusal` in this turn of the loop */
-    KR_BOX_NEWS_TOLD,    /* it has been told, or has left */
+    KR_BOX_NEWS_RUN,     /* on_admitted comes in this turn of the loop, with the run */
+    KR_BOX_NEWS_REFUSED, /* on_admitted comes in this turn of the loop, with `refusal` */
+    KR_BOX_NEWS_TOLD,    /* on_admitted has been called, or the starter has left */
     KR_BOX_NEWS_MAX_,
 };
 
 struct kr_box_run {
     TAILQ_ENTRY(kr_box_run) link;   /* of its session's queue */
     TAILQ_ENTRY(kr_box_run) all;    /* of the bucket of its id */
-    TAILQ_ENTRY(kr_box_run) untold; /* of those whose starter is to be told in this turn, while there is news */
+    TAILQ_ENTRY(kr_box_run) untold; /* of the runs with news, until on_admitted is called */
     struct kr_box *box;
     struct kr_box_session *session;
     struct kr_box_user *user;
@@ -128,7 +128,7 @@ struct kr_box_run {
     char message[KR_STORE_MESSAGE_ROOM];
 };
 
-/* A user who has something here. */
+/* A user with sessions or runs, or with an allowance or a disk size to remember. */
 struct kr_box_user {
     TAILQ_ENTRY(kr_box_user) link;
     char id[KR_STORE_ID_ROOM];
@@ -157,7 +157,7 @@ struct kr_box {
     struct kr_runlogs *logs;
     struct kr_box_session_list sessions, waiting_list;
     struct kr_box_session_list named[KR_BOX_BUCKETS];
-    size_t openers; /* who wait for a session that nobody runs anything in */
+    size_t openers; /* calls of kr_box_session_open() that wait */
     TAILQ_HEAD(, kr_box_user) users;
     struct kr_box_run_list buckets[KR_BOX_BUCKETS];
     struct kr_box_run_list untold;
@@ -168,8 +168,9 @@ struct kr_box {
     size_t most;   /* sessions that the engine has room for, as a refusal has shown; 0: not known */
     unsigned jobs; /* of the thread pool */
     struct kr_soon *kick;
-    struct kr_timer *upkeep, *stopper, *room, *pruner, *settler; /* room: somebody's patience ends */
-    bool stopping, stopped, freed;                               /* freed: the last job frees it */
+    struct kr_timer *upkeep, *stopper, *slot_timer, *pruner,
+        *settler;                  /* slot_timer: the first deadline of the sessions that wait */
+    bool stopping, stopped, freed; /* freed: the last job frees it */
     void (*on_stopped)(void *data);
     void *stop_data;
     uint64_t data_bytes;
@@ -190,15 +191,15 @@ struct kr_box_user *kr_box_user_get(struct kr_box *b, const char *id);
 void kr_box_user_drop(struct kr_box *b, struct kr_box_user *u);
 /* Takes one of the runs per minute. 0, or KR_ERR_LIMIT. */
 int kr_box_user_may_run(struct kr_box *b, struct kr_box_user *u, struct kr_err *err);
-/* Something is to be done in this turn of the loop, but not from here. */
+/* Asks for on_kick() in this turn of the loop: callbacks to the voices come from there. */
 void kr_box_kick(struct kr_box *b);
-/* Something was noted in the store: safe from kill -9 at once, or at the end of this turn of the loop. */
+/* Makes what was noted in the store safe from kill -9: at once, or at the end of this turn of the loop. */
 void kr_box_noted(struct kr_box *b, bool at_once);
-/* As kr_box_audit(), for rows that are made safe together with others, before anybody is told. */
+/* As kr_box_audit(), for rows that are made safe together with others, at the end of this turn of the loop. */
 void kr_box_audit_soon(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
                        const char *outcome, const char *detail);
 void kr_box_check_stopped(struct kr_box *b);
-/* A job of the thread pool begins, and ends: false if the box was freed meanwhile, and then is no more. */
+/* Work on the thread pool begins, and ends. False: the box was freed meanwhile, and must not be used. */
 void kr_box_job_begin(struct kr_box *b);
 bool kr_box_job_end(struct kr_box *b);
 
@@ -217,7 +218,7 @@ struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sand
 int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_profile *profile,
                        const struct kr_sandbox *s, const char *name, bool thrown_away, bool in_folder,
                        struct kr_box_session **ret, struct kr_err *err);
-/* Goes on with whatever is next: opening, a run, closing. */
+/* Does what is next: a run, a new process, its end. */
 void kr_box_session_proceed(struct kr_box_session *session);
 /* The only function that changes its state. */
 void kr_box_session_set_state(struct kr_box_session *session, enum kr_box_session_state next);
@@ -225,11 +226,10 @@ void kr_box_session_set_state(struct kr_box_session *session, enum kr_box_sessio
 void kr_box_session_start(struct kr_box_session *session);
 /* Its process is ending: no run begins in it any more, and its slot will be free. */
 void kr_box_session_leave(struct kr_box_session *session);
-/* Whoever waited for it has left: it goes, unless somebody else wants it. */
+/* A run or opener that waited for it has left: it ends unless others wait. */
 void kr_box_session_release(struct kr_box_session *session);
-/* Nobody who waits for it will get it. */
+/* It cannot be opened: refuses all runs and openers that wait for it, and removes it. */
 void kr_box_session_fail(struct kr_box_session *session, enum kr_cause cause, const struct kr_err *err);
-void kr_box_session_remove(struct kr_box_session *session);
 void kr_box_session_free(struct kr_box_session *session);
 /* `why` is a word of the metric krait_sessions_ended_total. */
 void kr_box_session_end(struct kr_box_session *session, const char *why);
@@ -244,16 +244,16 @@ void kr_disk_look(struct kr_box *b, struct kr_box_user *u);
 uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u, uint64_t limit);
 
 /* ---- box_room.c ---- */
-/* Room may have come free, or somebody's patience may be at its end. */
+/* Gives slots to sessions that wait, and refuses those whose deadline has passed. */
 void kr_box_sessions_admit(struct kr_box *b);
 /* The engine has no room for its process: it waits for a slot again. False: no other session could make room. */
 bool kr_box_session_wait_again(struct kr_box_session *session);
-/* Nothing begins any more; what is idle closes. */
+/* The box stops: cancels what waits, ends idle sessions. */
 void kr_box_sessions_stop(struct kr_box *b);
 
 /* ---- box_runs.c ---- */
 struct kr_json;
-/* Whoever's it is. */
+/* Of any user. */
 struct kr_box_run *kr_box_run_by_id(struct kr_box *b, const char *id);
 void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct kr_buf *buf, struct kr_json *j);
 void kr_box_run_log_started(struct kr_box_run *r);
@@ -267,14 +267,14 @@ void kr_box_run_refuse_later(struct kr_box_run *r, const struct kr_err *err);
 void kr_box_run_tell_now(struct kr_box_run *r);
 void kr_box_run_tell_never(struct kr_box_run *r);
 void kr_box_tell_admitted(struct kr_box *b);
-/* What it was asked to run goes: the engine has it, or nobody needs it. */
+/* Frees its texts: the engine has them, or they are not needed any more. */
 void kr_box_run_free_texts(struct kr_box_run *r);
 void kr_box_run_free(struct kr_box_run *r);
 
 /* ---- box_run_events.c ---- */
 /* Begins the first run of a live session's queue. False: it could not begin, and is over. */
 bool kr_box_run_begin(struct kr_box_run *r);
-/* A run that never began: ends it. Its starter, if he has not been told yet, hears of it in this turn. */
+/* Ends a run that never began. If its starter does not know of it yet, on_admitted comes with err in this turn. */
 void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_err *err);
 /* Its end is complete: `files` is the JSON array of changed files or NULL. */
 void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete);

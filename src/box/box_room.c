@@ -1,8 +1,9 @@
 /* Slots of sessions: which session gets one, which gives its own up, which has waited for too long.
  *
- * Called by box.c once a turn, and by box_sessions.c. Invariants: at most max_sessions slots are taken, a user has at most
- * max_sessions_per_user of them and a profile at most its own max_sessions; an idle session loses its slot to one that waits, a busy session never, and no more sessions
- * are closed than wait; a session that waits is refused after queue_wait_ms, or EVICT_NS later if a slot is about to be free. */
+ * Called by box.c once a turn, and by box_sessions.c. Invariants: at most max_sessions slots are taken, a user has
+ * at most max_sessions_per_user of them and a profile at most its own max_sessions; an idle session loses its slot
+ * to one that waits, a busy session never, and no more sessions are closed than wait; a session that waits is
+ * refused after queue_wait_ms, or EVICT_NS later if a slot is about to be free. */
 #include "box_internal.h"
 #include "clock.h"
 #include <errno.h>
@@ -58,7 +59,7 @@ static void open_some(struct kr_box *b)
     }
 }
 
-/* What is left to claim in a pass over those who wait. */
+/* What is left to claim in a pass over the sessions that wait. */
 struct pass {
     size_t coming; /* slots that will be free */
     bool no_idle;  /* no session is idle any more */
@@ -92,7 +93,7 @@ static bool claim_slot(struct kr_box *b, struct kr_box_session *session, struct 
     return idle != NULL;
 }
 
-/* Those for whom there was no room. */
+/* Finds slots for the sessions that got none, and refuses those that have waited for too long. */
 static void look_at_waiting(struct kr_box *b)
 {
     struct pass pass = {.coming = b->leaving};
@@ -119,7 +120,7 @@ static void look_at_waiting(struct kr_box *b)
         kr_box_session_fail(session, KR_CAUSE_LOST, &err);
     }
     if (first != UINT64_MAX)
-        kr_timer_arm(b->room, (first - now) / 1000000);
+        kr_timer_arm(b->slot_timer, (first - now) / 1000000);
 }
 
 void kr_box_sessions_admit(struct kr_box *b)

@@ -1,8 +1,8 @@
-/* A run from its begin to its end: what the engine tells of it becomes events of its log.
+/* A run from its begin to its end: the engine's callbacks become events of its log.
  *
- * Called by box_sessions.c (begin, drop) and box_changes.c (finish); the engine's callbacks of a run arrive here. Invariants:
- * everything that happens to a run is an event in its log, and the last one is its end; a run ends once, through
- * kr_box_run_finish() or kr_box_run_drop(). */
+ * Called by box_sessions.c (begin, drop) and box_changes.c (finish). Invariants: everything that happens to a run is
+ * an event in its log, and the last one is its end; a run ends once, through kr_box_run_finish() or
+ * kr_box_run_drop(). */
 #include "box_internal.h"
 #include "clock.h"
 #include "json.h"
@@ -47,7 +47,7 @@ static void on_input(void *data, struct kr_run *run, const char *prompt, bool pa
     kr_json_key_bool(&j, "password", password);
     kr_json_object_end(&j);
     if (kr_json_done(&j) < 0)
-        kr_run_reply(run, NULL, 0); /* a question that cannot be told */
+        kr_run_reply(run, NULL, 0); /* the question cannot be written */
     else
         kr_box_run_log_json(r, KR_EVENT_INPUT, &buf, &j);
 }
@@ -139,7 +139,7 @@ static void note_end(struct kr_box_run *r, const char *files)
     r->row.ended = kr_store_now();
     r->row.files = files;
     if (kr_store_run_end(b->config.store, r->user->id, r->id, &r->row, &err) < 0)
-        kr_log(KR_LOG_ERROR, "a run's end is lost in the store", "run=%s error=\"%s\"", r->id, err.msg);
+        kr_log(KR_LOG_ERROR, "end of a run lost", "run=%s error=\"%s\"", r->id, err.msg);
     kr_box_audit_soon(b, &who, "run.end", r->id, kr_cause_rows[r->cause].name, NULL);
     kr_box_noted(b, true);
     if (b->calls.on_run_ended && r->news != KR_BOX_NEWS_NONE) /* else it was refused, and is counted as that */

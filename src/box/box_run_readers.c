@@ -1,13 +1,13 @@
-/* Who reads a run, and who wants it to end.
+/* Readers of a run, and its cancellation.
  *
- * Called by the voices. Invariants: a run that nobody reads does not go on for ever; a reader that comes back in time finds
- * it as it was. */
+ * Called by the voices. Invariants: a run without readers does not go on for ever; a reader that comes back in time
+ * finds it as it was. */
 #include "box_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void cancel(struct kr_box_run *r, bool insist)
+static void cancel_run(struct kr_box_run *r, bool insist)
 {
     struct kr_box_session *session = r->session;
     struct kr_err err;
@@ -26,15 +26,15 @@ static void cancel(struct kr_box_run *r, bool insist)
 
 static void on_linger(void *data)
 {
-    cancel(data, false);
+    cancel_run(data, false);
 }
 
-static void nobody_reads(struct kr_box_run *r)
+static void end_or_linger(struct kr_box_run *r)
 {
     if (r->state >= KR_BOX_RUN_ENDING)
         return;
     if (r->spec.leave_cancels)
-        cancel(r, false);
+        cancel_run(r, false);
     else if (r->linger || kr_timer_new(r->box->loop, on_linger, r, &r->linger) >= 0)
         kr_timer_arm(r->linger, r->box->config.linger_ms);
 }
@@ -46,7 +46,7 @@ void kr_box_run_forget(struct kr_box_run *r)
     if (r->state == KR_BOX_RUN_OVER)
         kr_box_run_free(r);
     else if (r->watchers == 0)
-        nobody_reads(r);
+        end_or_linger(r);
 }
 
 void kr_box_run_watch(struct kr_box *b, const char *id)
@@ -64,9 +64,9 @@ void kr_box_run_unwatch(struct kr_box *b, const char *id)
 {
     struct kr_box_run *r = kr_box_run_by_id(b, id);
 
-    /* One whose starter has not heard of it yet is waited for, whoever looked at it meanwhile. */
+    /* A run goes on until its starter has heard of it, whatever other readers came and left. */
     if (r && r->watchers > 0 && --r->watchers == 0 && r->news == KR_BOX_NEWS_TOLD)
-        nobody_reads(r);
+        end_or_linger(r);
 }
 
 /* Only the process that runs it can speak for it. */
@@ -105,7 +105,7 @@ int kr_box_run_open_log(struct kr_box *b, const struct kr_caller *who, const cha
     if (e >= 0) {
         kr_store_run_done(&row);
         e = kr_store_run_elsewhere(b->config.store, id, err);
-        if (e != 0) /* nor if that cannot be told: to open a log that another process writes would end it */
+        if (e != 0) /* nor if the store cannot say: to open a log that another process writes would end it */
             return e < 0 ? e : elsewhere(err);
         e = open_log(b, who, id, ret_log, err);
     }
@@ -129,7 +129,7 @@ int kr_box_run_cancel(struct kr_box *b, const struct kr_caller *who, const char 
         return kr_err_set(err, KR_ERR_CONFLICT, EALREADY, "the run is over");
     }
     kr_box_audit(b, who, "run.cancel", id, "ok", NULL);
-    cancel(r, insist);
+    cancel_run(r, insist);
     return 0;
 }
 

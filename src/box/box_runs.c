@@ -1,8 +1,8 @@
-/* Runs: from a voice's specification to a position in the queue of a session; what a run is, and who is told.
+/* Runs: from a voice's specification to a position in the queue of a session; what a run is; its starter.
  *
- * Called by the voices, and by the other files of runs: box_run_events.c (from its begin to its end), box_run_readers.c
- * (readers, and whoever wants it to end). Invariants: whoever started a run hears of it exactly once, from the loop, and
- * never from inside his own call; what waits is bounded in number and bytes. */
+ * Called by the voices, and by the other files of runs: box_run_events.c (from its begin to its end),
+ * box_run_readers.c (readers, cancel). Invariants: the starter of a run hears of it exactly once, from the loop, and
+ * never from inside its own call; what waits is bounded in number and bytes. */
 #include "box_internal.h"
 #include "clock.h"
 #include "hash.h"
@@ -42,7 +42,7 @@ struct kr_box_run *kr_box_run_find(struct kr_box *b, const struct kr_caller *who
     return r && strcmp(r->user->id, who->user) == 0 ? r : NULL;
 }
 
-/* ---- telling ---- */
+/* ---- events, and the starter ---- */
 
 void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct kr_buf *buf, struct kr_json *j)
 {
@@ -229,7 +229,7 @@ static int run_new(struct kr_box *b, struct kr_box_user *u, const struct kr_run_
 
 /* ---- start ---- */
 
-/* Whether each key can be a name; what Python takes of other alphabets is left to it. */
+/* Whether each key can be a name in Python. Letters of other alphabets are not judged here. */
 static int check_variables(const json_t *variables, struct kr_err *err)
 {
     const char *key, *p;
@@ -321,8 +321,8 @@ void kr_box_run_note_start(struct kr_box_run *r, const struct kr_text *code)
     r->noted = true;
     row.session = r->session->thrown_away ? NULL : r->session->name;
     if (kr_store_run_start(b->config.store, &row, &err) < 0)
-        kr_log(KR_LOG_ERROR, "a run's row is lost", "run=%s error=\"%s\"", r->id, err.msg);
-    kr_box_audit_soon(b, &who, "run.start", r->id, "ok", NULL); /* and in this turn both are safe */
+        kr_log(KR_LOG_ERROR, "row of a run lost", "run=%s error=\"%s\"", r->id, err.msg);
+    kr_box_audit_soon(b, &who, "run.start", r->id, "ok", NULL); /* both are safe at the end of this turn */
     if (r->touches)
         (void)kr_store_sandbox_touch(b->config.store, r->user->id, r->sandbox, r->asked_us, NULL);
 }
@@ -369,7 +369,7 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
         kr_box_session_proceed(r->session);
     else
         kr_box_kick(b);
-    kr_box_run_note_start(r, &spec->code); /* after the code was sent, before anybody hears of the run */
+    kr_box_run_note_start(r, &spec->code); /* after the code was sent, before the starter hears of the run */
     if (ret_run)
         *ret_run = r;
     return 0;
@@ -411,11 +411,6 @@ const char *kr_box_run_user(const struct kr_box_run *r)
 const char *kr_box_run_request(const struct kr_box_run *r)
 {
     return r->request;
-}
-
-bool kr_box_run_restarted(const struct kr_box_run *r)
-{
-    return r->restarted;
 }
 
 struct kr_runlog *kr_box_run_log(const struct kr_box_run *r)

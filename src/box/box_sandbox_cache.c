@@ -1,8 +1,8 @@
 /* Sandboxes as they were found a moment ago, so that a run in a live session starts without a look at the store.
  *
- * Called by box_runs.c for every run. Invariants: what is given out is what the store has, or had KNOWN_MS ago at most if another
- * process changed it; every change that this process makes is seen at once, because the store counts them. What is given
- * out is borrowed until the return to the loop. */
+ * Called by box_runs.c for every run. Invariants: what is returned is what the store has, or had KNOWN_MS ago at
+ * most if another process changed it; every change by this process is seen at once, because the store counts them.
+ * What is returned is borrowed until the return to the loop. */
 #include "box_internal.h"
 #include "clock.h"
 #include "hash.h"
@@ -69,7 +69,7 @@ int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char
         e->until_ns = kr_clock_after_ms(KNOWN_MS);
         e->version = kr_store_sandboxes_version(b->config.store); /* the default one may just have been made */
         snprintf(e->owner, sizeof e->owner, "%s", who->user);
-        snprintf(e->key, sizeof e->key, "%s", key); /* a longer one is no name of a sandbox, and was not found */
+        snprintf(e->key, sizeof e->key, "%s", key); /* a longer one cannot be a sandbox's, and was not found */
     }
     *ret = &e->sandbox;
     return 0;

@@ -1,8 +1,9 @@
 /* Named sessions of sandboxes. A session outlasts the processes (engine sessions) in it.
  *
- * Called by box_room.c, box_runs.c, box_sandboxes.c and the voices; callbacks of the engine arrive here. Invariants: a session
- * has a slot from OPENING until its process has ended; runs that wait while the process ends go on in a new one, and the first
- * of them says so; a session without runs and openers is not opened, and one for a single run ends with it. */
+ * Called by box_room.c, box_runs.c, box_sandboxes.c and the voices; callbacks of the engine arrive here. Invariants:
+ * a session has a slot from OPENING until its process has ended; runs that wait while the process ends go on in a
+ * new one, and the first of them says so; a session without runs and openers is not opened, and one for a single run
+ * ends with it. */
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"
@@ -81,8 +82,8 @@ void kr_box_session_free(struct kr_box_session *session)
     free(session);
 }
 
-/* Out of the list; freed now, or when nobody looks at its folder any more. */
-void kr_box_session_remove(struct kr_box_session *session)
+/* Takes it out of the lists. Freed now, or when no look at its folder is under way any more. */
+static void remove_session(struct kr_box_session *session)
 {
     kr_box_session_set_state(session, KR_BOX_SESSION_GONE);
     TAILQ_REMOVE(&session->box->sessions, session, link);
@@ -197,7 +198,7 @@ int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_
     return 0;
 }
 
-/* ---- who waits for it ---- */
+/* ---- runs and openers that wait for it ---- */
 
 static void tell_openers(struct kr_box_session *session, const struct kr_err *err)
 {
@@ -220,7 +221,7 @@ void kr_box_session_fail(struct kr_box_session *session, enum kr_cause cause, co
     tell_openers(session, err);
     while ((r = TAILQ_FIRST(&session->waiting)))
         kr_box_run_drop(r, cause, err);
-    kr_box_session_remove(session);
+    remove_session(session);
 }
 
 void kr_box_session_release(struct kr_box_session *session)
@@ -228,12 +229,12 @@ void kr_box_session_release(struct kr_box_session *session)
     if (session->waiting_count || session->opener_count)
         return;
     if (session->state == KR_BOX_SESSION_WAITING)
-        kr_box_session_remove(session);
+        remove_session(session);
     else if (session->thrown_away && !session->current)
         kr_box_session_end(session, "asked");
 }
 
-/* ---- the engine's word ---- */
+/* ---- callbacks of the engine ---- */
 
 static void open_failed(struct kr_box_session *session, const struct kr_err *err)
 {
@@ -266,7 +267,7 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
 }
 
 /* Its sandbox may have been changed, reset or deleted since. 0 or -errno. */
-static int spec_again(struct kr_box_session *session, struct kr_err *err)
+static int refresh_spec(struct kr_box_session *session, struct kr_err *err)
 {
     struct kr_caller owner = {.user = session->user->id, .address = "", .request = "", .profile = session->profile};
     cleanup_box_sandbox struct kr_sandbox s = {0};
@@ -277,7 +278,7 @@ static int spec_again(struct kr_box_session *session, struct kr_err *err)
     return r;
 }
 
-/* Its process is gone: another for those who wait, or none. */
+/* Its process has ended: opens another one if runs or openers wait, else removes it. */
 static void open_again(struct kr_box_session *session)
 {
     struct kr_box *b = session->box;
@@ -287,7 +288,7 @@ static void open_again(struct kr_box_session *session)
     if (is_wanted && can_be && kr_changes_looking(session)) /* after that: the folder may not be its own any more */
         return;
     kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, b->stopping ? KR_STOPPING : "the session ended too early");
-    if (is_wanted && can_be && spec_again(session, &err) == 0) {
+    if (is_wanted && can_be && refresh_spec(session, &err) == 0) {
         kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
         session->end_reason = NULL;
         session->created_us = session->used_us = kr_store_now(); /* a new interpreter, which counts anew */
@@ -298,7 +299,7 @@ static void open_again(struct kr_box_session *session)
     } else if (is_wanted) {
         kr_box_session_fail(session, KR_CAUSE_LOST, &err);
     } else {
-        kr_box_session_remove(session);
+        remove_session(session);
     }
 }
 
@@ -330,7 +331,7 @@ static void on_between(void *data, struct kr_session *s, enum kr_stream stream, 
     char quoted[160];
 
     (void)s;
-    if (session->chatted) /* once between two runs: a thread may go on for ever */
+    if (session->chatted) /* logged once between two runs: a thread may write for ever */
         return;
     session->chatted = true;
     kr_log(KR_LOG_INFO, "output between runs", "session=%s sandbox=%s stream=%s bytes=%zu text=%s", session->name,
@@ -386,13 +387,13 @@ void kr_box_session_proceed(struct kr_box_session *session)
     TAILQ_REMOVE(&b->sessions, session, link); /* most recently used last */
     TAILQ_INSERT_TAIL(&b->sessions, session, link);
     while (session->waiting_count && !kr_box_run_begin(TAILQ_FIRST(&session->waiting)))
-        ; /* that one never will: the next */
+        ; /* that one is over: the next */
     if (session->current)
         return;
     if (session->thrown_away || b->stopping)
         kr_box_session_end(session, b->stopping ? "stopping" : "asked");
     else
-        kr_box_kick(b); /* idle: it may make room for somebody */
+        kr_box_kick(b); /* idle: it may give its slot to a session that waits */
 }
 
 void kr_box_session_leave(struct kr_box_session *session)
@@ -424,7 +425,7 @@ static void cancel_session(struct kr_box_session *session, const char *why)
         return;
     }
     kr_box_session_end(session, why);
-    if (session->state == KR_BOX_SESSION_OPENING) /* who comes from here on gets a new one */
+    if (session->state == KR_BOX_SESSION_OPENING) /* openers that come from here on get a new process */
         tell_openers(session, &err);
 }
 
@@ -456,7 +457,7 @@ void kr_box_session_get_info(const struct kr_box_session *session, struct kr_box
                                         .session = session->engine_session};
 }
 
-static bool is_of(const struct kr_box_session *session, const struct kr_caller *who, const char *sandbox)
+static bool is_owned_by(const struct kr_box_session *session, const struct kr_caller *who, const char *sandbox)
 {
     return strcmp(session->user->id, who->user) == 0 &&
            (!sandbox || strcmp(session->sandbox, sandbox) == 0 || strcmp(session->sandbox_name, sandbox) == 0);
@@ -469,19 +470,19 @@ void kr_box_sessions(struct kr_box *b, const struct kr_caller *who, const char *
     struct kr_box_session_info info;
 
     TAILQ_FOREACH(session, &b->sessions, link)
-    if (is_of(session, who, sandbox) && !session->thrown_away && !session->end_reason) {
+    if (is_owned_by(session, who, sandbox) && !session->thrown_away && !session->end_reason) {
         kr_box_session_get_info(session, &info);
         on_session(data, &info);
     }
 }
 
-static struct kr_box_session *find_of(struct kr_box *b, const struct kr_caller *who, const char *sandbox,
-                                      const char *name, struct kr_err *err)
+static struct kr_box_session *find_owned(struct kr_box *b, const struct kr_caller *who, const char *sandbox,
+                                         const char *name, struct kr_err *err)
 {
     struct kr_box_session *session, *other = NULL;
 
     TAILQ_FOREACH_REVERSE(session, &b->sessions, kr_box_session_list, link)
-    if (is_of(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->end_reason)
+    if (is_owned_by(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->end_reason)
         return session;
     kr_err_set(err, KR_ERR_NOT_FOUND, 0, "there is no session of that name");
     return NULL;
@@ -490,7 +491,7 @@ static struct kr_box_session *find_of(struct kr_box *b, const struct kr_caller *
 int kr_box_session_find(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                         struct kr_box_session_info *ret, struct kr_err *err)
 {
-    struct kr_box_session *session = find_of(b, who, sandbox, name, err);
+    struct kr_box_session *session = find_owned(b, who, sandbox, name, err);
 
     if (!session)
         return -ENOENT;
@@ -501,7 +502,7 @@ int kr_box_session_find(struct kr_box *b, const struct kr_caller *who, const cha
 int kr_box_session_close(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                          struct kr_err *err)
 {
-    struct kr_box_session *session = find_of(b, who, sandbox, name, err);
+    struct kr_box_session *session = find_owned(b, who, sandbox, name, err);
 
     if (!session)
         return -ENOENT;
@@ -513,7 +514,7 @@ int kr_box_session_close(struct kr_box *b, const struct kr_caller *who, const ch
 int kr_box_session_interrupt(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                              struct kr_err *err)
 {
-    struct kr_box_session *session = find_of(b, who, sandbox, name, err);
+    struct kr_box_session *session = find_owned(b, who, sandbox, name, err);
 
     if (!session)
         return -ENOENT;

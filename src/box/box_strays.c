@@ -1,8 +1,8 @@
 /* What a killed process left on the shelf: half of an upload, and folders of sandboxes that were never made.
  *
- * Called once, by the first upkeep. The shelf is read on the thread pool. Invariants: what is younger than this process is left
- * alone, as it may be under way; only a folder that is empty and that no row of the store knows is taken away, so that nothing
- * anybody wrote can go with it (a sandbox is used only after its row was committed). */
+ * Called once, by the first upkeep. The shelf is read on the thread pool. Invariants: what is younger than this
+ * process is left alone, as it may be under way; a folder is removed only if it is empty and no row of the store
+ * names it, so that no file of a user can go with it (a sandbox is used only after its row was committed). */
 #include "box_internal.h"
 #include "fd.h"
 #include "files.h"
@@ -54,7 +54,7 @@ static void look_at(struct kr_strays *s, const char *name)
         keep_empty(s, name);
 }
 
-/* On the thread pool: its box is not for it. */
+/* On the thread pool: it does not touch the box. */
 static void run_look(void *data)
 {
     struct kr_strays *s = data;
@@ -87,7 +87,7 @@ static void remove_empty(const struct kr_strays *s, const char *name)
 
     if (folder >= 0 && (unlinkat(folder, "files", AT_REMOVEDIR) == 0 || errno == ENOENT) &&
         unlinkat(s->shelf, name, AT_REMOVEDIR) == 0)
-        kr_log(KR_LOG_INFO, "removed the folder of a sandbox that was never made", "folder=%s", name);
+        kr_log(KR_LOG_INFO, "removed a folder without a sandbox", "folder=%s", name);
 }
 
 /* The row is asked for in the turn in which the folder goes: a sandbox's folder and row are made in one turn, too. */
