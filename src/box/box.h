@@ -202,7 +202,7 @@ struct kr_box_run *kr_box_run_find(struct kr_box *b, const struct kr_caller *who
 int kr_box_run_open_log(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_runlog **ret_log,
                         struct kr_err *err);
 /* Ends it: a queued one at once, a running one by killing its session (`insist`) or by KeyboardInterrupt. 0;
-     * -ENOENT: unknown; -EALREADY: it is over. */
+ * -ENOENT: unknown; -EALREADY: it is over. */
 int kr_box_run_cancel(struct kr_box *b, const struct kr_caller *who, const char *id, bool insist, struct kr_err *err);
 /* KeyboardInterrupt, and nothing more. 0; -ENOENT: unknown or over; KR_ERR_CONFLICT: it waits for its turn. */
 int kr_box_run_interrupt(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);

@@ -482,8 +482,13 @@ static struct kr_box_session *find_owned(struct kr_box *b, const struct kr_calle
     struct kr_box_session *session, *other = NULL;
 
     TAILQ_FOREACH_REVERSE(session, &b->sessions, kr_box_session_list, link)
-    if (is_owned_by(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->end_reason)
-        return session;
+    if (is_owned_by(session, who, sandbox) && strcmp(session->name, name) == 0 && !session->end_reason) {
+        if (session->profile == kr_box_profile(b, who))
+            return session;
+        other = other ? other : session;
+    }
+    if (other)
+        return other;
     kr_err_set(err, KR_ERR_NOT_FOUND, 0, "there is no session of that name");
     return NULL;
 }

@@ -41,7 +41,7 @@ uint64_t rl_now_ms(void)
 
 static void on_check(uv_check_t *handle)
 {
-    rl_tell_now(handle->data);
+    rl_call_due(handle->data);
 }
 
 static void on_spin(uv_idle_t *handle)
@@ -81,8 +81,8 @@ int kr_runlogs_new(struct uv_loop_s *loop, const struct kr_runlogs_config *confi
     TAILQ_INIT(&l->idle_memory);
     TAILQ_INIT(&l->idle_unwritten);
     TAILQ_INIT(&l->writes_waiting);
-    TAILQ_INIT(&l->told);
-    TAILQ_INIT(&l->telling);
+    TAILQ_INIT(&l->due);
+    TAILQ_INIT(&l->calling);
     TAILQ_INIT(&l->loads_waiting);
     TAILQ_INIT(&l->unlinks);
     r = kr_timer_new(loop, rl_on_timer, l, &l->timer);
@@ -382,12 +382,12 @@ static void push_event(struct kr_runlog *log, struct rl_event *e)
     log->unwritten += rl_size(e);
 }
 
-/* What follows every append: readers, the disk. Returns what the appender is told. */
+/* What follows every append: readers, the disk. Returns what the append returns. */
 static int appended(struct kr_runlog *log)
 {
     struct kr_runlogs *l = log->logs;
 
-    rl_tell_hungry(log);
+    rl_call_hungry(log);
     if (log->memory_only || l->config.dirfd < 0)
         return 0;
     if (log->ended || log->unwritten >= RL_CHUNK)

@@ -97,16 +97,18 @@ struct kr_runlog_spec {
 
 /* A new log with a reference for the caller; the id is one that no run has had. 0; -EINVAL (id), -EEXIST, -ENOMEM. */
 int kr_runlog_new(struct kr_runlogs *l, const struct kr_runlog_spec *spec, struct kr_runlog **ret_log);
-/* Appends. Readers are told from the loop, never from here (but see kr_runlog_eager()). 0; 1: taken, but the disk is behind: pause the session
- * until on_room, or else the middle may be cut; negative only for our own mistakes (-EINVAL: after the end, a text type
- * or CUT or END in kr_runlog_add). Want of memory is no error: a cut says so. */
+/* Appends. Readers are called from the loop, never from here (but see kr_runlog_eager()). 0; 1: taken, but the disk
+ * is behind: pause the session until on_room, or else the middle may be cut; negative only for our own mistakes
+ * (-EINVAL: after the end, a text type or CUT or END in kr_runlog_add). Want of memory is not an error: there is a
+ * cut then. */
 int kr_runlog_text(struct kr_runlog *log, enum kr_stream stream, const char *text, size_t len);
 int kr_runlog_add(struct kr_runlog *log, enum kr_event_type type, const char *json, size_t len);
 /* The end, with its JSON object. Always taken: if there is no memory for the object, with the cause alone. */
 void kr_runlog_end(struct kr_runlog *log, enum kr_cause cause, const char *json, size_t len);
 
-/* The same, and gives the whole log as bytes if it is small and nothing of it is in a file yet: then none is made, and whoever
- * called keeps them, for kr_runlog_open_packed(). 1: they are in `ret`; 0: there is or will be a file. */
+/* The same, and gives the whole log as bytes if it is small and nothing of it is in a file yet: then no file is
+ * made, and the caller keeps the bytes, for kr_runlog_open_packed(). 1: they are in `ret`; 0: there is or will be a
+ * file. */
 int kr_runlog_end_packed(struct kr_runlog *log, enum kr_cause cause, const char *json, size_t len, struct kr_buf *ret);
 
 /* ---- finding and holding ---- */
@@ -145,17 +147,19 @@ typedef void kr_runlog_more_fn(void *data, struct kr_runlog_reader *reader);
  * A number that is not there yet is waited for. 0 or -ENOMEM. */
 int kr_runlog_read(struct kr_runlog *log, uint64_t from, kr_runlog_more_fn *on_more, void *data,
                    struct kr_runlog_reader **ret_reader);
-/* `on_now` is called from within each append, but for that of the end, so that what was appended can leave at once and not
- * at the end of the turn. It peeks and takes as in on_more, and must do nothing else to this log, its run or its readers. */
+/* `on_now` is called from within each append, but for that of the end, so that what was appended can leave at once
+ * and not at the end of the turn. It peeks and takes as in on_more, and must do nothing else to this log, its run or
+ * its readers. */
 void kr_runlog_eager(struct kr_runlog_reader *r, kr_runlog_more_fn *on_now);
 /* The next event, without taking it: 1; 0: nothing now, on_more follows if there ever is (see kr_runlog_done); or
- * -errno for good (its file is damaged or gone). May be called at any time, not only in on_more: whoever could not
- * take more comes back by himself when he can. The data is valid until the next call of a kr_runlog function or the
- * return to the loop. An event that was shown never changes; one that was not taken may be cut before the next look. */
+ * -errno for good (its file is damaged or gone). May be called at any time, not only in on_more: a reader that could
+ * not take more calls again when it can. The data is valid until the next call of a kr_runlog function or the return
+ * to the loop. An event that was shown never changes; one that was not taken may be cut before the next look. */
 int kr_runlog_peek(struct kr_runlog_reader *r, struct kr_event *ret_event);
 /* Takes the event that peek has shown last; the next is seq + 1. Nothing if there was none. */
 void kr_runlog_take(struct kr_runlog_reader *r);
-/* on_more is called again in the loop's next round, though nothing has been added: for whoever leaves the rest for then. */
+/* on_more is called again in the loop's next round, though nothing has been added: for a reader that leaves the rest
+ * for then. */
 void kr_runlog_come_back(struct kr_runlog_reader *r);
 /* The END is taken: nothing will come. */
 bool kr_runlog_done(const struct kr_runlog_reader *r);

@@ -1,9 +1,9 @@
 /* The file of a run's log: records one after the other, each with its length and a checksum.
  *
- * Called on the thread pool by runlog_spill.c. Invariant: a record counts only if it is whole and its checksum is right,
- * and nothing behind the first that is not counts; so that a process killed while it writes loses the record it was
- * writing and nothing else. No fsync: a log survives the death of krait, and of the machine as far as the system had written
- * it.
+ * Called on the thread pool by runlog_spill.c. Invariant: a record counts only if it is whole and its checksum is
+ * right, and nothing behind the first that is not counts; so that a process killed while it writes loses the record it
+ * was writing and nothing else. No fsync: a log survives the death of krait, and of the machine as far as the system
+ * had written it.
  *
  *     file    "kraitlog" version(4) 0(4)   then records
  *     record  crc(4) len(4) seq(8) time_ms(8) type(2) cause(2) 0(4)   then len bytes of data
@@ -206,8 +206,8 @@ int rl_file_append(int dirfd, const char *name, uint64_t at, struct rl_event *co
     r = append_to(fd, at, events, count);
     if (r == 0)
         return 0;
-    /* As before, so that the next try writes at the same place. A tail that stays all the same is overwritten then, or
-     * dropped by the next scan. */
+    /* As before, so that the next try writes at the same position. A tail that stays all the same is overwritten
+     * then, or dropped by the next scan. */
     if (at == 0)
         unlinkat(dirfd, name, 0);
     else if (ftruncate(fd, (off_t)at) < 0)
@@ -334,7 +334,7 @@ static int gather(struct window *w, uint64_t want, uint64_t *offset, size_t *ret
     }
     *ret_len = len;
     if (len > 0)
-        return 0; /* what follows is told when it is asked for */
+        return 0; /* an error in what follows is returned when that is asked for */
     return r < 0 ? r : -EBADMSG;
 }
 

@@ -90,7 +90,7 @@ struct kr_runlog {
     struct rl_list *idle; /* the list it is in, or NULL */
     char id[KR_RUNLOG_ID_MAX + 1], name[RL_NAME_MAX];
     unsigned refs;
-    bool packed; /* kept by somebody else, as bytes: no file, and never dropped while held */
+    bool packed; /* the caller of kr_runlog_end_packed() keeps its bytes: no file, and never dropped while held */
     bool memory_only, scanning, writing, write_waits, ended, truncated, doomed, paused;
     int failed; /* -errno: its file cannot be read */
     enum kr_cause cause;
@@ -113,18 +113,18 @@ struct kr_runlog {
 };
 
 struct kr_runlog_reader {
-    TAILQ_ENTRY(kr_runlog_reader) link, told_link, load_link;
+    TAILQ_ENTRY(kr_runlog_reader) link, due_link, load_link;
     struct kr_runlog *log;
     kr_runlog_more_fn *on_more, *on_now; /* on_now: may be NULL */
     void *data;
     uint64_t want;
     uint64_t offset; /* bytes of data before `want`, if known */
-    bool offset_known, hungry, told, loading, load_waits, closed;
+    bool offset_known, hungry, is_due, loading, load_waits, closed;
     int failed;
     struct rl_block block;
     uint64_t shown_seq, shown_offset; /* of the last peek: what is taken, and the bytes up to its end; 0: nothing */
     size_t shown_size;                /* of its record, if it is the block's next */
-    struct rl_readers *told_in;       /* the list it is in, if told */
+    struct rl_readers *due_in;        /* the list it is in, if due */
 };
 
 struct rl_trim; /* runlog_trim.c */
@@ -140,10 +140,10 @@ struct kr_runlogs {
     struct rl_list writes_waiting;
     size_t log_count, idle_count;
     struct kr_runlog *buckets[RL_BUCKETS];
-    struct rl_readers told, telling, loads_waiting; /* to be told; those whose turn it is; for a block */
-    unsigned loads, writes, jobs;                   /* under way; jobs are all of them */
+    struct rl_readers due, calling, loads_waiting; /* to be called; those whose turn it is; waiting for a block */
+    unsigned loads, writes, jobs;                  /* under way; jobs are all of them */
     uv_check_t check;
-    uv_idle_t spin; /* keeps the loop from sleeping while somebody is to be told */
+    uv_idle_t spin; /* keeps the loop from sleeping while a reader is due */
     bool awake, closed;
     int handles; /* still open */
     struct kr_timer *timer;
@@ -161,7 +161,7 @@ bool rl_valid_id(const char *id);
 int rl_log_new(struct kr_runlogs *l, const char *id, struct kr_runlog **ret_log);
 /* The log of that id if it is in memory: 1, and a reference. Else a new one, without events yet: 0. Or -errno. */
 int rl_open(struct kr_runlogs *l, const char *id, struct kr_runlog **ret_log);
-/* Nobody may hold it and no job be under way. */
+/* It has no reference, and no job is under way. */
 void rl_log_free(struct kr_runlog *log);
 /* Nothing refers to it: it goes to a list of idle ones, to the disk or away. */
 void rl_settle(struct kr_runlog *log);
@@ -207,11 +207,11 @@ void rl_on_timer(void *data);
 void rl_arm_timer(struct kr_runlogs *l);
 
 /* runlog_reader.c */
-void rl_tell(struct kr_runlog_reader *r);
-void rl_tell_hungry(struct kr_runlog *log);
-void rl_tell_all(struct kr_runlog *log);
+void rl_call_soon(struct kr_runlog_reader *r);
+void rl_call_hungry(struct kr_runlog *log);
+void rl_call_all(struct kr_runlog *log);
 void rl_drop_block(struct kr_runlog_reader *r);
-void rl_tell_now(struct kr_runlogs *l);
+void rl_call_due(struct kr_runlogs *l);
 
 /* runlog_trim.c */
 /* Deletes a log's file on the thread pool. */

@@ -1,9 +1,9 @@
 /* The memory of logs: what is counted, and what goes when there is too much.
  *
- * Called by the other files of the log. Invariant: what is counted stays below memory_max but for RL_RESERVE bytes of each
- * log, ENDs and one reader's block; of one log, what is not yet on disk stays below run_memory_max but for its newest event. Order of what
- * goes: what is on disk too (idle logs, blocks of readers, events), then whole ended logs that no disk takes, oldest
- * first, then the middle of the largest log, with a CUT in its place. An END never goes. */
+ * Called by the other files of the log. Invariant: what is counted stays below memory_max but for RL_RESERVE bytes
+ * of each log, ENDs and one reader's block; of one log, what is not yet on disk stays below run_memory_max but for
+ * its newest event. Order of what goes: what is on disk too (idle logs, blocks of readers, events), then whole ended
+ * logs that no disk takes, oldest first, then the middle of the largest log, with a CUT instead. An END never goes. */
 #include "runlog_internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -198,7 +198,7 @@ void rl_ease(struct kr_runlogs *l)
         drop_copies(l, NULL, 0);
 }
 
-/* The oldest ended log that nobody holds and of which nothing is on disk or on its way there: it can go whole. One of
+/* The oldest ended log without a reference and of which nothing is on disk or on its way there: it can go whole. One of
  * which a part is there is only cut, for without its END it would be taken for lost. */
 static struct kr_runlog *expendable(const struct kr_runlogs *l)
 {

@@ -1,8 +1,8 @@
-/* Small logs as bytes, for whoever keeps them with something else: a file for each would cost more than the run.
+/* Small logs as bytes, which the caller keeps: a file for each would cost more than the run.
  *
- * Called by the domain, which keeps them with the row of the run. Invariants: a packed log is in memory whole as long as anybody
- * holds it, and is no larger than what the budget leaves every log (RL_RESERVE); no file of it exists. The bytes are the
- * records of a log's file (runlog_file.c) without its head. */
+ * Called by the domain, which keeps them with the row of the run. Invariants: a packed log is in memory whole as
+ * long as it has a reference, and is no larger than what the budget leaves every log (RL_RESERVE); no file of it
+ * exists. The bytes are the records of a log's file (runlog_file.c) without its head. */
 #include "buf.h"
 #include "runlog_internal.h"
 #include <errno.h>

@@ -19,22 +19,22 @@ struct load_job {
     struct rl_block block;
 };
 
-/* ---- telling ---- */
+/* ---- calling readers ---- */
 
-void rl_tell(struct kr_runlog_reader *r)
+void rl_call_soon(struct kr_runlog_reader *r)
 {
     struct kr_runlogs *l = r->log->logs;
 
-    if (r->told || r->closed)
+    if (r->is_due || r->closed)
         return;
-    r->told = true;
+    r->is_due = true;
     r->hungry = false;
-    r->told_in = &l->told;
-    TAILQ_INSERT_TAIL(&l->told, r, told_link);
+    r->due_in = &l->due;
+    TAILQ_INSERT_TAIL(&l->due, r, due_link);
     rl_wake(l);
 }
 
-void rl_tell_hungry(struct kr_runlog *log)
+void rl_call_hungry(struct kr_runlog *log)
 {
     struct kr_runlog_reader *r;
 
@@ -42,39 +42,39 @@ void rl_tell_hungry(struct kr_runlog *log)
         if (r->on_now && !log->ended)
             r->on_now(r->data, r);
         else if (r->hungry || r->on_now)
-            rl_tell(r);
+            rl_call_soon(r);
 }
 
-void rl_tell_all(struct kr_runlog *log)
+void rl_call_all(struct kr_runlog *log)
 {
     struct kr_runlog_reader *r;
 
     for (r = TAILQ_FIRST(&log->readers); r; r = TAILQ_NEXT(r, link))
-        rl_tell(r);
+        rl_call_soon(r);
 }
 
-static void untell(struct kr_runlog_reader *r)
+static void not_due(struct kr_runlog_reader *r)
 {
-    if (!r->told)
+    if (!r->is_due)
         return;
-    TAILQ_REMOVE(r->told_in, r, told_link);
-    r->told = false;
+    TAILQ_REMOVE(r->due_in, r, due_link);
+    r->is_due = false;
 }
 
-/* Those that are told meanwhile have their turn in the loop's next round, so that one reader cannot hold it. */
-void rl_tell_now(struct kr_runlogs *l)
+/* Readers that become due meanwhile have their turn in the loop's next round, so that one reader cannot hold the loop. */
+void rl_call_due(struct kr_runlogs *l)
 {
     struct kr_runlog_reader *r;
 
-    for (r = TAILQ_FIRST(&l->told); r; r = TAILQ_NEXT(r, told_link))
-        r->told_in = &l->telling;
-    TAILQ_CONCAT(&l->telling, &l->told, told_link);
-    while ((r = TAILQ_FIRST(&l->telling))) {
-        untell(r);
+    for (r = TAILQ_FIRST(&l->due); r; r = TAILQ_NEXT(r, due_link))
+        r->due_in = &l->calling;
+    TAILQ_CONCAT(&l->calling, &l->due, due_link);
+    while ((r = TAILQ_FIRST(&l->calling))) {
+        not_due(r);
         r->on_more(r->data, r);
     }
     rl_flush_check(l);
-    if (TAILQ_EMPTY(&l->told) && !l->closed) {
+    if (TAILQ_EMPTY(&l->due) && !l->closed) {
         l->awake = false;
         uv_check_stop(&l->check);
         uv_idle_stop(&l->spin);
@@ -137,7 +137,7 @@ static void take_block(struct kr_runlog_reader *r, int error, const struct rl_bl
         l->memory += block->len;
         l->blocks += block->len;
     }
-    rl_tell(r);
+    rl_call_soon(r);
 }
 
 static void on_load_done(void *data)
@@ -215,7 +215,7 @@ static void start_load(struct kr_runlog_reader *r)
     if (e < 0) {
         r->loading = false;
         r->failed = e;
-        rl_tell(r);
+        rl_call_soon(r);
         return;
     }
     l->loads++;
@@ -240,14 +240,14 @@ int kr_runlog_read(struct kr_runlog *log, uint64_t from, kr_runlog_more_fn *on_m
         r->want = log->last_seq + 1;
     TAILQ_INSERT_TAIL(&log->readers, r, link);
     if (!log->scanning)
-        rl_tell(r);
+        rl_call_soon(r);
     *ret_reader = r;
     return 0;
 }
 
 void kr_runlog_come_back(struct kr_runlog_reader *r)
 {
-    rl_tell(r);
+    rl_call_soon(r);
 }
 
 void kr_runlog_eager(struct kr_runlog_reader *r, kr_runlog_more_fn *on_now)
@@ -256,7 +256,7 @@ void kr_runlog_eager(struct kr_runlog_reader *r, kr_runlog_more_fn *on_now)
 }
 
 /* Shows an event of `bytes` at `offset`; a CUT without what was read before it was cut. */
-static int show(struct kr_runlog_reader *r, uint64_t first, uint64_t offset, uint64_t bytes, struct kr_event *e)
+static int fill_shown(struct kr_runlog_reader *r, uint64_t first, uint64_t offset, uint64_t bytes, struct kr_event *e)
 {
     uint64_t end = offset + bytes;
 
@@ -284,7 +284,7 @@ static int show_record(struct kr_runlog_reader *r, struct kr_event *ret)
     *ret = (struct kr_event){
         .seq = rec.seq, .time_ms = rec.time_ms, .type = rec.type, .data = rec.data, .len = rec.len, .cause = rec.cause};
     r->shown_size = rec.size;
-    return show(r, rec.first, b->offset, rec.bytes, ret);
+    return fill_shown(r, rec.first, b->offset, rec.bytes, ret);
 }
 
 static int show_event(struct kr_runlog_reader *r, const struct rl_event *e, struct kr_event *ret)
@@ -293,7 +293,7 @@ static int show_event(struct kr_runlog_reader *r, const struct rl_event *e, stru
         .seq = e->seq, .time_ms = e->time_ms, .type = e->type, .data = e->data, .len = e->len, .cause = e->cause};
     if (r->log->seen_seq < e->seq)
         r->log->seen_seq = e->seq;
-    return show(r, e->first, e->offset, e->bytes, ret);
+    return fill_shown(r, e->first, e->offset, e->bytes, ret);
 }
 
 int kr_runlog_peek(struct kr_runlog_reader *r, struct kr_event *ret_event)
@@ -354,7 +354,7 @@ void kr_runlog_reader_close(struct kr_runlog_reader *r)
 {
     if (!r)
         return;
-    untell(r);
+    not_due(r);
     r->closed = true;
     TAILQ_REMOVE(&r->log->readers, r, link);
     if (r->load_waits) {

@@ -1,7 +1,8 @@
 /* Logs on their way to their files and back: the jobs on the thread pool.
  *
- * Called by the other files of the log. Invariant: a job touches nothing but its own struct and events that are pinned, which
- * nobody changes or frees until it is done; a log has one write under way at most, so a file grows in order. */
+ * Called by the other files of the log. Invariant: a job touches nothing but its own struct and events that are
+ * pinned, which are neither changed nor freed until it is done; a log has one write under way at most, so a file
+ * grows in order. */
 #include "clock.h"
 #include "log.h"
 #include "runlog_internal.h"
@@ -159,7 +160,7 @@ static void note_failed(struct kr_runlog *log, int error)
 
 static void start_waiting(struct kr_runlogs *l);
 
-static void tell_room(struct kr_runlog *log)
+static void call_on_room(struct kr_runlog *log)
 {
     if (!log->paused || rl_is_behind(log))
         return;
@@ -194,7 +195,7 @@ static void on_write_done(void *data)
     if (r == 0 && (log->ended || log->paused || l->on_flushed || log->unwritten >= RL_CHUNK))
         rl_write(log);
     log->refs++; /* the next may give up the last other reference */
-    tell_room(log);
+    call_on_room(log);
     if (l->closed)
         return; /* by it, and the log went with it */
     kr_runlog_unref(log);
@@ -316,7 +317,7 @@ static void on_scan_done(void *data)
             note_scanned(log, &job->scan);
         else
             log->failed = r;
-        rl_tell_all(log);
+        rl_call_all(log);
         rl_settle(log);
     }
     free(job);

@@ -1,8 +1,8 @@
 /* Retention: deleting the files of logs that are too old or too many.
  *
- * Called by the domain from time to time, on the loop thread. Invariant: whether a log may go is decided on the loop thread,
- * where nobody can begin to read it at the same time; from then until its file is gone, opening it says that it is not
- * there. The thread pool only lists and unlinks. */
+ * Called by the domain from time to time, on the loop thread. Invariant: whether a log may go is decided on the loop
+ * thread, where no reader can come at the same time; from then until its file is gone, opening it says that it is
+ * not there. The thread pool only lists and unlinks. */
 #include "fd.h"
 #include "runlog_internal.h"
 #include "work.h"
@@ -45,7 +45,7 @@ struct rl_trim {
 
 /* ---- unlinking ---- */
 
-static void go_on(struct rl_trim *t);
+static void delete_next(struct rl_trim *t);
 
 static void run_unlink(void *data)
 {
@@ -67,7 +67,7 @@ static void on_unlink_done(void *data)
     if (l->closed)
         rl_maybe_free(l);
     else if (t)
-        go_on(t);
+        delete_next(t);
 }
 
 static struct rl_unlink *new_unlink(struct kr_runlogs *l, size_t room)
@@ -190,7 +190,7 @@ static bool is_too_old(const struct rl_trim *t, uint64_t mtime_ms)
     return t->how.max_age_s > 0 && now > mtime_ms && now - mtime_ms > t->how.max_age_s * 1000u;
 }
 
-/* Frees the log in memory if there is one; false if somebody needs it. */
+/* Frees the log in memory if there is one; false if it is live or has a reference. */
 static bool may_delete(const struct rl_trim *t, const char *name)
 {
     char id[KR_RUNLOG_ID_MAX + 1];
@@ -212,7 +212,7 @@ void rl_trim_free(struct rl_trim *t)
     free(t);
 }
 
-static void finish(struct rl_trim *t)
+static void finish_trim(struct rl_trim *t)
 {
     struct kr_runlogs *l = t->logs;
 
@@ -222,7 +222,7 @@ static void finish(struct rl_trim *t)
 }
 
 /* The next batch, or the end. */
-static void go_on(struct rl_trim *t)
+static void delete_next(struct rl_trim *t)
 {
     struct rl_unlink *u = new_unlink(t->logs, RL_UNLINK_MAX);
 
@@ -248,7 +248,7 @@ static void go_on(struct rl_trim *t)
         return;
     }
     free(u);
-    finish(t);
+    finish_trim(t);
 }
 
 /* Logs that are in memory alone, where there is no folder. */
@@ -274,7 +274,7 @@ static void on_list_done(void *data)
         return;
     }
     trim_memory(t);
-    go_on(t);
+    delete_next(t);
 }
 
 static void run_nothing(void *data)

@@ -28,7 +28,7 @@ static void close_collector(struct collector *c)
 }
 
 /* Whoever waited long may have a key that is no longer good: answered then. */
-static bool may_still_have_it(struct collector *c)
+static bool still_may_read(struct collector *c)
 {
     struct kr_auth *auth = c->api->auth;
     struct kr_api_who who;
@@ -63,7 +63,7 @@ static void on_more(void *data, struct kr_runlog_reader *reader)
     if (!kr_runlog_done(reader))
         return;
     kr_outcome_close(&c->o);
-    if (may_still_have_it(c))
+    if (still_may_read(c))
         c->then(c->api, c->ex, &c->o);
     close_collector(c);
 }

@@ -1,7 +1,7 @@
 /* Streams of a run's log: our own lines, server-sent events, and the three line shapes of document 000 (sandbox-mcp).
  *
- * Called by the handlers of runs and execute. Invariants: a slow reader holds back only himself (the log keeps his
- * place); a peer that leaves closes the reader at once and is counted out of the run's readers exactly once. */
+ * Called by the handlers of runs and execute. Invariants: a slow reader holds back only itself (the log keeps its
+ * position); a peer that leaves closes the reader at once and is counted out of the run's readers exactly once. */
 #include "run_follow.h"
 #include "json.h"
 #include "loop.h"
@@ -184,7 +184,7 @@ static size_t send_event(struct follower *f, const struct kr_event *e)
     return kr_http_sse_event(f->ex, kr_event_names[e->type], id, f->buf.data, f->buf.len);
 }
 
-static void begin(struct follower *f)
+static void begin_stream(struct follower *f)
 {
     f->begun = true;
     kr_timer_arm(f->timer, KR_AUTH_LOOK_MS);
@@ -212,7 +212,7 @@ static int send_events(struct follower *f, bool with_end)
     if (!f->begun && may_hold(f))
         return 1;
     if (!f->begun)
-        begin(f);
+        begin_stream(f);
     while ((r = kr_runlog_peek(f->reader, &e)) > 0) {
         size_t queued;
 
@@ -226,7 +226,7 @@ static int send_events(struct follower *f, bool with_end)
     return r;
 }
 
-static void go_on(struct follower *f)
+static void send_more(struct follower *f)
 {
     int r = send_events(f, true);
 
@@ -246,7 +246,7 @@ static void go_on(struct follower *f)
 static void on_more(void *data, struct kr_runlog_reader *reader)
 {
     (void)reader;
-    go_on(data);
+    send_more(data);
 }
 
 /* From within the run's own append: what goes wrong is seen in the next on_more or on_gone. */
@@ -265,7 +265,7 @@ static void on_timer(void *data)
     struct kr_http_ex *ex = f->ex;
 
     if (!f->begun) {
-        go_on(f);
+        send_more(f);
     } else if (kr_auth_still(f->api->auth, ex, NULL)) {
         kr_timer_arm(f->timer, KR_AUTH_LOOK_MS);
     } else {
@@ -277,7 +277,7 @@ static void on_timer(void *data)
 static void on_drain(void *data, struct kr_http_ex *ex)
 {
     (void)ex;
-    go_on(data);
+    send_more(data);
 }
 
 static void on_gone(void *data, struct kr_http_ex *ex)

@@ -20,8 +20,8 @@ void kr_api_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *
                    enum kr_api_form form);
 
 #define KR_API_COLLECT_MAX (48u << 20) /* bytes of each text of an outcome, and of its displays */
-/* Bytes of one answer: what is past a connection's queue would be cut off in its midst. An outcome that is larger, as
- * a text of control characters is when they are written as JSON, is answered without its output, and says so. */
+/* Bytes of one answer: what is past a connection's queue would be cut off in its midst. An outcome that is larger,
+ * as a text of control characters is when they are written as JSON, is answered without its output, and says so. */
 #define KR_API_ANSWER_MAX (KR_HTTP_QUEUE_MAX - (1u << 20))
 
 /* Reads the log to its end and calls `then`, which answers; not called when the peer leaves first. */
@@ -29,9 +29,9 @@ typedef void kr_api_collected(struct kr_api *api, struct kr_http_ex *ex, const s
 void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id, bool both,
                     kr_api_collected *then);
 
-/* What went wrong as document 000 (sandbox-mcp) tells it, members of an open object: the exception ("NameError: name
- * 'x' is not defined") and the lines of its traceback, or why krait ended the run. `error` is the exception's object,
- * or empty; `end` that of the end. False: nothing went wrong. */
+/* What went wrong in the words of document 000 (sandbox-mcp), members of an open object: the exception ("NameError:
+ * name 'x' is not defined") and the lines of its traceback, or why krait ended the run. `error` is the exception's
+ * object, or empty; `end` that of the end. False: nothing went wrong. */
 struct kr_json;
 bool kr_api_document_failure(struct kr_json *j, enum kr_cause cause, const struct kr_buf *error, const char *end,
                              size_t end_len);

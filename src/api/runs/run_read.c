@@ -218,7 +218,7 @@ void kr_api_runs_interrupt(struct kr_http_ex *ex, void *app)
         kr_api_reply_message(ex, 202, "interrupted");
 }
 
-static void input(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+static void answer_input(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
     struct kr_api *api = app;
     struct input_request *q = request;
@@ -239,5 +239,5 @@ static void input(struct kr_http_ex *ex, void *app, void *request, struct kr_api
 
 void kr_api_runs_input(struct kr_http_ex *ex, void *app)
 {
-    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &input_table, input);
+    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &input_table, answer_input);
 }

@@ -154,7 +154,7 @@ static void on_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_run
         kr_api_collect(api, ex, log, run_id, false, kr_api_outcome_reply);
 }
 
-static void create(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+static void create_run(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
     struct kr_api *api = app;
     struct run_request *q = request;
@@ -170,5 +170,5 @@ static void create(struct kr_http_ex *ex, void *app, void *request, struct kr_ap
 
 void kr_api_runs_create(struct kr_http_ex *ex, void *app)
 {
-    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &run_table, create);
+    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &run_table, create_run);
 }

@@ -1,7 +1,7 @@
 /* The time between a request for a run and its admission.
  *
- * Called by the handlers that run code. Invariant: exactly one of three things happens: the voice takes over, the error is
- * answered, or the peer has left and nothing is answered. */
+ * Called by the handlers that run code. Invariant: exactly one of three things happens: the voice takes over, the
+ * error is answered, or the peer has left and nothing is answered. */
 #include "run_start.h"
 #include "reply.h"
 #include <stdlib.h>

@@ -21,7 +21,7 @@ static void on_room(void *data, struct kr_runlog *log)
     *(bool *)data = true;
 }
 
-/* Far more than memory: nothing is lost if the appender waits when it is told to. */
+/* Far more than memory: nothing is lost if the appender waits when an append returns 1. */
 static void spills_while_running(void)
 {
     const struct kr_runlogs_config config = {.memory_max = 1 << 20, .run_memory_max = 256 << 10};
@@ -143,7 +143,7 @@ static int count_sums(const struct bench *b)
     return count;
 }
 
-/* Many events, restart, every number as a place to begin. */
+/* Many events, restart, every number as a position to begin at. */
 static void file_is_read_from_any_number(void)
 {
     const struct kr_runlogs_config config = {.run_memory_max = 4 << 20};

@@ -1,5 +1,5 @@
-/* src/box/runlog: small logs as bytes, and readers that are told from within an append. Run by tests/run; a seed may be given
- * as argument, and is printed. */
+/* src/runlog: small logs as bytes, and readers that are called from within an append. Run by tests/run; a seed may
+ * be given as argument, and is printed. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "buf.h"
@@ -108,7 +108,7 @@ static void a_larger_or_older_log_has_a_file(void)
     CHECK(bench_close(&b));
 }
 
-/* Memory is short: a packed log that somebody holds stays whole, one that nobody holds goes. */
+/* Memory is short: a packed log with a reference stays whole, one without goes. */
 static void a_held_one_is_not_dropped(void)
 {
     const struct kr_runlogs_config config = {.memory_max = 256 << 10, .run_memory_max = 128 << 10, .flush_ms = 1000};
@@ -179,7 +179,7 @@ static void other_bytes_are_refused(void)
     CHECK(bench_close(&b));
 }
 
-/* ---- told from within ---- */
+/* ---- called from within ---- */
 
 static void pull_now(void *data, struct kr_runlog_reader *reader)
 {

@@ -151,9 +151,9 @@ static void readers_leave_from_callbacks(void)
     add_text(log, &t, KR_STREAM_STDOUT, "x", 1);
     CHECK(watch(&w[0], log, &t, 1, 1) == 0);
     w[0].close_in_call = true;
-    CHECK(watch(&w[1], log, &t, 1, 1) == 0); /* is told before the closer */
+    CHECK(watch(&w[1], log, &t, 1, 1) == 0); /* is called before the closer */
     CHECK(kr_runlog_read(log, 1, on_close_all, &closer, &self) == 0);
-    CHECK(watch(&w[2], log, &t, 1, 1) == 0 && watch(&w[3], log, &t, 1, 1) == 0); /* would be told after it */
+    CHECK(watch(&w[2], log, &t, 1, 1) == 0 && watch(&w[3], log, &t, 1, 1) == 0); /* would be called after it */
     turn(&b);
     CHECK(w[0].calls == 1 && w[1].calls == 1 && closer.calls == 1 && w[2].calls == 0 && w[3].calls == 0);
     turn(&b);
@@ -212,7 +212,7 @@ static void middle_is_cut_without_disk(void)
     CHECK(bench_close(&b));
 }
 
-/* A reader that was within the log when it was cut is told exactly what it missed. */
+/* A reader that was within the log when it was cut is shown exactly what it missed. */
 static void cut_is_exact_for_a_slow_reader(void)
 {
     const struct kr_runlogs_config config = {.run_memory_max = 32 << 10};
@@ -272,7 +272,7 @@ static void budget_is_shared_and_the_largest_pays(void)
         end_log(logs[i], &small[i], KR_CAUSE_OK);
         CHECK(watch(&w, logs[i], &small[i], 1, 100000) == 0);
         turn(&b);
-        CHECK(is_whole(&w) && w.cuts == 0); /* those who print little lose nothing */
+        CHECK(is_whole(&w) && w.cuts == 0); /* a run that prints little loses nothing */
         kr_runlog_reader_close(w.reader);
         kr_runlog_unref(logs[i]);
         truth_done(&small[i]);
@@ -386,7 +386,7 @@ static void append_something(struct story *s, int i)
     }
 }
 
-/* Its truth cannot be freed while somebody reads it: readers are closed with the log. */
+/* Its truth cannot be freed while it has a reader: readers are closed with the log. */
 static void forget(struct story *s, int i)
 {
     for (int k = 0; k < READERS; k++)
