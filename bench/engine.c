@@ -431,6 +431,7 @@ int main(int argc, char **argv)
     struct kr_warden_config config;
     struct kr_err err;
     struct rlimit files;
+    int r;
 
     kr_log_set_level(KR_LOG_WARN);
     kr_warden_config_default(&config);
@@ -451,7 +452,7 @@ int main(int argc, char **argv)
         files.rlim_cur = files.rlim_max < 20000 ? files.rlim_max : 20000;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    int r = kr_warden_launch(&config, engine_main, &app, &err);
+    r = kr_warden_launch(&config, engine_main, &app, &err);
     if (r < 0)
         kr_bench_refuse(err.msg);
     return r < 0 ? 1 : r;

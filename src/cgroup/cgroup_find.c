@@ -83,7 +83,7 @@ static int add_hier(struct kr_cgroups *g, const char *parent, const char *name, 
     r = g->note ? g->note(g->note_arg, h->path) : 0;
     if (r < 0)
         return r;
-    /* One that is there already is somebody else's, whatever its name says. */
+    /* A folder that is there already belongs to another instance, whatever its name says. */
     was = umask(KR_GROUP_UMASK);
     r = mkdir(h->path, 0755) < 0 ? -errno : 0;
     umask(was);

@@ -1,5 +1,5 @@
 /* Landlock: the session's last restriction, taken in its own process after its mounts stand and before user code.
- * Called by the session (through the CPython extension) and by whoever reports the kernel's ABI.
+ * Called by the session (through the CPython extension) and by what reports the kernel's ABI.
  *
  * Invariant: every right the kernel can handle is handled, so what no path grants is refused. An older kernel
  * handles fewer; nothing is pretended, the ABI that held is returned. What a missing ABI costs:

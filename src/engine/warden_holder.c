@@ -201,10 +201,11 @@ static int look_in_cell(const void *arg, unsigned hier, const char *file, const 
 {
     const struct cell *c = arg;
     char folder[KR_GROUP_NAME_ROOM], path[96];
+    cleanup_fd int fd = -1;
 
     kr_group_name(c->group, folder);
     snprintf(path, sizeof path, "%s/%s", folder, file);
-    cleanup_fd int fd = openat(holder_of(&c->held)->hier_dirs[hier], path, O_RDONLY | O_CLOEXEC);
+    fd = openat(holder_of(&c->held)->hier_dirs[hier], path, O_RDONLY | O_CLOEXEC);
     return fd < 0 ? -errno : kr_counter_look(fd, key, ret);
 }
 

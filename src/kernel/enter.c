@@ -78,7 +78,7 @@ int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr
         return undumpable;
     if ((r = kr_caps_keep(0, err)) < 0 || (r = kr_no_new_privs(err)) < 0)
         return r;
-    /* Changing ids made us undumpable, which hides /proc/self/fd and the like from the user's own code. Nobody else can look: no ptrace in the
+    /* Changing ids made us undumpable, which hides /proc/self/fd and the like from the user's own code. No other process can look: no ptrace in the
      * filter, and no other uid in the cell. */
     if (!undumpable && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "dumpable");

@@ -41,7 +41,7 @@ static int is_copy(void)
 
 /* ---- frames ---- */
 
-/* The next frame and its payload (malloc'd, NUL terminated). Ends the process when the engine is gone: nobody is left to run for. */
+/* The next frame and its payload (malloc'd, NUL terminated). Ends the process when the engine has closed the channel. */
 static unsigned char *next_frame(struct kr_frame *head)
 {
     struct kr_err err;
@@ -122,7 +122,7 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
 
 /* ---- what the Python side asks of the process ---- */
 
-/* Was this run interrupted before its code began? The engine says so here first and then sends the signal, of which nobody could say which run it
+/* Was this run interrupted before its code began? The engine says so here first and then sends the signal, which does not say which run it
  * was for. Looks at the channel without waiting; takes the word. */
 static int take_interrupt(void)
 {
@@ -460,7 +460,7 @@ static _Noreturn void serve(void)
             on_start(payload, head.len);
         else if (head.type == KR_S_RUN)
             on_run(head.id, payload, head.len);
-        else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT) /* nobody waits for them any more */
+        else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT) /* they come too late for their run */
             _exit(114);
         free(payload);
     }

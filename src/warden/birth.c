@@ -1,6 +1,6 @@
 /* A cell's way from nothing to a started session, each step taken when the answer to the one before it comes:
  *     BUILDING  cgroup made, the builder asked for an init (CELL, MADE); the init told to build (GO, READY)
- *     STOCK     a cell that stands, for whoever comes
+ *     STOCK     a finished cell, for the next OPEN
  *     FORKING   the zygote asked for a session (FORK, FORKED); it is attached to the cgroup and told to enter (S_GO)
  *     PARKED    the engine has its descriptors (OPENED)
  *     STARTING  limits set, the init told to attach the workspace and open the gate (ATTACH, DONE)
@@ -154,7 +154,7 @@ static int make_pipes(struct kr_cell *c, int theirs[4])
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) < 0)
         return -errno;
     c->ends[0] = p[0], theirs[0] = p[1];
-    /* Nobody may hand the engine descriptors; before Linux 6.16, which lacks the option, read(2) drops them. */
+    /* No peer may hand the engine descriptors; before Linux 6.16, which lacks the option, read(2) drops them. */
     (void)setsockopt(p[0], SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
     for (int i = 1; i <= 3; i++) {
         if (i == 3 && !(c->flags & KR_OPEN_STDIN)) {

@@ -234,7 +234,7 @@ static int has(const char *const *list, size_t count, const char *name)
     return 0;
 }
 
-/* Somebody's preload, a sanitizer: it may stand between the program and the C library, and call whatever it likes. */
+/* A preloaded library, a sanitizer: it may stand between the program and the C library, and call whatever it likes. */
 static int is_foreign(struct dl_phdr_info *object, size_t size, void *data)
 {
     const char *name = object->dlpi_name;

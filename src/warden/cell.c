@@ -1,7 +1,7 @@
 /* A cell as the warden keeps it: its state, who owes it an answer, and its end. How it comes to be is birth.c's business.
  * Invariants: a cell's ids, cgroup and index are given to another only after its init is reaped, and an init is reaped only after every process
  * of its pid namespace is (pid_namespaces(7)); a cell that a builder or a zygote still owes an answer is kept until the answer or their end comes;
- * whoever asked for it is answered once, however it ends. Nothing is freed but by kr_cell_finish(), which only the loop calls. */
+ * its requester is answered once, however it ends. Nothing is freed but by kr_cell_finish(), which only the loop calls. */
 #include "clock.h"
 #include "fd.h"
 #include "warden_internal.h"
@@ -211,7 +211,7 @@ static int is_awaited(struct kr_cell *c, uint64_t now)
     return c->session_pidfd >= 0 && !c->status_known && now < c->give_up_at;
 }
 
-/* Once: the engine learns of the end, whoever still waits is refused. */
+/* Once: the engine learns of the end, and a request that still waits is refused. */
 static void say_ended(struct kr_cell *c)
 {
     struct kr_warden *w = c->family->w;
@@ -246,7 +246,7 @@ int kr_cell_finish(struct kr_cell *c)
         return 0;
     if (c->retry_at == 0) /* the first try: what was awaited may have taken long */
         c->give_up_at = now + GIVE_UP_MS * 1000000u;
-    /* Whoever keeps a stock of cells keeps folders for them. */
+    /* An instance with a stock of cells keeps folders for them. */
     r = !w->stopping && w->config->stock > 0 ? kr_cgroup_keep(&w->cgroups, &c->group) : 0;
     if (r == 0 || (r < 0 && now >= c->give_up_at))
         r = kr_cgroup_remove(&w->cgroups, &c->group);

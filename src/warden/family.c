@@ -1,5 +1,5 @@
 /* A family: one builder, its zygote, their cells. Started by the warden, replaced when it has forked enough or has died, and it says so.
- * Invariant: nobody here waits for a family. What it owes has a deadline, and one that does not answer is killed as a whole. */
+ * Invariant: nothing here waits for a family. What it owes has a deadline, and one that does not answer is killed as a whole. */
 #include "builder.h"
 #include "clock.h"
 #include "contained.h"

@@ -121,7 +121,7 @@ static void expect(const struct kr_init_args *a, uint16_t type, void *payload, s
     struct kr_err err;
     int fds[KR_FRAME_FDS_MAX];
     if (kr_frame_recv(a->channel, &f, payload, size, fds, deadline, &err) < 0 || f.type != type)
-        _exit(2); /* the warden is gone or mad: nothing to report to */
+        _exit(2); /* the warden has ended, or sent something else: nothing to report to */
     for (unsigned i = 0; i < FDS_MAX; i++)
         ret_fds[i] = i < f.nfds ? fds[i] : -1;
 }

@@ -1,4 +1,4 @@
-/* The lock file of an instance. Invariant: whoever holds the lock of a slot's file may remove what the file names, nobody else. */
+/* The lock file of an instance. Invariant: only the holder of the lock of a slot's file removes what the file names. */
 #include "instance.h"
 #include "cgroup.h"
 #include "clock.h"
@@ -124,7 +124,7 @@ static int take_slot(struct kr_instance *in, unsigned slot)
     if (n > 0) {
         text[n] = '\0';
         if (remove_noted(in, text, STALE_MS) < 0)
-            return -EAGAIN; /* the notes stay, for whoever tries next */
+            return -EAGAIN; /* the notes stay for the next try */
     }
     if (ftruncate(fd, 0) < 0)
         return -errno;
@@ -136,7 +136,7 @@ static int take_slot(struct kr_instance *in, unsigned slot)
     return 0;
 }
 
-/* What other dead instances left goes too: they may have been many, and nobody may ever take their slots again. A living one holds its lock. */
+/* What other dead instances left goes too: they may have been many, and their slots may never be taken again. A living one holds its lock. */
 static void sweep(const struct kr_instance *in)
 {
     DIR *dir = opendir(in->dir);

@@ -104,7 +104,7 @@ static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main
     close_folders(w);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Before: the host's root, or whoever started us. After: the server's own user, who owns its data and nothing else. */
+    /* Before: the host's root, or the user who started us. After: the server's own user, who owns its data and nothing else. */
     if ((uid != 0 && geteuid() == 0 && kr_become(uid, gid, &err) < 0) || kr_caps_keep(0, &err) < 0 ||
         kr_no_new_privs(&err) < 0) {
         kr_log(KR_LOG_ERROR, "the engine cannot give up its privileges", "error=\"%s\"", err.msg);
@@ -160,7 +160,7 @@ static int open_workspaces(struct kr_warden *w, struct kr_err *err)
     return w->config->shelf ? open_shelf(w, err) : 0;
 }
 
-/* A mount is cloned only by whoever is in its mount namespace, and ours may be a new one since the folders were opened. */
+/* A mount can be cloned only from within its mount namespace, and ours may be a new one since the folders were opened. */
 static int reopen_workspaces(struct kr_warden *w, struct kr_err *err)
 {
     int r = 0;
@@ -185,7 +185,7 @@ static unsigned cells_by_descriptors(void)
 }
 
 /* A core limit of exactly 1 stops a core_pattern that is a pipe (core(5)); at 0 the kernel runs the pipe's handler, on the host and as root. A hard
- * limit of 0 can be raised only by root, so anyone else is refused where there is a handler to run. */
+ * limit of 0 can be raised only by root, so any other user is refused where there is a handler to run. */
 static int limit_core(struct kr_err *err)
 {
     const struct rlimit one = {1, 1};
@@ -350,7 +350,7 @@ static int note_folder(void *arg, const char *path)
     return r;
 }
 
-/* A folder that cannot be made is a missing layer; one that cannot be noted is a start that fails, for nobody could clean up after it. */
+/* A folder that cannot be made is a missing layer; one that cannot be noted is a start that fails, for nothing could clean up after it. */
 static int make_cgroups(struct kr_warden *w, struct kr_err *err)
 {
     struct notes notes = {.instance = &w->instance, .err = err};
@@ -420,7 +420,7 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
         return r;
     w->asleep = w->config->lazy;
     if (w->asleep)
-        (void)resolve(w, &w->why_not); /* told to whoever asks for a zygote */
+        (void)resolve(w, &w->why_not); /* the answer to a request for a zygote */
     else if ((r = resolve(w, err)) < 0 || (r = look_at_machine(w, &space, err)) < 0)
         return r;
     if ((r = fork_engine(w, engine, arg, err)) < 0 || (r = open_loop(w, err)) < 0)

@@ -3,7 +3,7 @@
  * The process as started keeps its privilege and does one thing: build cells, on request, for an engine it does not trust. It forks the engine
  * first, then looks at what the machine can give, starts a family (builder + zygote) per interpreter and preload, and serves a closed set of
  * requests over one socket. Requests carry indices and numbers, never paths or pids; each field is checked again here. One thread, one epoll;
- * every wait on somebody else has a deadline. When the engine ends, everything ends; when the warden ends, the lifeline pipe and the pid
+ * every wait on another process has a deadline. When the engine ends, everything ends; when the warden ends, the lifeline pipe and the pid
  * namespaces end everything without it. */
 #include "caps.h"
 #include "clock.h"

@@ -1,4 +1,4 @@
-/* What the warden's own files share: its state, its zygote families and its cells. Nobody else includes this. */
+/* What the warden's own files share: its state, its zygote families and its cells. No other folder includes this. */
 #pragma once
 #include "cgroup.h"
 #include "instance.h"
@@ -25,7 +25,7 @@ struct kr_source {
     void *owner;
 };
 
-/* What a cell is there for: nobody yet, an OPEN that is under way, or a session the engine knows (or nothing any more). */
+/* What a cell is there for: the stock, an OPEN that is under way, or a session the engine knows (or nothing any more). */
 enum kr_use { KR_USE_SPARE, KR_USE_WANTED, KR_USE_GIVEN, KR_USE_MAX_ };
 
 /* A builder, its zygote and their cells. */
@@ -105,7 +105,7 @@ struct kr_warden {
     struct kr_family *families;
     struct kr_cell **cells;                    /* by index */
     unsigned cell_max, cell_count, gone_count; /* gone: their init is reaped, their cgroup is not yet removed */
-    unsigned debts;                            /* cells somebody owes an answer */
+    unsigned debts;                            /* cells that wait for an answer */
     struct kr_opens opens[KR_ZYGOTES_MAX];
     unsigned open_count;
     uint64_t serial, calm_at; /* calm: until then a hand-over is under way, and stocking would be in its way */
@@ -118,7 +118,7 @@ struct kr_warden {
     int epoll, engine, lifeline_r, lifeline_w, signals;
     pid_t engine_pid;
     int stopping, children_ended;
-    int asleep;                    /* lazy, and nobody has asked for a zygote yet */
+    int asleep;                    /* lazy, and no zygote was asked for yet */
     uint8_t woken[KR_ZYGOTES_MAX]; /* lazy: zygotes that were asked for */
     struct kr_err why_not;         /* lazy: why no zygote can be started here; kind NONE: they can */
     struct kr_source from_engine, from_signals;
@@ -149,7 +149,7 @@ void kr_cell_set_use(struct kr_cell *c, enum kr_use use);
 void kr_cell_owe(struct kr_cell *c, enum kr_debtor debtor);
 void kr_cell_close_channel(struct kr_cell *c);
 int kr_cell_signal(struct kr_cell *c, int signo);
-/* It will not become what was asked for: whoever asked is told, and it goes. */
+/* It will not become what was asked for: the requester gets the error, and the cell ends. */
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err);
 void kr_cell_kill(struct kr_cell *c);
 /* A zygote reports the end of one of its own sessions. */
