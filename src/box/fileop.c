@@ -1,8 +1,8 @@
-/* The life of a file operation: its sandbox, its steps on the thread pool, its end. Called by the voices (src/api/files,
- * src/mcp/toolkit/mcp_fileop.c).
+/* The life of a file operation: its sandbox, its steps on the thread pool, its end. Called by the voices
+ * (src/api/files, src/mcp/toolkit/mcp_fileop.c).
  *
- * Invariants: an operation is freed once, on the loop, never while a step of it runs; what a client that left began is either
- * whole or gone from the disk; the box is not touched after ops->box was cleared. */
+ * Invariants: an operation is freed once, on the loop, never while a step of it runs; what a client that left began
+ * is either whole or gone from the disk; the box is not touched after ops->box was cleared. */
 #include "fileop.h"
 #include "buf.h"
 #include "fd.h"

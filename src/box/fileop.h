@@ -1,9 +1,9 @@
-/* File operations: what a request does with the files of one sandbox, in steps on the thread pool. The voices (REST, MCP) share
- * this; each adds how it answers.
+/* File operations: what a request does with the files of one sandbox, in steps on the thread pool. The voices (REST,
+ * MCP) share this; each adds how it answers.
  *
- * An operation belongs to the loop thread, but while a step runs (`busy`) its disk side (ws, path, r, err and what its kind
- * adds) belongs to the thread. It outlives the request: a client that leaves takes `peer` away, and the operation ends after
- * the step. The workspace is reached through src/files/files.h alone. */
+ * An operation belongs to the loop thread, but while a step runs (`busy`) its disk side (ws, path, r, err and what
+ * its kind adds) belongs to the thread. It outlives the request: a client that leaves takes `peer` away, and the
+ * operation ends after the step. The workspace is reached through src/files/files.h alone. */
 #pragma once
 #include "box.h"
 #include "files.h"
@@ -65,8 +65,8 @@ struct kr_fileop {
 void *kr_fileop_new(struct kr_fileops *ops, const struct kr_fileop_kind *kind, void *peer, struct kr_err *err);
 /* Who asks; texts are copied. */
 void kr_fileop_set_caller(struct kr_fileop *op, const struct kr_caller *who);
-/* The sandbox, by id or name (NULL: default), if the user has no more than a fair share of operations under way. 0 or -errno
- * with op->err. */
+/* The sandbox, by id or name (NULL: default), if the user has no more than a fair share of operations under way. 0
+ * or -errno with op->err. */
 int kr_fileop_find(struct kr_fileop *op, const char *sandbox);
 /* The path; `made`: it is to be written, so the name must be a good one. 0 or -errno with op->err. */
 int kr_fileop_set_path(struct kr_fileop *op, const char *path, bool made);
@@ -83,5 +83,6 @@ static inline bool kr_fileop_busy(const struct kr_fileop *op)
 void kr_fileop_run(struct kr_fileop *op, kr_fileop_fn *step, kr_fileop_fn *then);
 /* The peer is answered or has left (the voice has cleared it): the operation goes, now or after the step that runs. */
 void kr_fileop_end(struct kr_fileop *op);
-/* What was changed: a row of the audit log, and the sandbox's sessions and on_changed get to know. `size` < 0: not in the row. */
+/* What was changed: a row of the audit log, and the sandbox's sessions and on_changed get to know. `size` < 0: not
+ * in the row. */
 void kr_fileop_changed(struct kr_fileop *op, const char *what, const char *outcome, const char *path, int64_t size);

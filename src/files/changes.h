@@ -1,4 +1,5 @@
-/* The files that a run made, changed or deleted: a snapshot before, one after, and the difference. Pure: thread pool. */
+/* The files that a run made, changed or deleted: a snapshot before, one after, and the difference. Pure: thread
+ * pool. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,17 +26,18 @@ struct kr_changes {
 #define KR_SNAPSHOT_FILES_MAX 20000u
 #define KR_CHANGES_MAX 1000u
 
-/* Looks at every regular file beneath ws, at most max_files (0: KR_SNAPSHOT_FILES_MAX) and ten times as many entries,
- * until deadline_ns (kr_clock_ns() scale; 0: none). 0 or -errno. The one after a run may serve as the one before the next. */
+/* Looks at every regular file beneath ws, at most max_files (0: KR_SNAPSHOT_FILES_MAX) and ten times as many
+ * entries, until deadline_ns (kr_clock_ns() scale; 0: none). 0 or -errno. The one after a run may serve as the one
+ * before the next. */
 int kr_snapshot_take(int ws, size_t max_files, uint64_t deadline_ns, struct kr_snapshot **ret);
 bool kr_snapshot_incomplete(const struct kr_snapshot *s);
 size_t kr_snapshot_count(const struct kr_snapshot *s);
 /* Takes NULL. */
 void kr_snapshot_free(struct kr_snapshot *s);
 
-/* What differs: another inode, size, mtime or ctime (which no program can set). At most max (0: KR_CHANGES_MAX). With an
- * incomplete `before`, a file it does not have counts as created only if its ctime is not older than that snapshot;
- * with an incomplete `after`, nothing is called deleted. 0 or -ENOMEM. */
+/* What differs: another inode, size, mtime or ctime (which no program can set). At most max (0: KR_CHANGES_MAX).
+ * With an incomplete `before`, a file it does not have counts as created only if its ctime is not older than that
+ * snapshot; with an incomplete `after`, nothing is called deleted. 0 or -ENOMEM. */
 int kr_changes_find(const struct kr_snapshot *before, const struct kr_snapshot *after, size_t max,
                     struct kr_changes *ret);
 void kr_changes_done(struct kr_changes *c);

@@ -49,18 +49,18 @@ static int must_be_regular(int fd, struct stat *ret_st)
 }
 
 /* Looks with O_PATH first, which has no effect on a device or FIFO, then opens for real and looks again. */
-static int open_regular(int ws, const char *relative, int flags, unsigned mode, int *ret_fd, struct stat *ret_st)
+static int open_regular(int ws, const char *relative, int *ret_fd, struct stat *ret_st)
 {
     cleanup_fd int look = kr_files_at(ws, relative, O_PATH, 0);
     cleanup_fd int fd = -1;
     int r;
 
-    if (look < 0 && !(look == -ENOENT && (flags & O_CREAT)))
+    if (look < 0)
         return look;
-    r = look < 0 ? 0 : must_be_regular(look, ret_st);
+    r = must_be_regular(look, ret_st);
     if (r < 0)
         return r;
-    fd = kr_files_at(ws, relative, flags | O_NONBLOCK, mode);
+    fd = kr_files_at(ws, relative, O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0)
         return fd;
     r = must_be_regular(fd, ret_st);
@@ -78,7 +78,7 @@ int kr_files_open(int ws, const char *path, int *ret_fd, struct kr_file_info *re
 
     if (r < 0)
         return r;
-    r = open_regular(ws, relative, O_RDONLY, 0, ret_fd, &st);
+    r = open_regular(ws, relative, ret_fd, &st);
     if (r < 0)
         return kr_files_fail(err, r, path);
     if (ret_info)
@@ -105,44 +105,6 @@ int kr_files_mkdir(int ws, const char *path, struct kr_err *err)
         return kr_files_fail(err, errno, path);
     made = kr_files_at(fd, name, O_PATH | O_DIRECTORY, 0);
     return made < 0 ? kr_files_fail(err, made, path) : 0;
-}
-
-int kr_files_append(int ws, const char *path, const void *data, size_t len, uint64_t max, struct kr_err *err)
-{
-    char relative[KR_FILES_PATH_MAX];
-    const char *name;
-    cleanup_fd int dir = -1;
-    cleanup_fd int fd = -1;
-    struct stat st;
-    int r = kr_files_new_path(path, relative, err);
-
-    if (r < 0)
-        return r;
-    dir = kr_files_parent(ws, relative, true, &name);
-    if (dir < 0)
-        return kr_files_fail(err, dir, path);
-    r = open_regular(dir, name, O_WRONLY | O_APPEND | O_CREAT, 0644, &fd, &st);
-    if (r < 0)
-        return kr_files_fail(err, r, path);
-    if (max > 0 && ((uint64_t)st.st_size > max || len > max - (uint64_t)st.st_size))
-        return kr_files_fail(err, EFBIG, path);
-    r = kr_fd_write_all(fd, data, len);
-    return r < 0 ? kr_files_fail(err, r, path) : 0;
-}
-
-int kr_files_write(int ws, const char *path, const void *data, size_t len, struct kr_err *err)
-{
-    struct kr_files_upload *u = NULL;
-    int r = kr_files_upload_begin(ws, path, len, &u, err);
-
-    if (!u)
-        return r;
-    r = kr_files_upload_write(u, data, len, err);
-    if (r < 0) {
-        kr_files_upload_abort(u);
-        return r;
-    }
-    return kr_files_upload_commit(u, err);
 }
 
 /* ---- uploads ---- */
@@ -222,7 +184,7 @@ static unsigned mode_to_be(int dir, const char *name)
 }
 
 /* flags: of renameat2(2). */
-static int take_place(struct kr_files_upload *u, unsigned flags, struct kr_err *err)
+static int rename_upload(struct kr_files_upload *u, unsigned flags, struct kr_err *err)
 {
     cleanup_fd int dir = -1;
     const char *name;
@@ -234,8 +196,8 @@ static int take_place(struct kr_files_upload *u, unsigned flags, struct kr_err *
     }
     if (r == 0 && fchmod(u->fd, mode_to_be(dir, name)) < 0)
         r = -errno;
-    /* If the program in the workspace has put something else under the temporary name, it renames that: its own file in its
-     * own folder, which it could have done without us. */
+    /* If the program in the workspace has put something else under the temporary name, it renames that: its own file
+     * in its own folder, which it could have done without us. */
     if (r == 0 && renameat2(u->ws, u->temp, dir, name, flags) < 0)
         r = -errno;
     if (r < 0) {
@@ -249,12 +211,12 @@ static int take_place(struct kr_files_upload *u, unsigned flags, struct kr_err *
 
 int kr_files_upload_commit(struct kr_files_upload *u, struct kr_err *err)
 {
-    return take_place(u, 0, err);
+    return rename_upload(u, 0, err);
 }
 
 int kr_files_upload_create(struct kr_files_upload *u, struct kr_err *err)
 {
-    return take_place(u, RENAME_NOREPLACE, err);
+    return rename_upload(u, RENAME_NOREPLACE, err);
 }
 
 void kr_files_upload_abort(struct kr_files_upload *u)
@@ -284,7 +246,7 @@ int kr_files_clean(int ws, const struct timespec *before, struct kr_err *err)
         kr_fd_close(fd);
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "workspace");
     }
-    /* A folder of that name is left to whoever made it. */
+    /* A folder of that name was made by a program in the workspace and stays. */
     while ((e = readdir(dir))) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;

@@ -1,11 +1,13 @@
 /* Files of a sandbox's workspace, from the server's side, while hostile code works in the same folder.
  *
  * Every function takes a descriptor of the workspace folder (O_PATH will do) and a path from outside; the path is
- * resolved beneath it, through no symbolic link and no mount. Everything here is pure: no shared state, safe on the thread pool, and
- * may block on the disk, never on a FIFO. Errors name the path and the reason; their texts may be shown.
+ * resolved beneath it, through no symbolic link and no mount. Everything here is pure: no shared state, safe on the
+ * thread pool, and may block on the disk, never on a FIFO. Errors name the path and the reason; their texts may be
+ * shown.
  *
- * Paths: relative to the workspace, or absolute beneath /workspace or /app/results, which is the same folder. `.`, empty
- * parts and a trailing slash are dropped; `..` is refused. "" is the workspace itself. Bytes need not be UTF-8. */
+ * Paths: relative to the workspace, or absolute beneath /workspace or /app/results, which is the same folder. `.`,
+ * empty parts and a trailing slash are dropped; `..` is refused. "" is the workspace itself. Bytes need not be
+ * UTF-8. */
 #pragma once
 #include "err.h"
 #include <stdbool.h>
@@ -36,43 +38,39 @@ struct kr_file_info {
 
 /* Checks a path and writes its relative form. 0; -EINVAL with the reason. */
 int kr_files_path(const char *path, char out[static KR_FILES_PATH_MAX], struct kr_err *err);
-/* The same for a name that is to be made: also UTF-8 without control characters, not one of our own temporary names, not
- * the workspace itself. */
+/* The same for a name that is to be made: also UTF-8 without control characters, not one of our own temporary names,
+ * not the workspace itself. */
 int kr_files_new_path(const char *path, char out[static KR_FILES_PATH_MAX], struct kr_err *err);
 /* Writes key: path in which invalid UTF-8 is U+FFFD; and then, if it was, key_b64: base64 of the true bytes, and a
  * client can name it by percent-encoding those. */
 void kr_files_json_path(struct kr_json *j, const char *key, const char *path);
 
 int kr_files_stat(int ws, const char *path, struct kr_file_info *ret, struct kr_err *err);
-/* Opens a regular file for reading. Nonblocking, so that nothing that took its place can stop us. */
+/* Opens a regular file for reading. Nonblocking, so that a FIFO that replaced it meanwhile cannot block the caller. */
 int kr_files_open(int ws, const char *path, int *ret_fd, struct kr_file_info *ret_info, struct kr_err *err);
 /* Makes a folder and those above it. One that is there is fine. */
 int kr_files_mkdir(int ws, const char *path, struct kr_err *err);
-/* Writes a file whole, by a temporary file and rename: readers see the old or the new. Makes the folders above it. */
-int kr_files_write(int ws, const char *path, const void *data, size_t len, struct kr_err *err);
-/* Appends to a regular file, making it (and folders) if it is not there; max: of its size then, 0: none. */
-int kr_files_append(int ws, const char *path, const void *data, size_t len, uint64_t max, struct kr_err *err);
 
 /* ---- uploads ---- */
 
 struct kr_files_upload;
 
-/* Starts one of at most max bytes (0: none allowed at all). Its bytes are in a temporary file in the workspace until the
- * commit; keeps a copy of `ws` and the path. */
+/* Starts one of at most max bytes (0: none allowed at all). Its bytes are in a temporary file in the workspace until
+ * the commit; keeps a copy of `ws` and the path. */
 int kr_files_upload_begin(int ws, const char *path, uint64_t max, struct kr_files_upload **ret_upload,
                           struct kr_err *err);
 /* 0; KR_ERR_LIMIT with EFBIG past the maximum, ENOSPC, EDQUOT …: then only abort is left. */
 int kr_files_upload_write(struct kr_files_upload *u, const void *data, size_t len, struct kr_err *err);
 uint64_t kr_files_upload_size(const struct kr_files_upload *u);
-/* The file takes its place; an existing one keeps its mode, a folder is not replaced. Frees u, also on failure, when
+/* The file gets its name; an existing one keeps its mode, a folder is not replaced. Frees u, also on failure, when
  * nothing is left behind. */
 int kr_files_upload_commit(struct kr_files_upload *u, struct kr_err *err);
 /* The same, but replaces nothing: -EEXIST if something of that name is there. */
 int kr_files_upload_create(struct kr_files_upload *u, struct kr_err *err);
 /* Removes what was written and frees. Takes NULL. */
 void kr_files_upload_abort(struct kr_files_upload *u);
-/* Removes temporary files that a killed process left in the workspace: those older than `before` (by CLOCK_REALTIME), or
- * with NULL all. 1: nothing else is there; 0: something is; or -errno. */
+/* Removes temporary files that a killed process left in the workspace: those older than `before` (by
+ * CLOCK_REALTIME), or with NULL all. 1: nothing else is there; 0: something is; or -errno. */
 int kr_files_clean(int ws, const struct timespec *before, struct kr_err *err);
 
 /* ---- delete ---- */
@@ -82,9 +80,9 @@ struct kr_files_budget {
     uint64_t deadline_ns; /* kr_clock_ns() scale; 0: none */
 };
 
-/* Deletes a file, link or folder; "" empties the workspace. A folder that is not empty needs `tree`. 0: done; 1: the budget
- * was used up and something is left: call again (each call starts anew at the top). Any depth; folders without
- * permission bits are given them. */
+/* Deletes a file, link or folder; "" empties the workspace. A folder that is not empty needs `tree`. 0: done; 1: the
+ * budget was used up and something is left: call again (each call starts anew at the top). Any depth; folders
+ * without permission bits are given them. */
 int kr_files_delete(int ws, const char *path, bool tree, const struct kr_files_budget *budget, struct kr_err *err);
 
 /* ---- list and usage ---- */

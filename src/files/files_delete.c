@@ -1,12 +1,12 @@
-/* Deleting trees that somebody changes at the same time.
+/* Deleting trees that hostile code changes at the same time.
  *
- * Called on the thread pool. Invariant: every removal names one part in a folder that is held open, so that no link is
- * ever followed and nothing outside of the workspace can be reached; at most LEVELS folders are open; a call ends
+ * Called on the thread pool. Invariant: every removal names one part in a folder that is held open, so that no link
+ * is ever followed and nothing outside of the workspace can be reached; at most LEVELS folders are open; a call ends
  * after its steps whatever is put into the tree meanwhile.
  *
- * Depth: a folder LEVELS deep is not entered but moved up to the top of the tree that is being deleted, under a name of ours,
- * and is found there when the top is read again. So a chain of any length (a program can make one far past PATH_MAX)
- * needs neither its path nor a descriptor for each level. */
+ * Depth: a folder LEVELS deep is not entered but moved up to the top of the tree that is being deleted, under a name
+ * of ours, and is found there when the top is read again. So a chain of any length (a program can make one far past
+ * PATH_MAX) needs neither its path nor a descriptor for each level. */
 #include "clock.h"
 #include "fd.h"
 #include "files_internal.h"
@@ -36,7 +36,7 @@ struct deletion {
     int error;      /* -errno of the first thing that could not be removed; the rest goes all the same */
 };
 
-/* One more piece of work; false when there is none left. */
+/* One more step; false when the budget is used up. */
 static bool spend(struct deletion *d)
 {
     if (d->steps == 0)
@@ -56,7 +56,7 @@ static DIR *open_folder(int dirfd, const char *name)
         errno = -path;
         return NULL;
     }
-    kr_files_open_up(path); /* if it fails, opening or removing tells */
+    kr_files_open_up(path); /* if it fails, opening or removing says why */
     fd = openat(path, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return NULL;
@@ -145,7 +145,7 @@ static void pop(struct deletion *d)
     }
 }
 
-/* Empties the folder at level 0. 0, 1 when the work is used up, or -errno. */
+/* Empties the folder at level 0. 0, 1 when the budget is used up, or -errno. */
 static int empty(struct deletion *d)
 {
     int r = 0;
@@ -188,8 +188,8 @@ static int delete_tree(int parent, const char *name, bool itself, const struct k
             break;
         r = unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0;
     } while ((r == -ENOTEMPTY || r == -EEXIST) && spend(d));
-    /* Somebody fills it as fast as we empty it, has put a link or a file in its place, or moved it while the kernel looked
-     * (EXDEV; nothing is ever mounted in a workspace): the next call sees. */
+    /* A program fills it as fast as it is emptied, has replaced it by a link or a file, or moved it while the kernel
+     * looked (EXDEV; nothing is ever mounted in a workspace): the next call sees. */
     if (r == -ENOTEMPTY || r == -EEXIST || r == -ELOOP || r == -ENOTDIR || r == -EXDEV)
         r = 1;
     free(d);

@@ -76,8 +76,8 @@ static void sift_down(struct kr_files_entry *heap, size_t count)
     }
 }
 
-/* True if it has its place. */
-static bool make_place(struct listing *g)
+/* True if the new entry belongs to the page. */
+static bool make_room_in_page(struct listing *g)
 {
     struct kr_files_list *list = g->list;
 
@@ -102,7 +102,7 @@ static bool keep(struct listing *g, const struct stat *st)
         list->more = true;
         if (compare_paths(g->path, list->entries[0].path) >= 0)
             return true;
-    } else if (!make_place(g)) {
+    } else if (!make_room_in_page(g)) {
         return false;
     }
     e.path = strdup(g->path);

@@ -1,8 +1,8 @@
 /* Paths from outside, and how they are resolved.
  *
- * Called by all of files.h. Invariant: nothing but kr_files_at() opens a path of more than one part, and it does so with
- * openat2(2) beneath the workspace and through no symbolic link (Linux 5.6), so that a link swapped in between two
- * looks can only make a call fail. The text checks here are for clear errors; they are not the wall. */
+ * Called by all of files.h. Invariant: nothing but kr_files_at() opens a path of more than one part, and it does so
+ * with openat2(2) beneath the workspace and through no symbolic link (Linux 5.6), so that a link swapped in between
+ * two looks can only make a call fail. The text checks here are for clear errors; they are not the wall. */
 #include "base64.h"
 #include "fd.h"
 #include "files_internal.h"
@@ -30,7 +30,7 @@ const char *const kr_file_type_names[KR_FILE_TYPE_MAX_] = {
     [KR_FILE_OTHER] = "other",
 };
 
-int kr_files_refuse(struct kr_err *err, enum kr_err_kind kind, int code, const char *path, const char *why)
+static int refuse_path(struct kr_err *err, enum kr_err_kind kind, int code, const char *path, const char *why)
 {
     char shown[SHOWN * 4 + 3];
 
@@ -42,7 +42,7 @@ int kr_files_refuse(struct kr_err *err, enum kr_err_kind kind, int code, const c
     return -code;
 }
 
-/* What a failed call means to whoever gave the path. */
+/* What a failed call means to the client that gave the path. */
 static const struct reason {
     int code;
     enum kr_err_kind kind;
@@ -73,14 +73,14 @@ int kr_files_fail(struct kr_err *err, int code, const char *path)
         code = -code;
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].code == code)
-            return kr_files_refuse(err, reasons[i].kind, code, path, reasons[i].why);
+            return refuse_path(err, reasons[i].kind, code, path, reasons[i].why);
     kr_log_quote(shown, sizeof shown, path, SHOWN);
     return kr_err_set(err, KR_ERR_SYSTEM, code, "path %.160s", shown);
 }
 
 static int invalid(struct kr_err *err, const char *path, const char *why)
 {
-    return kr_files_refuse(err, KR_ERR_INVALID, EINVAL, path, why);
+    return refuse_path(err, KR_ERR_INVALID, EINVAL, path, why);
 }
 
 /* Behind /workspace or /app/results; NULL if it is another absolute path. */

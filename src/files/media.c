@@ -1,7 +1,8 @@
 /* Content types.
  *
- * Called by the API for downloads and links. Invariant: the type comes from the name if its extension is known, so that a
- * file is what its name says; the bytes only decide what has no known extension, and whether a charset may be promised. */
+ * Called by the API for downloads and links. Invariant: the type comes from the name if its extension is known, so
+ * that a file is what its name says; the bytes only decide what has no known extension, and whether a charset may be
+ * promised. */
 #include "media.h"
 #include "utf8.h"
 #include <stdio.h>

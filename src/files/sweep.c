@@ -101,7 +101,8 @@ int kr_sweep_new(struct uv_loop_s *loop, const char *path, struct kr_sweep **ret
         free(s);
         return -ENOMEM;
     }
-    s->have_base = measure(path, FEW_ENTRIES, &s->base) == 1; /* else a thread does it: others must not wait for it */
+    s->have_base =
+        measure(path, FEW_ENTRIES, &s->base) == 1; /* else a thread does it, so that the loop does not wait */
     s->now = s->base;
     if (!s->have_base) {
         s->base = s->now = 0;

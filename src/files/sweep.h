@@ -1,4 +1,5 @@
-/* The size of a host folder, found by walking it, on the thread pool but for the first look at a small one: accounted, not enforced. */
+/* The size of a host folder, found by walking it, on the thread pool but for the first look at a small one:
+ * accounted, not enforced. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

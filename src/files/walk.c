@@ -1,8 +1,8 @@
 /* The walk beneath a folder.
  *
- * Called by sweep.c, files_list.c and changes.c, mostly on the thread pool. Invariant: a walk opens nothing but folders,
- * one name at a time and never through a symbolic link, stays on the folder's filesystem, and ends at its bounds whatever
- * is done to the tree meanwhile: each entry looked at counts, also one that is seen twice. */
+ * Called by sweep.c, files_list.c and changes.c, mostly on the thread pool. Invariant: a walk opens nothing but
+ * folders, one name at a time and never through a symbolic link, stays on the folder's filesystem, and ends at its
+ * bounds whatever is done to the tree meanwhile: each entry looked at counts, also one that is seen twice. */
 #include "walk.h"
 #include "clock.h"
 #include "fd.h"

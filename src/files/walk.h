@@ -1,4 +1,4 @@
-/* A bounded walk beneath a folder that somebody hostile changes at the same time. Pure: thread pool. */
+/* A bounded walk beneath a folder that hostile code changes at the same time. Pure: thread pool. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,8 @@ struct kr_walk_entry {
     const struct stat *st;
 };
 
-/* KR_WALK_ON goes on (into the entry, if it is a folder), KR_WALK_PASS does not enter it, KR_WALK_STOP ends the walk. */
+/* KR_WALK_ON goes on (into the entry, if it is a folder), KR_WALK_PASS does not enter it, KR_WALK_STOP ends the
+ * walk. */
 enum kr_walk_do { KR_WALK_ON, KR_WALK_PASS, KR_WALK_STOP };
 typedef enum kr_walk_do kr_walk_fn(void *arg, const struct kr_walk_entry *e);
 

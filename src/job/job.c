@@ -1,8 +1,8 @@
 /* The life of a job, from its row to its end.
  *
- * Called by the kinds (src/api/accounts/user_delete.c) and by `krait serve`. Invariants: a job's row is in the store before its
- * kind begins it; it ends once; after kr_job_end() nothing of it is touched. When the process ends or is killed, the row stays
- * open and kr_jobs_resume() of the next process finds it. */
+ * Called by the kinds (src/api/accounts/user_delete.c) and by `krait serve`. Invariants: a job's row is in the store
+ * before its kind begins it; it ends once; after kr_job_end() nothing of it is touched. When the process ends or is
+ * killed, the row stays open and kr_jobs_resume() of the next process finds it. */
 #include "job.h"
 #include "buf.h"
 #include "clock.h"

@@ -1,8 +1,9 @@
 /* Jobs: what takes seconds to minutes in the background, and goes on when the client that asked for it has left.
  *
- * A job has an id, an owner, a kind, a subject, progress, a log (src/runlog: numbered events with an end and a cause), and a row
- * in the store. Its kind is a row of the registry. A job whose process ended is found at the next start: it is continued if its
- * kind can, else ended as `lost`. docs/design/jobs.md has the life of one. Loop thread only. */
+ * A job has an id, an owner, a kind, a subject, progress, a log (src/runlog: numbered events with an end and a
+ * cause), and a row in the store. Its kind is a row of the registry. A job whose process ended is found at the next
+ * start: it is continued if its kind can, else ended as `lost`. docs/design/jobs.md has the life of one. Loop thread
+ * only. */
 #pragma once
 #include "runlog.h"
 #include "store_job.h"
@@ -21,7 +22,8 @@ struct kr_job_kind {
     const char *help;  /* one sentence */
     bool continues;    /* after a restart, with `start` and kr_job_row()->attempt > 1 */
     unsigned user_max; /* open ones of a user; 0: kr_jobs_config.user_max alone */
-    /* Begins or continues it; ends it by kr_job_end(), later and from the loop. 0, or -errno with err: the job ends with that. */
+    /* Begins or continues it; ends it by kr_job_end(), later and from the loop. 0, or -errno with err: the job ends
+     * with that. */
     int (*start)(struct kr_job *job, void *app, struct kr_err *err);
     /* Asks it to end as `cancelled`, soon. NULL: it cannot be cancelled. */
     void (*cancel)(struct kr_job *job);
@@ -61,8 +63,8 @@ struct kr_job_spec {
     const char *address, *request; /* of the request that asks; NULL: none */
 };
 
-/* 0; KR_ERR_TOO_MANY (the user's bound), KR_ERR_BUSY (the bound in all), KR_ERR_INVALID (a text is too long), or what the kind
- * says. The pointer is good until the job ends, which is not before the return to the loop. */
+/* 0; KR_ERR_TOO_MANY (the user's bound), KR_ERR_BUSY (the bound in all), KR_ERR_INVALID (a text is too long), or
+ * what the kind says. The pointer is good until the job ends, which is not before the return to the loop. */
 int kr_job_start(struct kr_jobs *jobs, const struct kr_job_spec *spec, struct kr_job **ret_job, struct kr_err *err);
 /* Its row as it is now. Good until the job ends. */
 const struct kr_store_job *kr_job_row(const struct kr_job *job);
@@ -74,7 +76,8 @@ void *kr_job_data(const struct kr_job *job);
 void kr_job_progress(struct kr_job *job, uint64_t done, uint64_t total, const char *text);
 /* Output of the job, as a run's: text of any length. */
 void kr_job_text(struct kr_job *job, enum kr_stream stream, const char *text, size_t len);
-/* Ends it: its log, its row, those that watch. err NULL unless the cause is not `ok`. Frees the job, and nothing of its kind's. */
+/* Ends it: its log, its row, those that watch. err NULL unless the cause is not `ok`. Frees the job, and nothing of
+ * its kind's. */
 void kr_job_end(struct kr_job *job, enum kr_cause cause, const struct kr_err *err);
 
 /* ---- watching and steering ---- */
@@ -94,5 +97,6 @@ int kr_jobs_find(struct kr_jobs *jobs, const char *owner, const char *id, struct
                  struct kr_err *err);
 /* Its log, a reference: of the attempt that runs or ran last. 0, -ENOENT. */
 int kr_jobs_open_log(struct kr_jobs *jobs, const struct kr_store_job *row, struct kr_runlog **ret_log);
-/* Asks an open job of the owner's (NULL: of any user) to end. 0; -ENOENT; KR_ERR_CONFLICT: its kind cannot be cancelled. */
+/* Asks an open job of the owner's (NULL: of any user) to end. 0; -ENOENT; KR_ERR_CONFLICT: its kind cannot be
+ * cancelled. */
 int kr_jobs_cancel(struct kr_jobs *jobs, const char *owner, const char *id, struct kr_err *err);

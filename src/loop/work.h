@@ -35,9 +35,9 @@ struct kr_work {
 void kr_work_start(struct uv_loop_s *loop, struct kr_work *w, const struct kr_work_calls *calls, void *data);
 /* Between start and its last call? */
 bool kr_work_busy(const struct kr_work *w);
-/* The result is not wanted any more: `dropped` comes instead of `done`. The function is not called if its turn has not
- * come. False, and no call, if the work is not under way. `dropped` may come before this returns if the work waits in
- * a lane. */
+/* The result is not wanted any more: `dropped` comes instead of `done`. The function is not called if its turn has
+ * not come. False, and no call, if the work is not under way. `dropped` may come before this returns if the work
+ * waits in a lane. */
 bool kr_work_drop(struct kr_work *w);
 
 /* ---- a bound on work of one kind ---- */

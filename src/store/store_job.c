@@ -1,7 +1,7 @@
 /* Rows of jobs.
  *
- * Called by src/job. Invariants: a job ends once; an open row names the process that works on it, and only a row whose process
- * has ended is taken over, by one process alone. */
+ * Called by src/job. Invariants: a job ends once; an open row names the process that works on it, and only a row
+ * whose process has ended is taken over, by one process alone. */
 #include "store_job.h"
 #include "store_internal.h"
 #include <errno.h>

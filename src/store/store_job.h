@@ -1,6 +1,6 @@
-/* Jobs, in the store: background work of seconds to minutes, what it is about, how far it is and how it ended. A job that has not
- * ended is a process's; one whose process has ended is adopted by the next. Rows stay when their owner is deleted only while
- * the job is open. */
+/* Jobs, in the store: background work of seconds to minutes, what it is about, how far it is and how it ended. A job
+ * that has not ended is a process's; one whose process has ended is adopted by the next. Rows stay when their owner
+ * is deleted only while the job is open. */
 #pragma once
 #include "store.h"
 
@@ -30,8 +30,8 @@ struct kr_store_job {
 int kr_store_job_start(struct kr_store *s, const struct kr_store_job *job, struct kr_err *err);
 /* Writes done, total and text of an open job. 0 or -errno. */
 int kr_store_job_progress(struct kr_store *s, const struct kr_store_job *job, struct kr_err *err);
-/* Ends an open one: ended, cause, message and the progress are read; `log` is its log if that is small, or NULL. 0, or -ENOENT:
- * there is no open job of that id. */
+/* Ends an open one: ended, cause, message and the progress are read; `log` is its log if that is small, or NULL. 0,
+ * or -ENOENT: there is no open job of that id. */
 int kr_store_job_end(struct kr_store *s, const struct kr_store_job *job, const void *log, size_t log_len,
                      struct kr_err *err);
 /* owner NULL: of any user. 0 or -ENOENT. */
@@ -42,11 +42,11 @@ int kr_store_job_log(struct kr_store *s, const char *id, void **ret_log, size_t 
 /* A user's, newest first. Rows, or -errno. */
 int kr_store_jobs_list(struct kr_store *s, const char *owner, struct kr_store_page *page,
                        void (*on_job)(void *data, const struct kr_store_job *job), void *data, struct kr_err *err);
-/* Makes open jobs of processes that have ended this process's, each with the next attempt, and calls back for each once all are.
- * KR_STORE_JOBS_ADOPT_MAX at most. How many, or -errno. */
+/* Makes open jobs of processes that have ended this process's, each with the next attempt, and calls back for each
+ * once all are. KR_STORE_JOBS_ADOPT_MAX at most. How many, or -errno. */
 int kr_store_jobs_adopt(struct kr_store *s, void (*on_job)(void *data, const struct kr_store_job *job), void *data,
                         struct kr_err *err);
-/* Deletes jobs that ended before `since`, KR_STORE_PRUNE_MAX at most; on_gone comes for each afterwards. How many (call again
- * until 0), or -errno. */
+/* Deletes jobs that ended before `since`, KR_STORE_PRUNE_MAX at most; on_gone comes for each afterwards. How many
+ * (call again until 0), or -errno. */
 int kr_store_jobs_prune(struct kr_store *s, int64_t since, void (*on_gone)(void *data, const struct kr_store_job *job),
                         void *data, struct kr_err *err);

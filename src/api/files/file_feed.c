@@ -1,8 +1,8 @@
 /* A request's body on its way to the disk. Called by file_put.c and file_post.c.
  *
- * Two buffers: one fills from the connection while a thread of the pool works on the other. Past KR_FEED_PAUSE the peer is
- * held back, so that an upload of any size takes KR_FEED_ROOM twice. Invariant: `out` belongs to the thread while a step
- * runs, `in` always to the loop; bytes are charged to the user's disk account before they are kept. */
+ * Two buffers: one fills from the connection while a thread of the pool works on the other. Past KR_FEED_PAUSE the
+ * peer is held back, so that an upload of any size takes KR_FEED_ROOM twice. Invariant: `out` belongs to the thread
+ * while a step runs, `in` always to the loop; bytes are charged to the user's disk account before they are kept. */
 #include "file_request.h"
 #include "reply.h"
 #include <errno.h>
@@ -54,7 +54,7 @@ static void feed_next(struct kr_file_feed *f)
     }
 }
 
-static int keep(struct kr_file_feed *f, const char *bytes, size_t len)
+static int keep_bytes(struct kr_file_feed *f, const char *bytes, size_t len)
 {
     int r = kr_quota_charge(&f->share, len, &f->refusal);
 
@@ -73,7 +73,7 @@ void kr_feed_on_body(void *data, struct kr_http_ex *ex, const char *bytes, size_
 {
     struct kr_file_feed *f = data;
 
-    f->refused = keep(f, bytes, len) < 0;
+    f->refused = keep_bytes(f, bytes, len) < 0;
     if (kr_fileop_busy(&f->w) && (f->refused || f->in_len >= KR_FEED_PAUSE))
         kr_http_pause_body(ex, true);
     feed_next(f);
@@ -88,7 +88,7 @@ void kr_feed_on_body_end(void *data, struct kr_http_ex *ex)
     feed_next(f);
 }
 
-static void on_account_ready(struct kr_quota_share *share)
+static void on_feed_account_ready(struct kr_quota_share *share)
 {
     struct kr_file_feed *f = (struct kr_file_feed *)((char *)share - offsetof(struct kr_file_feed, share));
     int64_t length = kr_http_content_length(kr_file_ex(&f->w));
@@ -101,7 +101,7 @@ static void on_account_ready(struct kr_quota_share *share)
 
 void kr_feed_open(struct kr_file_feed *f)
 {
-    if (kr_quota_join(kr_file_home(&f->w), &f->w.who, &f->share, on_account_ready, &f->w.err) < 0)
+    if (kr_quota_join(kr_file_home(&f->w), &f->w.who, &f->share, on_feed_account_ready, &f->w.err) < 0)
         kr_file_fail(&f->w);
 }
 

@@ -1,7 +1,7 @@
 /* Handlers of links: making one, following one, and /sandbox/file of document 004 (mcp-sandbox). Called through the
  * table of routes.
  *
- * Invariant: a request that shows a token is served by that token or not at all, whoever else it may be: pages of
+ * Invariant: a request that shows a token is served by that token or not at all, whatever key it shows: pages of
  * other sites are let in for its sake (kr_api_is_link()). A link acts as its owner, with the right to read alone. */
 #include "file_request.h"
 #include "buf.h"
@@ -42,7 +42,7 @@ static void write_link(struct kr_json *j, const struct kr_fileop *w, const char 
     kr_json_object_end(j);
 }
 
-static void on_stat(struct kr_fileop *w)
+static void on_link_stat(struct kr_fileop *w)
 {
     struct linking *l = (struct linking *)w;
     struct kr_api *api = kr_file_api(w);
@@ -99,7 +99,7 @@ static void make_link(struct kr_http_ex *ex, void *app, void *request, struct kr
     l->seconds = (uint64_t)q->expires_in;
     l->download = q->download;
     if (kr_file_place(&l->w, kr_http_param(ex, "sandbox"), path, false))
-        kr_fileop_run(&l->w, step_stat, on_stat);
+        kr_fileop_run(&l->w, step_stat, on_link_stat);
 }
 
 void kr_api_links_post(struct kr_http_ex *ex, void *app)
@@ -132,7 +132,7 @@ static int act_for_owner(struct kr_fileop *w, const char *token, const char *pat
 }
 
 /* `sandbox`: the one the request names; NULL: the token does. */
-static void follow(struct kr_fileop *w, const char *token, const char *sandbox, const char *path, bool download)
+static void follow_link(struct kr_fileop *w, const char *token, const char *sandbox, const char *path, bool download)
 {
     struct kr_link link;
 
@@ -156,7 +156,7 @@ void kr_api_link_get(struct kr_http_ex *ex, void *app)
     struct kr_fileop *w;
     struct kr_err err;
 
-    kr_api_input_init(&in, KR_API_DOCUMENT); /* a link that somebody has hung something on still works */
+    kr_api_input_init(&in, KR_API_DOCUMENT); /* a link with more in its query still works */
     if (kr_api_parse_query(&kr_files_link_query, kr_http_query(ex), &q, &in, &err) < 0) {
         kr_api_fail(ex, &err);
         return;
@@ -167,7 +167,7 @@ void kr_api_link_get(struct kr_http_ex *ex, void *app)
     if (kr_file_read_path(kr_http_param(ex, "path"), q.path_b64, path, &w->err) < 0)
         kr_file_fail(w);
     else
-        follow(w, kr_http_param(ex, "token"), NULL, path, q.download);
+        follow_link(w, kr_http_param(ex, "token"), NULL, path, q.download);
 }
 
 void kr_api_sandbox_file(struct kr_http_ex *ex, void *app)
@@ -182,7 +182,7 @@ void kr_api_sandbox_file(struct kr_http_ex *ex, void *app)
     if (!w)
         return;
     if (q.token || kr_api_is_link(ex)) {
-        follow(w, q.token ? q.token : "", q.sandbox_id, q.file_path, q.download);
+        follow_link(w, q.token ? q.token : "", q.sandbox_id, q.file_path, q.download);
         return;
     }
     if (!kr_file_caller(w))

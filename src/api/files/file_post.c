@@ -1,8 +1,9 @@
 /* POST of several files as multipart/form-data. Called through the table of routes.
  *
- * The parser runs on the thread pool, and each file is written as its bytes pass. Fields before a file say where it goes:
- * `path` the next one's whole path, `dir` the folder of all that follow. Invariants: a file is stored whole or not at all,
- * whatever becomes of those behind it; one that cannot be stored does not stop the others; what was stored is told. */
+ * The parser runs on the thread pool, and each file is written as its bytes pass. Fields before a file say where it
+ * goes: `path` the next one's whole path, `dir` the folder of all that follow. Invariants: a file is stored whole or
+ * not at all, whatever becomes of those behind it; one that cannot be stored does not stop the others; what was
+ * stored is reported. */
 #include "file_request.h"
 #include "buf.h"
 #include "fd.h"
@@ -38,7 +39,7 @@ struct posting {
     size_t count;
     size_t stored;
     uint64_t bytes;
-    bool told; /* the loop's */
+    bool reported; /* the loop's */
 };
 
 static struct posting *posting_of(struct kr_fileop *w)
@@ -88,7 +89,7 @@ static int begin_field(struct posting *p, const char *name, struct kr_err *err)
 }
 
 /* Where the file goes. */
-static int aim(struct posting *p, const char *filename, struct kr_err *err)
+static int choose_target(struct posting *p, const char *filename, struct kr_err *err)
 {
     char joined[2 * KR_FILES_PATH_MAX + 2];
 
@@ -112,7 +113,7 @@ static int on_part(void *ctx, const struct kr_multipart_part *part, struct kr_er
     if (!part->filename[0]) /* a form whose file was left open */
         return 0;
     r = strlen(part->filename) < KR_FILES_PATH_MAX
-            ? aim(p, part->filename, &why)
+            ? choose_target(p, part->filename, &why)
             : kr_err_set(&why, KR_ERR_INVALID, 0, "filename: longer than %u bytes", KR_FILES_PATH_MAX - 1);
     if (r >= 0)
         r = kr_files_upload_begin(p->feed.w.ws, p->target, UINT64_MAX, &p->upload, &why);
@@ -120,7 +121,7 @@ static int on_part(void *ctx, const struct kr_multipart_part *part, struct kr_er
     return r >= 0 ? 0 : add_outcome(p, part->filename, &why, err);
 }
 
-static int on_data(void *ctx, const void *data, size_t len, struct kr_err *err)
+static int on_part_data(void *ctx, const void *data, size_t len, struct kr_err *err)
 {
     struct posting *p = ctx;
     struct kr_err why;
@@ -168,7 +169,7 @@ static int on_part_end(void *ctx, struct kr_err *err)
     return r;
 }
 
-static int take_bytes(struct kr_file_feed *f, const void *data, size_t len)
+static int post_bytes(struct kr_file_feed *f, const void *data, size_t len)
 {
     return kr_multipart_feed(((struct posting *)f)->parser, data, len, &f->w.err);
 }
@@ -178,14 +179,14 @@ static void step_finish(struct kr_fileop *w)
     w->r = kr_multipart_finish(posting_of(w)->parser, &w->err);
 }
 
-static void step_abort(struct kr_fileop *w)
+static void step_abort_post(struct kr_fileop *w)
 {
     kr_files_upload_abort(steal_upload(posting_of(w)));
 }
 
 /* ---- on the loop ---- */
 
-static void tell_stored(struct kr_fileop *w)
+static void report_post(struct kr_fileop *w)
 {
     struct posting *p = posting_of(w);
     struct kr_box *box = kr_file_api(w)->box;
@@ -193,9 +194,9 @@ static void tell_stored(struct kr_fileop *w)
     struct kr_json j;
     size_t named = 0;
 
-    if (p->stored == 0 || p->told)
+    if (p->stored == 0 || p->reported)
         return;
-    p->told = true;
+    p->reported = true;
     kr_buf_init(&detail, KR_STORE_DETAIL_MAX);
     kr_json_init(&j, &detail);
     kr_json_object(&j);
@@ -251,7 +252,7 @@ static void answer_posting(struct posting *p, const struct kr_err *why)
     cleanup_buf struct kr_buf out = {0};
     struct kr_json j;
 
-    tell_stored(w);
+    report_post(w);
     if (p->stored == 0) {
         if (!why && p->count == 0)
             kr_file_fail_with(w, KR_ERR_INVALID, "the form has no file");
@@ -315,14 +316,14 @@ static void free_posting(struct kr_fileop *w)
 }
 
 static const struct kr_file_kind kind = {
-    .op = {.size = sizeof(struct posting), .late = tell_stored, .release = step_abort, .done = free_posting},
+    .op = {.size = sizeof(struct posting), .late = report_post, .release = step_abort_post, .done = free_posting},
     .calls = {.on_body = kr_feed_on_body, .on_body_end = kr_feed_on_body_end, .on_gone = kr_file_on_gone},
 };
 
 /* False: answered. */
 static bool make_parser(struct posting *p)
 {
-    static const struct kr_multipart_ops ops = {on_part, on_data, on_part_end};
+    static const struct kr_multipart_ops ops = {on_part, on_part_data, on_part_end};
     struct kr_fileop *w = &p->feed.w;
     char boundary[KR_MULTIPART_BOUNDARY_MAX + 1];
     int r = kr_multipart_boundary(kr_http_header(kr_file_ex(w), "content-type"), boundary, &w->err);
@@ -347,7 +348,7 @@ void kr_api_files_post(struct kr_http_ex *ex, void *app)
         return;
     if (!kr_file_place(&p->feed.w, kr_http_param(ex, "sandbox"), NULL, true))
         return;
-    p->feed.take = take_bytes;
+    p->feed.take = post_bytes;
     p->feed.start = start_posting;
     p->feed.failed = fail_posting;
     p->feed.finish = finish_posting;

@@ -1,8 +1,8 @@
 /* PUT of one file: the body as it is. Called through the table of routes.
  *
- * The bytes go into a temporary file of the workspace; at their end it takes its name. Invariant: until then nothing is seen
- * of it, and an upload that fails or is left leaves nothing. Preconditions are judged before the body is asked for and,
- * `If-None-Match: *`, again by the very rename. */
+ * The bytes go into a temporary file of the workspace; at their end it takes its name. Invariant: until then nothing
+ * is seen of it, and an upload that fails or is left leaves nothing. Preconditions are judged before the body is
+ * asked for and, `If-None-Match: *`, again by the very rename. */
 #include "file_request.h"
 #include "buf.h"
 #include "fd.h"
@@ -31,7 +31,7 @@ static struct putting *putting_of(struct kr_fileop *w)
 /* ---- on the thread pool ---- */
 
 /* What is under the name now. */
-static void look(struct putting *p)
+static void look_at_target(struct putting *p)
 {
     struct kr_fileop *w = &p->feed.w;
     cleanup_fd int fd = -1;
@@ -51,7 +51,7 @@ static int check_conditions(struct putting *p)
 {
     struct kr_err *err = &p->feed.w.err;
 
-    look(p);
+    look_at_target(p);
     if (p->create_only && p->existed)
         return kr_err_set(err, KR_ERR_CONFLICT, 0, "something of that name is there already"), -EEXIST;
     if (p->if_match[0] && (!p->etag[0] || !kr_etag_in(p->if_match, p->etag, false)))
@@ -71,7 +71,7 @@ static void step_begin(struct kr_fileop *w)
     w->unfinished = p->upload != NULL;
 }
 
-static int take_bytes(struct kr_file_feed *f, const void *data, size_t len)
+static int put_bytes(struct kr_file_feed *f, const void *data, size_t len)
 {
     return kr_files_upload_write(((struct putting *)f)->upload, data, len, &f->w.err);
 }
@@ -93,11 +93,11 @@ static void step_commit(struct kr_fileop *w)
     p->stored = true;
     p->feed.share.kept = (int64_t)p->size - (int64_t)p->old_size;
     replaced = p->existed;
-    look(p); /* for the validator: somebody may have written again in between, and then it is that one's */
+    look_at_target(p); /* for the validator: of what is there now, if another writer came in between */
     p->existed = replaced;
 }
 
-static void step_abort(struct kr_fileop *w)
+static void step_abort_put(struct kr_fileop *w)
 {
     kr_files_upload_abort(putting_of(w)->upload);
     putting_of(w)->upload = NULL;
@@ -105,7 +105,7 @@ static void step_abort(struct kr_fileop *w)
 
 /* ---- on the loop ---- */
 
-static void tell_stored(struct kr_fileop *w)
+static void report_put(struct kr_fileop *w)
 {
     struct putting *p = putting_of(w);
 
@@ -131,7 +131,7 @@ static void on_committed(struct kr_fileop *w)
         fail_putting(w);
         return;
     }
-    tell_stored(w);
+    report_put(w);
     kr_buf_init(&out, KR_API_REPLY_MAX);
     kr_json_init(&j, &out);
     kr_json_object(&j);
@@ -172,7 +172,7 @@ static void free_putting(struct kr_fileop *w)
 }
 
 static const struct kr_file_kind kind = {
-    .op = {.size = sizeof(struct putting), .late = tell_stored, .release = step_abort, .done = free_putting},
+    .op = {.size = sizeof(struct putting), .late = report_put, .release = step_abort_put, .done = free_putting},
     .calls = {.on_body = kr_feed_on_body, .on_body_end = kr_feed_on_body_end, .on_gone = kr_file_on_gone},
 };
 
@@ -201,7 +201,7 @@ void kr_api_files_put(struct kr_http_ex *ex, void *app)
         return;
     if (!kr_file_place(&p->feed.w, kr_http_param(ex, "sandbox"), kr_http_param(ex, "path"), true))
         return;
-    p->feed.take = take_bytes;
+    p->feed.take = put_bytes;
     p->feed.start = start_putting;
     p->feed.failed = kr_file_fail;
     p->feed.finish = finish_putting;

@@ -1,9 +1,10 @@
-/* How much disk a user has, so that an upload does not pass the user's limit. Called by file_feed.c and file_routes.c.
+/* How much disk a user has, so that an upload does not pass the user's limit. Called by file_feed.c and
+ * file_routes.c.
  *
- * An account is measured by the box's walker (box_disk.c) and believed for FRESH_MS, or FAR_FRESH_MS when it is far from the
- * limit; uploads of that time are added to it as their bytes come, so that several at once share what is left. What programs
- * write meanwhile is seen at the next measuring. Invariant: an account lives while an upload has a share in it or it is being
- * measured; a share that waits is called once. */
+ * An account is measured by the box's walker (box_disk.c) and believed for FRESH_MS, or FAR_FRESH_MS when it is far
+ * from the limit; uploads of that time are added to it as their bytes come, so that several at once share what is
+ * left. What programs write meanwhile is seen at the next measuring. Invariant: an account lives while an upload has
+ * a share in it or it is being measured; a share that waits is called once. */
 #include "file_request.h"
 #include "clock.h"
 #include <errno.h>
@@ -70,16 +71,16 @@ static int measure_account(struct kr_quota *q, struct kr_err *err)
 
 /* ---- accounts ---- */
 
-static bool is_far(const struct kr_quota *q)
+static bool account_is_far(const struct kr_quota *q)
 {
     return q->used < kr_box_config(q->files->api->box)->max_disk_per_user / 2;
 }
 
-static bool is_fresh(const struct kr_quota *q)
+static bool account_is_fresh(const struct kr_quota *q)
 {
     uint64_t age_ms = (kr_clock_ns() - q->measured_ns) / 1000000;
 
-    return !q->busy && q->measured_ns && age_ms < (is_far(q) ? FAR_FRESH_MS : FRESH_MS);
+    return !q->busy && q->measured_ns && age_ms < (account_is_far(q) ? FAR_FRESH_MS : FRESH_MS);
 }
 
 static struct kr_quota *find_account(struct kr_api_files *f, const char *user)
@@ -94,7 +95,7 @@ static struct kr_quota *find_account(struct kr_api_files *f, const char *user)
 
 /* Lets go of the account that was not used for longest. Forwards: TAILQ_LAST() of glibc reads the links as another type
  * than they are written, and the optimizer takes it at its word. */
-static void make_room(struct kr_api_files *f)
+static void drop_oldest_account(struct kr_api_files *f)
 {
     struct kr_quota *q, *oldest = NULL;
 
@@ -116,7 +117,7 @@ static struct kr_quota *get_account(struct kr_api_files *f, const char *user)
         TAILQ_INSERT_HEAD(&f->quotas, q, link);
         return q;
     }
-    make_room(f);
+    drop_oldest_account(f);
     q = calloc(1, sizeof *q);
     if (!q)
         return NULL;
@@ -145,7 +146,7 @@ int kr_quota_join(struct kr_api_files *f, const struct kr_caller *who, struct kr
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "disk account");
     share->quota = q;
     q->shares++;
-    if (is_fresh(q)) {
+    if (account_is_fresh(q)) {
         on_ready(share);
         return 0;
     }
@@ -207,7 +208,7 @@ void kr_quota_stale(struct kr_api_files *f, const char *user)
 {
     struct kr_quota *q = find_account(f, user);
 
-    if (q && f->api && !is_far(q))
+    if (q && f->api && !account_is_far(q))
         q->measured_ns = 0;
 }
 

@@ -1,9 +1,10 @@
-/* Reading: the content of a file, in a range or whole, or the list of a folder. Called by file_routes.c and file_link.c.
+/* Reading: the content of a file, in a range or whole, or the list of a folder. Called by file_routes.c and
+ * file_link.c.
  *
- * The first piece of disk work opens the file, looks at it and reads its beginning, which is all of a small one. After that
- * a piece is read whenever the connection has room: a slow reader holds one piece in memory and KR_HTTP_QUEUE_LOW in the
- * queue. Invariant: the length that was said is what is sent, or the connection is cut: a file that shrinks meanwhile is
- * never filled up. */
+ * The first piece of disk work opens the file, looks at it and reads its beginning, which is all of a small one.
+ * After that a piece is read whenever the connection has room: a slow reader holds one piece in memory and
+ * KR_HTTP_QUEUE_LOW in the queue. Invariant: the length that was said is what is sent, or the connection is cut: a
+ * file that shrinks meanwhile is never filled up. */
 #include "file_request.h"
 #include "buf.h"
 #include "clock.h"
@@ -45,9 +46,9 @@ struct reading {
 
 /* ---- on the thread pool ---- */
 
-static void write_entry(struct kr_json *j, const struct kr_files_entry *e)
+static void write_file_entry(struct kr_json *j, const struct kr_files_entry *e)
 {
-    uint64_t us = e->info.mtime_ns / 1000; /* as finely as a double tells times of this century */
+    uint64_t us = e->info.mtime_ns / 1000; /* a double holds times of this century to the microsecond */
 
     kr_json_object(j);
     kr_files_json_path(j, "path", e->path);
@@ -57,7 +58,7 @@ static void write_entry(struct kr_json *j, const struct kr_files_entry *e)
     kr_json_object_end(j);
 }
 
-static void write_list(struct reading *r, const struct kr_files_list *list)
+static void write_file_list(struct reading *r, const struct kr_files_list *list)
 {
     struct kr_json j;
 
@@ -67,7 +68,7 @@ static void write_list(struct reading *r, const struct kr_files_list *list)
     kr_json_key(&j, "files");
     kr_json_array(&j);
     for (size_t i = 0; i < list->count; i++)
-        write_entry(&j, &list->entries[i]);
+        write_file_entry(&j, &list->entries[i]);
     kr_json_array_end(&j);
     if (list->more && list->count > 0)
         kr_files_json_path(&j, "next", list->entries[list->count - 1].path);
@@ -79,7 +80,7 @@ static void write_list(struct reading *r, const struct kr_files_list *list)
         r->json.failed = -ENOBUFS;
 }
 
-static int list_folder(struct reading *r)
+static int list_read_folder(struct reading *r)
 {
     struct kr_files_list_spec spec = {
         .recursive = r->spec.recursive,
@@ -92,13 +93,13 @@ static int list_folder(struct reading *r)
 
     if (e < 0)
         return e;
-    write_list(r, &list);
+    write_file_list(r, &list);
     kr_files_list_done(&list);
     r->listed = true;
     return 0;
 }
 
-static int look_at(struct reading *r)
+static int look_at_file(struct reading *r)
 {
     struct stat st;
     const struct kr_media *media;
@@ -125,19 +126,19 @@ static int look_at(struct reading *r)
     return 0;
 }
 
-static void step_open(struct kr_fileop *w)
+static void step_open_file(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
 
     w->r = r->spec.list ? -EISDIR : kr_files_open(w->ws, w->path, &r->fd, NULL, &w->err);
     r->opened = w->r >= 0;
     if (w->r == -EISDIR && r->spec.folder)
-        w->r = list_folder(r);
+        w->r = list_read_folder(r);
     else if (w->r >= 0)
-        w->r = look_at(r);
+        w->r = look_at_file(r);
 }
 
-static void step_read(struct kr_fileop *w)
+static void step_read_piece(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
     uint64_t left = r->end - r->pos;
@@ -149,7 +150,7 @@ static void step_read(struct kr_fileop *w)
 
 /* ---- on the loop ---- */
 
-static void pump(struct reading *r);
+static void read_next_piece(struct reading *r);
 
 static void write_piece(struct reading *r, const char *data, size_t len)
 {
@@ -161,11 +162,11 @@ static void write_piece(struct reading *r, const char *data, size_t len)
         kr_http_end(ex);
         kr_fileop_end(&r->w);
     } else if (kr_http_write(kr_file_ex(&r->w), data, len) < KR_HTTP_QUEUE_LOW) {
-        pump(r);
+        read_next_piece(r);
     }
 }
 
-static void on_read(struct kr_fileop *w)
+static void on_piece_read(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
 
@@ -177,21 +178,21 @@ static void on_read(struct kr_fileop *w)
     write_piece(r, r->piece, r->got);
 }
 
-static void pump(struct reading *r)
+static void read_next_piece(struct reading *r)
 {
-    kr_fileop_run(&r->w, step_read, on_read);
+    kr_fileop_run(&r->w, step_read_piece, on_piece_read);
 }
 
-static void on_drain(void *data, struct kr_http_ex *ex)
+static void on_reader_drain(void *data, struct kr_http_ex *ex)
 {
     struct reading *r = data;
 
     (void)ex;
     if (!kr_fileop_busy(&r->w))
-        pump(r);
+        read_next_piece(r);
 }
 
-static int set_headers(const struct reading *r)
+static int set_file_headers(const struct reading *r)
 {
     struct kr_guard_header guard[KR_GUARD_HEADERS_MAX];
     size_t n = kr_guard_security_headers(r->spec.link ? KR_GUARD_LINK : KR_GUARD_FILE, r->type, guard);
@@ -272,11 +273,11 @@ static void answer_file(struct reading *r)
 
         write_piece(r, r->piece + r->pos, (size_t)(end - r->pos));
     } else {
-        pump(r);
+        read_next_piece(r);
     }
 }
 
-static void on_open(struct kr_fileop *w)
+static void on_file_open(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
 
@@ -287,14 +288,14 @@ static void on_open(struct kr_fileop *w)
     } else if (r->listed) {
         kr_api_reply(kr_file_take(w), 200, &r->json);
         kr_fileop_end(w);
-    } else if (set_headers(r) < 0) { /* never without the lines that tame a browser */
+    } else if (set_file_headers(r) < 0) { /* never without the lines that tame a browser */
         kr_file_fail_with(w, KR_ERR_INTERNAL, "headers of a file do not fit");
     } else {
         answer_file(r);
     }
 }
 
-static void free_reading(struct kr_fileop *w)
+static void free_file_reading(struct kr_fileop *w)
 {
     struct reading *r = (struct reading *)w;
 
@@ -306,8 +307,8 @@ static void free_reading(struct kr_fileop *w)
 }
 
 const struct kr_file_kind kr_file_reading = {
-    .op = {.size = sizeof(struct reading), .done = free_reading},
-    .calls = {.on_drain = on_drain, .on_gone = kr_file_on_gone},
+    .op = {.size = sizeof(struct reading), .done = free_file_reading},
+    .calls = {.on_drain = on_reader_drain, .on_gone = kr_file_on_gone},
 };
 
 void kr_file_read(struct kr_fileop *w, const struct kr_file_reading_spec *spec)
@@ -321,5 +322,5 @@ void kr_file_read(struct kr_fileop *w, const struct kr_file_reading_spec *spec)
         kr_file_fail_with(w, KR_ERR_INTERNAL, "no memory for a request");
         return;
     }
-    kr_fileop_run(w, step_open, on_open);
+    kr_fileop_run(w, step_open_file, on_file_open);
 }

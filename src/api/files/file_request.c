@@ -1,5 +1,5 @@
-/* Requests about files: who asks, which folder, and how errors are answered. Called by the handlers of this folder; the life of
- * an operation is src/box/fileop.c's.
+/* Requests about files: who asks, which folder, and how errors are answered. Called by the handlers of this folder;
+ * the life of an operation is src/box/fileop.c's.
  *
  * Invariant: the box is not touched after kr_api_files_free(). */
 #include "file_request.h"

@@ -1,5 +1,5 @@
-/* What the handlers of files share: a file operation (src/box/fileop.h) whose peer is an exchange. Nothing here is for other
- * folders but src/mcp/toolkit, whose uploads share the disk accounts; file_routes.h is. */
+/* What the handlers of files share: a file operation (src/box/fileop.h) whose peer is an exchange. Nothing here is
+ * for other folders but src/mcp/toolkit, whose uploads share the disk accounts; file_routes.h is. */
 #pragma once
 #include "api.h"
 #include "file_routes.h"
@@ -76,7 +76,7 @@ struct kr_quota_share {
     bool waiting;
     void (*on_ready)(struct kr_quota_share *share);
     uint64_t charged;
-    int64_t kept; /* what is on disk for good: told before leaving */
+    int64_t kept; /* what is on disk for good: set before leaving */
 };
 /* on_ready comes when it is known how much the user has: now or later. 0, or -errno with err and no call. */
 int kr_quota_join(struct kr_api_files *f, const struct kr_caller *who, struct kr_quota_share *share,

@@ -15,7 +15,7 @@
 
 /* ---- reading ---- */
 
-/* Reads query and path, finds the place. NULL: answered. */
+/* Reads query and path, opens the folder. NULL: answered. */
 static struct kr_fileop *open_reading(struct kr_http_ex *ex, struct kr_api *api, const struct kr_files_query *q,
                                       const char *plain)
 {
@@ -88,7 +88,7 @@ static void step_delete(struct kr_fileop *w)
 }
 
 /* A piece is over: what is gone is gone, also when the rest cannot be. */
-static void tell_deleted(struct kr_fileop *w)
+static void report_deleted(struct kr_fileop *w)
 {
     struct deleting *d = (struct deleting *)w;
 
@@ -99,14 +99,14 @@ static void tell_deleted(struct kr_fileop *w)
         kr_fileop_changed(w, "file.delete", kr_file_ex(w) ? "failed" : "left", w->path, -1);
 }
 
-static void on_deleted(struct kr_fileop *w)
+static void on_file_deleted(struct kr_fileop *w)
 {
     if (w->r == 1) {
         ((struct deleting *)w)->begun = true;
-        kr_fileop_run(w, step_delete, on_deleted);
+        kr_fileop_run(w, step_delete, on_file_deleted);
         return;
     }
-    tell_deleted(w);
+    report_deleted(w);
     if (w->r < 0) {
         kr_file_missing(&w->err, false);
         kr_file_fail(w);
@@ -118,7 +118,7 @@ static void on_deleted(struct kr_fileop *w)
 
 void kr_api_files_delete(struct kr_http_ex *ex, void *app)
 {
-    static const struct kr_file_kind kind = {.op = {.size = sizeof(struct deleting), .late = tell_deleted},
+    static const struct kr_file_kind kind = {.op = {.size = sizeof(struct deleting), .late = report_deleted},
                                              .calls = {.on_gone = kr_file_on_gone}};
     char path[KR_FILES_PATH_MAX];
     struct kr_files_query q;
@@ -141,7 +141,7 @@ void kr_api_files_delete(struct kr_http_ex *ex, void *app)
         return;
     }
     ((struct deleting *)w)->tree = q.recursive;
-    kr_fileop_run(w, step_delete, on_deleted);
+    kr_fileop_run(w, step_delete, on_file_deleted);
 }
 
 /* ---- folders ---- */
@@ -160,13 +160,13 @@ static void step_mkdir(struct kr_fileop *w)
     w->r = kr_files_mkdir(w->ws, w->path, &w->err);
 }
 
-static void tell_made(struct kr_fileop *w)
+static void report_made(struct kr_fileop *w)
 {
     if (w->r >= 0 && ((struct making *)w)->created)
         kr_fileop_changed(w, "folder.create", "ok", w->path, -1);
 }
 
-static void on_made(struct kr_fileop *w)
+static void on_folder_made(struct kr_fileop *w)
 {
     const struct making *m = (struct making *)w;
     cleanup_buf struct kr_buf out = {0};
@@ -176,7 +176,7 @@ static void on_made(struct kr_fileop *w)
         kr_file_fail(w);
         return;
     }
-    tell_made(w);
+    report_made(w);
     kr_buf_init(&out, KR_API_REPLY_MAX);
     kr_json_init(&j, &out);
     kr_json_object(&j);
@@ -187,19 +187,19 @@ static void on_made(struct kr_fileop *w)
     kr_fileop_end(w);
 }
 
-static void make_folder(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
+static void make_file_folder(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
-    static const struct kr_file_kind kind = {.op = {.size = sizeof(struct making), .late = tell_made},
+    static const struct kr_file_kind kind = {.op = {.size = sizeof(struct making), .late = report_made},
                                              .calls = {.on_gone = kr_file_on_gone}};
     const struct kr_folder_request *q = request;
     struct kr_fileop *w = kr_file_new(ex, app, &kind);
 
     (void)in;
     if (w && kr_file_caller(w) && kr_file_place(w, kr_http_param(ex, "sandbox"), q->path, true))
-        kr_fileop_run(w, step_mkdir, on_made);
+        kr_fileop_run(w, step_mkdir, on_folder_made);
 }
 
 void kr_api_folders_post(struct kr_http_ex *ex, void *app)
 {
-    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &kr_folder_table, make_folder);
+    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &kr_folder_table, make_file_folder);
 }

@@ -1,5 +1,5 @@
-/* Files of a sandbox over HTTP, and links to them: the rows for the table of routes (routes.c) and what `krait serve` calls.
- * docs/design/files-api.md has the rules. Loop thread only. */
+/* Files of a sandbox over HTTP, and links to them: the rows for the table of routes (routes.c) and what `krait
+ * serve` calls. docs/design/files-api.md has the rules. Loop thread only. */
 #pragma once
 #include "route_doc.h"
 #include "http.h"
@@ -29,16 +29,21 @@ extern const struct kr_api_doc kr_api_files_list_doc, kr_api_files_get_doc, kr_a
 /* clang-format off */
 #define KR_API_FILES_ROUTES \
     {KR_HTTP_GET,    "/api/v1/sandboxes/{sandbox}/files",         0, 0, kr_api_files_list, &kr_api_files_list_doc}, \
-    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/files",         KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, kr_api_files_post, &kr_api_files_post_doc}, \
+    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/files",         KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, \
+     kr_api_files_post, &kr_api_files_post_doc}, \
     {KR_HTTP_GET,    "/api/v1/sandboxes/{sandbox}/files/{path*}", 0, 0, kr_api_files_get, &kr_api_files_get_doc}, \
-    {KR_HTTP_PUT,    "/api/v1/sandboxes/{sandbox}/files/{path*}", KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, kr_api_files_put, &kr_api_files_put_doc}, \
-    {KR_HTTP_DELETE, "/api/v1/sandboxes/{sandbox}/files/{path*}", 0, 0, kr_api_files_delete, &kr_api_files_delete_doc}, \
-    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/folders",       65536, 0, kr_api_folders_post, &kr_api_folders_post_doc}, \
-    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/links",         65536, 0, kr_api_links_post, &kr_api_links_post_doc}, \
+    {KR_HTTP_PUT,    "/api/v1/sandboxes/{sandbox}/files/{path*}", KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, \
+     kr_api_files_put, &kr_api_files_put_doc}, \
+    {KR_HTTP_DELETE, "/api/v1/sandboxes/{sandbox}/files/{path*}", 0, 0, \
+     kr_api_files_delete, &kr_api_files_delete_doc}, \
+    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/folders",       65536, 0, \
+     kr_api_folders_post, &kr_api_folders_post_doc}, \
+    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/links",         65536, 0, \
+     kr_api_links_post, &kr_api_links_post_doc}, \
     {KR_HTTP_GET,    "/files/{token}/{path*}",                    0, 0, kr_api_link_get, &kr_api_link_get_doc}
 /* clang-format on */
 
-/* Query strings and bodies, read by the handlers and told by the docs. */
+/* Query strings and bodies, read by the handlers and described by the docs. */
 struct kr_files_query {
     const char *path, *path_b64, *after, *after_b64;
     bool recursive, download;

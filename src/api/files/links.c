@@ -1,7 +1,7 @@
-/* Links to files: signing, checking, writing them down. Called by file_link.c, and by the voices that tell of files.
+/* Links to files: signing, checking, writing them down. Called by file_link.c, and by the voices that show files.
  *
- * Invariant: what is signed is the whole meaning of the link (owner, sandbox, end, path) in a form that can be read in
- * one way only: ids have no line feed, and the path is last. */
+ * Invariant: what is signed is the whole meaning of the link (owner, sandbox, end, path) in a form that can be read
+ * in one way only: ids have no line feed, and the path is last. */
 #include "links.h"
 #include "api.h"
 #include "base64.h"
@@ -119,7 +119,8 @@ int kr_link_add_base(const struct kr_api *api, const struct kr_http_ex *ex, stru
     return kr_buf_printf(url, "http://%s", host && host[0] ? host : "localhost");
 }
 
-static int fill(const struct kr_api *api, const char *owner, const char *sandbox, uint64_t seconds, struct kr_link *ret)
+static int fill_link(const struct kr_api *api, const char *owner, const char *sandbox, uint64_t seconds,
+                     struct kr_link *ret)
 {
     *ret = (struct kr_link){.expires = kr_store_now() / 1000000 +
                                        (int64_t)(seconds ? seconds : (api->config.link_ttl_ms + 999) / 1000)};
@@ -137,7 +138,7 @@ static int add_signed(const struct kr_api *api, const char *owner, const char *s
     struct kr_link link;
     int r;
 
-    fill(api, owner, sandbox, seconds, &link);
+    fill_link(api, owner, sandbox, seconds, &link);
     r = kr_link_add_path(url, kr_link_sign(files->link_key, &link, relative, token), relative);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, r, "link");
@@ -146,7 +147,7 @@ static int add_signed(const struct kr_api *api, const char *owner, const char *s
     return 0;
 }
 
-/* What follows the base: the route of the API, where nobody is asked for a key. */
+/* What follows the base: the route of the API, where no key is needed. */
 static int add_plain(const char *sandbox, const char *relative, struct kr_buf *url, struct kr_err *err)
 {
     int r = kr_buf_printf(url, "/api/v1/sandboxes/%s/files/", sandbox);
@@ -156,7 +157,7 @@ static int add_plain(const char *sandbox, const char *relative, struct kr_buf *u
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, r, "link") : 0;
 }
 
-/* What follows the base: in the form of document 004 (mcp-sandbox). */
+/* What follows the base, in the form of document 004 (mcp-sandbox). */
 static int add_document(const struct kr_api *api, const char *owner, const char *sandbox, const char *relative,
                         bool sign, struct kr_buf *url, struct kr_err *err)
 {
@@ -172,7 +173,7 @@ static int add_document(const struct kr_api *api, const char *owner, const char 
     kr_query_add(url, "sandbox_id", sandbox);
     r = kr_query_add(url, "file_path", shown);
     if (sign) {
-        fill(api, owner, sandbox, 0, &link);
+        fill_link(api, owner, sandbox, 0, &link);
         r = kr_query_add(url, "token", kr_link_sign(files->link_key, &link, relative, token));
     }
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, r, "link") : 0;
@@ -188,19 +189,6 @@ int kr_link_add(const struct kr_api *api, const struct kr_http_ex *ex, const cha
         return r;
     kr_link_add_base(api, ex, url);
     return add_signed(api, owner, sandbox, relative, seconds, url, ret_expires, err);
-}
-
-int kr_link_add_document(const struct kr_api *api, const struct kr_http_ex *ex, const char *owner, const char *sandbox,
-                         const char *path, struct kr_buf *url, struct kr_err *err)
-{
-    char relative[KR_FILES_PATH_MAX];
-    int r = kr_files_path(path, relative, err);
-
-    if (r < 0)
-        return r;
-    kr_link_add_base(api, ex, url);
-    return add_document(api, owner, sandbox, relative, api->config.auth || (ex && !kr_http_peer_is_local(ex)), url,
-                        err);
 }
 
 int kr_link_add_at(const struct kr_api *api, const char *base, const char *owner, const char *sandbox, const char *path,

@@ -10,6 +10,7 @@
 #include "json.h"
 #include "media.h"
 #include "walk.h"
+#include "write-file.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -192,11 +193,10 @@ static void links_are_not_followed(void)
           kr_files_stat(ws, "dir/secret", &info, &err) == -ENOTDIR);
     CHECK(kr_files_list(ws, "dir", &(struct kr_files_list_spec){0}, &list, &err) < 0);
     CHECK(kr_files_mkdir(ws, "dir/new", &err) < 0 && faccessat(outside, "new", F_OK, 0) < 0);
-    CHECK(kr_files_write(ws, "dir/secret", "x", 1, &err) < 0);
-    CHECK(kr_files_append(ws, "abs", "x", 1, 0, &err) < 0 && kr_files_append(ws, "dir/secret", "x", 1, 0, &err) < 0);
+    CHECK(write_file(ws, "dir/secret", "x", 1, &err) < 0);
     CHECK(kr_files_delete(ws, "dir/secret", true, NULL, &err) < 0);
     /* Writing to a link's own name replaces the link. */
-    CHECK(kr_files_write(ws, "abs", "mine", 4, &err) == 0 && is(content("abs"), "mine"));
+    CHECK(write_file(ws, "abs", "mine", 4, &err) == 0 && is(content("abs"), "mine"));
     CHECK(kr_files_delete(ws, "dir", true, NULL, &err) == 0 && faccessat(outside, "secret", F_OK, 0) == 0);
     CHECK(teardown());
 }
@@ -219,10 +219,9 @@ static void special_files_do_not_block(void)
     CHECK(fifo >= 0);
     CHECK(!content("fifo") && err.code == ENXIO && strstr(err.msg, "not a regular file"));
     CHECK(!content("socket") && err.code == ENXIO && !content("folder") && err.code == EISDIR);
-    CHECK(kr_files_append(ws, "fifo", "x", 1, 0, &err) == -ENXIO && read(fifo, &byte, 1) <= 0);
     CHECK(kr_files_stat(ws, "fifo", &info, &err) == 0 && info.type == KR_FILE_OTHER);
-    CHECK(kr_files_write(ws, "fifo", "file", 4, &err) == 0 && is(content("fifo"), "file"));
-    CHECK(kr_files_write(ws, "folder", "x", 1, &err) == -EISDIR && err.kind == KR_ERR_INVALID);
+    CHECK(write_file(ws, "fifo", "file", 4, &err) == 0 && is(content("fifo"), "file") && read(fifo, &byte, 1) <= 0);
+    CHECK(write_file(ws, "folder", "x", 1, &err) == -EISDIR && err.kind == KR_ERR_INVALID);
     CHECK(kr_files_delete(ws, "socket", false, NULL, &err) == 0 && !content("socket") && err.kind == KR_ERR_NOT_FOUND);
     close(fifo);
     close(s);
@@ -237,20 +236,17 @@ static void files_are_written_whole(void)
     struct kr_file_info info;
 
     setup();
-    CHECK(kr_files_write(ws, "a/b/c.txt", "one", 3, &err) == 0 && is(content("a/b/c.txt"), "one"));
+    CHECK(write_file(ws, "a/b/c.txt", "one", 3, &err) == 0 && is(content("a/b/c.txt"), "one"));
     CHECK(kr_files_stat(ws, "a/b/c.txt", &info, &err) == 0 && info.mode == 0644 && info.size == 3);
-    CHECK(fchmodat(ws, "a/b/c.txt", 0755, 0) == 0 && kr_files_write(ws, "a/b/c.txt", "two!", 4, &err) == 0);
+    CHECK(fchmodat(ws, "a/b/c.txt", 0755, 0) == 0 && write_file(ws, "a/b/c.txt", "two!", 4, &err) == 0);
     CHECK(kr_files_stat(ws, "a/b/c.txt", &info, &err) == 0 && info.mode == 0755 && info.size == 4);
-    CHECK(linkat(ws, "a/b/c.txt", ws, "other", 0) == 0 && kr_files_write(ws, "a/b/c.txt", "three", 5, &err) == 0);
+    CHECK(linkat(ws, "a/b/c.txt", ws, "other", 0) == 0 && write_file(ws, "a/b/c.txt", "three", 5, &err) == 0);
     CHECK(is(content("other"), "two!")); /* another name of the old file keeps the old content */
-    CHECK(kr_files_append(ws, "log", "1", 1, 3, &err) == 0 && kr_files_append(ws, "log", "23", 2, 3, &err) == 0);
-    CHECK(kr_files_append(ws, "log", "4", 1, 3, &err) == -EFBIG && err.kind == KR_ERR_LIMIT &&
-          is(content("log"), "123"));
-    CHECK(kr_files_append(ws, "new/log", "1", 1, 0, &err) == 0);
+    CHECK(write_file(ws, "log", "123", 3, &err) == 0 && write_file(ws, "new/log", "1", 1, &err) == 0);
     CHECK(kr_files_mkdir(ws, "x/y/z", &err) == 0 && kr_files_mkdir(ws, "x/y/z", &err) == 0);
     CHECK(kr_files_mkdir(ws, "log", &err) == -ENOTDIR && kr_files_mkdir(ws, "log/sub", &err) == -ENOTDIR);
-    CHECK(kr_files_write(ws, "log/x", "", 0, &err) == -ENOTDIR && strstr(err.msg, "log/x"));
-    CHECK(kr_files_write(ws, "empty", NULL, 0, &err) == 0 && is(content("empty"), ""));
+    CHECK(write_file(ws, "log/x", "", 0, &err) == -ENOTDIR && strstr(err.msg, "log/x"));
+    CHECK(write_file(ws, "empty", NULL, 0, &err) == 0 && is(content("empty"), ""));
     CHECK(count_in(ws, ".") == 6); /* a other log new x empty: no temporary file is left */
     CHECK(teardown());
 }
@@ -333,7 +329,7 @@ static void lists_are_ordered_and_paged(void)
     CHECK(list.count == 5 && !list.incomplete); /* asked for, not met */
     kr_files_list_done(&list);
     /* A page that ends with a folder: what is in it is another page. */
-    CHECK(kr_files_write(ws, "z/last/file", "", 0, &err) == 0);
+    CHECK(write_file(ws, "z/last/file", "", 0, &err) == 0);
     CHECK(kr_files_list(ws, "z", &(struct kr_files_list_spec){.recursive = true, .limit = 1}, &list, &err) == 0);
     CHECK(list.count == 1 && list.more);
     kr_files_list_done(&list);
@@ -393,7 +389,7 @@ static void usage_counts_an_inode_once(void)
 
     setup();
     memset(block, 'x', sizeof block);
-    CHECK(kr_files_write(ws, "a", block, sizeof block, &err) == 0);
+    CHECK(write_file(ws, "a", block, sizeof block, &err) == 0);
     sync();
     CHECK(kr_files_usage(ws, "", NULL, &one, &err) == 0 && one.entries == 1 && one.bytes >= sizeof block);
     CHECK(linkat(ws, "a", ws, "b", 0) == 0 && linkat(ws, "a", ws, "c", 0) == 0);
@@ -478,7 +474,7 @@ static int modes_as_user(void)
     struct kr_files_usage usage;
     struct kr_snapshot *s;
 
-    STEP(1, kr_files_write(ws, "tree/a/b/file", "x", 1, &err) == 0 && kr_files_write(ws, "zero", "x", 1, &err) == 0);
+    STEP(1, write_file(ws, "tree/a/b/file", "x", 1, &err) == 0 && write_file(ws, "zero", "x", 1, &err) == 0);
     STEP(2, fchmodat(ws, "zero", 0, 0) == 0);
     STEP(3, openat(ws, "zero", O_RDONLY | O_CLOEXEC) < 0 && errno == EACCES); /* control: the bits hold */
     STEP(4, !content("zero") && err.kind == KR_ERR_DENIED && strstr(err.msg, "permission bits"));
@@ -533,8 +529,8 @@ static void races_never_lead_out(void)
     uint64_t until;
 
     setup();
-    CHECK(kr_files_write(ws, "door/secret", "harmless", 8, &err) == 0);
-    CHECK(kr_files_write(ws, "door/sub/secret", "harmless", 8, &err) == 0);
+    CHECK(write_file(ws, "door/secret", "harmless", 8, &err) == 0);
+    CHECK(write_file(ws, "door/sub/secret", "harmless", 8, &err) == 0);
     CHECK(symlinkat("../outside", ws, "link") == 0);
     put(outside, "marker", ""); /* no list may show it */
     atomic_store(&stop, false);
@@ -546,8 +542,8 @@ static void races_never_lead_out(void)
         good += is(text, "harmless");
         leaks += is(text, SECRET);
         plain_leaks += is(plain_content("door/secret"), SECRET); /* the control: the race is real */
-        kr_files_write(ws, "door/made", "x", 1, &err);
-        kr_files_append(ws, "door/secret2", "x", 1, 0, &err);
+        write_file(ws, "door/made", "x", 1, &err);
+        write_file(ws, "door/secret2", "x", 1, &err);
         kr_files_mkdir(ws, "door/a/b", &err);
         if (kr_files_list(ws, "", &(struct kr_files_list_spec){.recursive = true}, &list, &err) == 0) {
             for (size_t i = 0; i < list.count; i++)
@@ -665,23 +661,22 @@ static void changes_are_found(void)
     struct stat st;
 
     setup();
-    CHECK(kr_files_write(ws, "same", "1", 1, &err) == 0 && kr_files_write(ws, "sub/grown", "1", 1, &err) == 0);
-    CHECK(kr_files_write(ws, "gone", "123", 3, &err) == 0 && kr_files_write(ws, "forged", "aaa", 3, &err) == 0);
-    CHECK(kr_files_write(ws, "replaced", "x", 1, &err) == 0);
+    CHECK(write_file(ws, "same", "1", 1, &err) == 0 && write_file(ws, "sub/grown", "1", 1, &err) == 0);
+    CHECK(write_file(ws, "gone", "123", 3, &err) == 0 && write_file(ws, "forged", "aaa", 3, &err) == 0);
+    CHECK(write_file(ws, "replaced", "x", 1, &err) == 0);
     CHECK(fstatat(ws, "forged", &st, 0) == 0);
     usleep(20000); /* past the tick of the clock that stamps files */
     CHECK(kr_snapshot_take(ws, 0, 0, &before) == 0 && kr_snapshot_count(before) == 5 &&
           !kr_snapshot_incomplete(before));
     CHECK(kr_changes_find(before, before, 0, &c) == 0 && c.count == 0 && !c.incomplete);
     kr_changes_done(&c);
-    CHECK(kr_files_append(ws, "sub/grown", "2", 1, 0, &err) == 0 &&
-          kr_files_delete(ws, "gone", false, NULL, &err) == 0);
-    CHECK(kr_files_write(ws, "sub/deep/er/new.png", "png", 3, &err) == 0);
+    CHECK(append_plainly(ws, "sub/grown", "2") && kr_files_delete(ws, "gone", false, NULL, &err) == 0);
+    CHECK(write_file(ws, "sub/deep/er/new.png", "png", 3, &err) == 0);
     put(ws, "forged", "bbb"); /* the same size, and the old times put back */
     old[0] = st.st_atim;
     old[1] = st.st_mtim;
     CHECK(utimensat(ws, "forged", old, 0) == 0);
-    CHECK(kr_files_write(ws, "replaced", "y", 1, &err) == 0);
+    CHECK(write_file(ws, "replaced", "y", 1, &err) == 0);
     CHECK(symlinkat("/etc/passwd", ws, "link") == 0 && mkfifoat(ws, "fifo", 0666) == 0); /* no files */
     CHECK(kr_snapshot_take(ws, 0, 0, &after) == 0);
     CHECK(kr_changes_find(before, after, 0, &c) == 0 && c.count == 5 && !c.incomplete);
