@@ -25,7 +25,7 @@ uint64_t kr_caps_effective(void)
 
 /* The bounding set can only shrink while CAP_SETPCAP is still held, so it goes first. Without it the set stays as it is, which is harmless
  * under no_new_privs: no exec can draw from it. */
-int kr_caps_bound(uint64_t keep, struct kr_err *err)
+static int caps_bound(uint64_t keep, struct kr_err *err)
 {
     for (int cap = 0; cap < 64; cap++) {
         if ((keep & KR_CAP(cap)) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
@@ -61,7 +61,7 @@ int kr_caps_hold(uint64_t keep, struct kr_err *err)
 
 int kr_caps_keep(uint64_t keep, struct kr_err *err)
 {
-    int r = kr_caps_bound(keep, err);
+    int r = caps_bound(keep, err);
     return r < 0 ? r : kr_caps_hold(keep, err);
 }
 

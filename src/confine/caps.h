@@ -7,8 +7,6 @@
 
 /* The effective set of the calling thread; 0 if it cannot be read. */
 uint64_t kr_caps_effective(void);
-/* The bounding set alone: nothing but `keep` can ever be gained again. 0 or -errno. */
-int kr_caps_bound(uint64_t keep, struct kr_err *err);
 /* Permitted and effective alone become the set (as far as we had it), inheritable and ambient become empty. 0 or -errno. */
 int kr_caps_hold(uint64_t keep, struct kr_err *err);
 /* Keeps exactly these: bounding, permitted and effective become the set (as far as we had it), inheritable and ambient become empty.

@@ -59,7 +59,7 @@ const json_t *kr_compat_end(const struct kr_mcp_outcome *o, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
-const char *kr_compat_message(const struct kr_mcp_outcome *o)
+static const char *compat_message(const struct kr_mcp_outcome *o)
 {
     const char *text = json_string_value(kr_compat_end(o, "message"));
 
@@ -101,7 +101,7 @@ void kr_compat_stderr(struct kr_buf *out, const struct kr_mcp_outcome *o)
     kr_buf_add(out, kr_buf_str(&o->err), o->err.len);
     add_line(out, traceback_of(o));
     if (!kr_compat_good(o, &code) && o->cause != KR_CAUSE_EXCEPTION && o->cause != KR_CAUSE_EXIT)
-        add_line(out, kr_compat_message(o));
+        add_line(out, compat_message(o));
 }
 
 json_t *kr_compat_text(const struct kr_buf *text, size_t chars, size_t bytes, bool cut, const char *mark)
@@ -144,8 +144,8 @@ json_t *kr_compat_error(const struct kr_mcp_outcome *o)
 
     if (type && o->cause != KR_CAUSE_TIMEOUT)
         return message && *message ? json_sprintf("%s: %s", type, message) : json_string(type);
-    if (*kr_compat_message(o))
-        return json_string(kr_compat_message(o));
+    if (*compat_message(o))
+        return json_string(compat_message(o));
     return json_sprintf("the run ended with the cause %s", kr_cause_rows[o->cause].name);
 }
 

@@ -26,7 +26,6 @@ json_t *kr_compat_fit(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, kr_
 bool kr_compat_good(const struct kr_mcp_outcome *o, int *ret_code);
 /* A member of the end, or NULL. */
 const json_t *kr_compat_end(const struct kr_mcp_outcome *o, const char *name);
-const char *kr_compat_message(const struct kr_mcp_outcome *o); /* "" if there is none */
 /* stderr as a script's: what was written, the traceback, why krait ended it. */
 void kr_compat_stderr(struct kr_buf *out, const struct kr_mcp_outcome *o);
 /* A text as JSON, at most `chars` characters and `bytes` bytes; where it is cut (or `cut`: was before), the mark
@@ -39,8 +38,6 @@ json_t *kr_compat_error(const struct kr_mcp_outcome *o);
 /* Milliseconds that a run of that document has which asks for none: at most what the caller's listener allows. */
 uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect);
 
-/* Answers with one text, whose structure is {"result": text} (003); `note` (may be NULL) is a block behind it. */
-void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note);
 /* Runs code as document 004 (mcp-sandbox) does: a process of its own in a named sandbox, its files linked
  * (mcp_sandbox_tools.c). */
 void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_text *code);

@@ -32,7 +32,8 @@ static const struct kr_api_table executor_table = KR_API_TABLE("PythonExecutorIn
     struct executor_args);
 /* clang-format on */
 
-void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note)
+/* Answers with one text, whose structure is {"result": text} (003); `note` (may be NULL) is a block behind it. */
+static void compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note)
 {
     struct kr_mcp_result r;
 
@@ -117,7 +118,7 @@ static void render_executor(struct kr_mcp_call *c, const struct kr_mcp_outcome *
     if (a->asked != a->given)
         kr_buf_printf(&note, "[timeout: %" PRId64 " s was asked for, %" PRId64 " s was given; 1 to %d are allowed]",
                       a->asked, a->given, TIMEOUT_MAX);
-    kr_compat_answer_text(c, kr_buf_str(&text), text.len, note.len ? kr_buf_str(&note) : NULL);
+    compat_answer_text(c, kr_buf_str(&text), text.len, note.len ? kr_buf_str(&note) : NULL);
 }
 
 static void run_executor(struct kr_mcp_call *c, const void *args)
@@ -160,7 +161,7 @@ static void run_reset(struct kr_mcp_call *c, const void *args)
         kr_buf_printf(&text, "Error: %s", kr_compat_reason(&err));
     else
         kr_buf_add_str(&text, good);
-    kr_compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
+    compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
 }
 
 /* ---- get_sandbox_info ---- */
@@ -196,7 +197,7 @@ static void render_info(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, v
                   found ? json_string_value(json_object_get(found, "prefix")) : "(not known)",
                   found ? "Initialized" : "Not initialized (code does not run in it)");
     json_decref(found);
-    kr_compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
+    compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
 }
 
 static void run_info(struct kr_mcp_call *c, const void *args)

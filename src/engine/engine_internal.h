@@ -187,7 +187,6 @@ bool kr_session_read_channel(struct kr_session *s);
 void kr_session_last_frames(struct kr_session *s);
 /* Writes "env":{…} of K=V texts. */
 struct kr_json;
-void kr_session_write_env(struct kr_json *j, const char *const *env, size_t count);
 int kr_session_send(struct kr_session *s, uint16_t type, uint32_t id, const struct kr_buf *json);
 int kr_session_send_start(struct kr_session *s, struct kr_err *err);
 

@@ -87,7 +87,7 @@ static void write_rlimits(struct kr_json *j, const uint64_t values[KR_RLIMIT_MAX
     kr_json_object_end(j);
 }
 
-void kr_session_write_env(struct kr_json *j, const char *const *env, size_t count)
+static void session_write_env(struct kr_json *j, const char *const *env, size_t count)
 {
     kr_json_key(j, "env");
     kr_json_object(j);
@@ -129,7 +129,7 @@ static void write_special(struct kr_json *j, const struct kr_session *s, const s
     kr_json_key_str(j, "mode", s->spec.script ? "script" : "session");
     kr_json_key_str(j, "cwd", "/workspace");
     write_folder(j, s);
-    kr_session_write_env(j, s->spec.env, s->spec.env_count);
+    session_write_env(j, s->spec.env, s->spec.env_count);
     kr_json_key_uint(j, "cpus", (s->spec.limits.cpu_milli + 999) / 1000);
     kr_json_key_bool(j, "landlock", start->landlock);
     write_rlimits(j, start->rlimits);

@@ -27,6 +27,8 @@ static uint64_t length_of(const struct kr_http_server *s, enum deadline which)
     return 0;
 }
 
+static void http_deadline_on_timer(uv_timer_t *timer);
+
 static void run_timer(struct kr_http_server *s, uint64_t due)
 {
     uint64_t now = uv_now(s->loop);
@@ -34,7 +36,7 @@ static void run_timer(struct kr_http_server *s, uint64_t due)
     if (s->timer_due != 0 && s->timer_due <= due)
         return;
     s->timer_due = due;
-    uv_timer_start(&s->timer, kr_http_deadline_on_timer, due > now ? due - now : 0, 0);
+    uv_timer_start(&s->timer, http_deadline_on_timer, due > now ? due - now : 0, 0);
 }
 
 static void start(struct kr_http_conn *c, enum deadline which)
@@ -64,7 +66,7 @@ void kr_http_deadline_again(struct kr_http_conn *c)
     start(c, (enum deadline)c->deadline);
 }
 
-void kr_http_deadline_on_timer(uv_timer_t *timer)
+static void http_deadline_on_timer(uv_timer_t *timer)
 {
     struct kr_http_server *s = timer->data;
     uint64_t now = uv_now(s->loop), earliest = 0;

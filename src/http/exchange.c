@@ -15,7 +15,7 @@
 
 /* ---- making ---- */
 
-char *kr_http_ex_text(const struct kr_http_ex *ex)
+static char *http_ex_text(const struct kr_http_ex *ex)
 {
     return (char *)&ex->fields[ex->nfields];
 }
@@ -70,7 +70,7 @@ static struct kr_http_ex *make(struct kr_http_conn *c, const struct kr_http_head
         .keep = h->keep_alive,
         .expect = h->expect_continue,
     };
-    text = kr_http_ex_text(ex);
+    text = http_ex_text(ex);
     memcpy(text, bytes, len);
     terminate(ex, h, text);
     id = kr_http_header(ex, "x-request-id");
@@ -89,7 +89,7 @@ static struct kr_http_ex *make(struct kr_http_conn *c, const struct kr_http_head
 static int route(struct kr_http_ex *ex, size_t path_len)
 {
     struct kr_http_match m;
-    char *decoded = kr_http_ex_text(ex) + ex->decoded_at;
+    char *decoded = http_ex_text(ex) + ex->decoded_at;
     int status;
 
     decoded[0] = '\0';
@@ -230,7 +230,7 @@ void kr_http_ex_done(struct kr_http_ex *ex, bool complete)
     struct kr_http_server *s = c->server;
     struct kr_http_report report = {
         .route = ex->route,
-        .method = kr_http_ex_text(ex) + ex->method_at,
+        .method = http_ex_text(ex) + ex->method_at,
         .path = kr_http_path(ex),
         .request_id = kr_http_request_id(ex),
         .tag = c->tag,
@@ -331,17 +331,17 @@ enum kr_http_method kr_http_method(const struct kr_http_ex *ex)
 
 const char *kr_http_path(const struct kr_http_ex *ex)
 {
-    return kr_http_ex_text(ex) + ex->path_at;
+    return http_ex_text(ex) + ex->path_at;
 }
 
 const char *kr_http_query(const struct kr_http_ex *ex)
 {
-    return kr_http_ex_text(ex) + ex->query_at;
+    return http_ex_text(ex) + ex->query_at;
 }
 
 const char *kr_http_header(const struct kr_http_ex *ex, const char *name)
 {
-    const char *text = kr_http_ex_text(ex);
+    const char *text = http_ex_text(ex);
 
     for (unsigned i = 0; i < ex->nfields; i++)
         if (strcasecmp(text + ex->fields[i].name.at, name) == 0)
@@ -353,8 +353,8 @@ bool kr_http_header_at(const struct kr_http_ex *ex, unsigned i, const char **ret
 {
     if (i >= ex->nfields)
         return false;
-    *ret_name = kr_http_ex_text(ex) + ex->fields[i].name.at;
-    *ret_value = kr_http_ex_text(ex) + ex->fields[i].value.at;
+    *ret_name = http_ex_text(ex) + ex->fields[i].name.at;
+    *ret_value = http_ex_text(ex) + ex->fields[i].value.at;
     return true;
 }
 
@@ -362,7 +362,7 @@ const char *kr_http_param(const struct kr_http_ex *ex, const char *name)
 {
     int i = ex->route ? kr_http_pattern_param(ex->route->pattern, name) : -1;
 
-    return i < 0 ? NULL : kr_http_ex_text(ex) + ex->decoded_at + ex->params_at[i];
+    return i < 0 ? NULL : http_ex_text(ex) + ex->decoded_at + ex->params_at[i];
 }
 
 const struct kr_http_route *kr_http_route(const struct kr_http_ex *ex)
@@ -372,7 +372,7 @@ const struct kr_http_route *kr_http_route(const struct kr_http_ex *ex)
 
 const char *kr_http_request_id(const struct kr_http_ex *ex)
 {
-    return ex->id_at ? kr_http_ex_text(ex) + ex->id_at : ex->made_id;
+    return ex->id_at ? http_ex_text(ex) + ex->id_at : ex->made_id;
 }
 
 unsigned kr_http_tag(const struct kr_http_ex *ex)
@@ -413,16 +413,6 @@ int64_t kr_http_content_length(const struct kr_http_ex *ex)
     return ex->length;
 }
 
-struct kr_http_server *kr_http_server_of(const struct kr_http_ex *ex)
-{
-    return ex->conn->server;
-}
-
-void *kr_http_data(const struct kr_http_ex *ex)
-{
-    return ex->data;
-}
-
 void kr_http_set_body_limit(struct kr_http_ex *ex, uint64_t limit)
 {
     if (!ex->accepted)
@@ -432,9 +422,4 @@ void kr_http_set_body_limit(struct kr_http_ex *ex, uint64_t limit)
 void kr_http_set_note(struct kr_http_ex *ex, void *note)
 {
     ex->note = note;
-}
-
-void *kr_http_note(const struct kr_http_ex *ex)
-{
-    return ex->note;
 }

@@ -139,14 +139,11 @@ char *kr_http_take_body(struct kr_http_ex *ex, size_t *ret_len);
 /* Gives the body's memory back before the exchange is over: for answers that take long. */
 void kr_http_drop_body(struct kr_http_ex *ex);
 int64_t kr_http_content_length(const struct kr_http_ex *ex); /* -1: chunked; 0: none */
-struct kr_http_server *kr_http_server_of(const struct kr_http_ex *ex);
-void *kr_http_data(const struct kr_http_ex *ex); /* what kr_http_defer() was given; NULL before */
 
 /* In the gate: this request's body limit, instead of its route's (0: the route's). */
 void kr_http_set_body_limit(struct kr_http_ex *ex, uint64_t limit);
 /* One pointer for the application, from the gate to handler and report: who is asking. */
 void kr_http_set_note(struct kr_http_ex *ex, void *note);
-void *kr_http_note(const struct kr_http_ex *ex);
 
 /* ---- answering later, and bodies in pieces ---- */
 
@@ -193,7 +190,6 @@ size_t kr_http_write(struct kr_http_ex *ex, const void *data, size_t len);
 size_t kr_http_queued(const struct kr_http_ex *ex);
 /* What was written leaves now, and not at the end of this step of the loop. Calls nothing back. */
 void kr_http_flush(struct kr_http_ex *ex);
-bool kr_http_begun(const struct kr_http_ex *ex);
 /* The answer is whole; the exchange is over. */
 void kr_http_end(struct kr_http_ex *ex);
 /* Cuts the connection so that the peer sees an answer broken off; the exchange is over. No on_gone. */

@@ -164,7 +164,6 @@ int kr_http_ex_collect(struct kr_http_ex *ex, const char *data, size_t len);
 void kr_http_ex_done(struct kr_http_ex *ex, bool complete);
 /* Calls on_gone, if the handler is to be told. */
 void kr_http_ex_tell_gone(struct kr_http_ex *ex);
-char *kr_http_ex_text(const struct kr_http_ex *ex);
 void kr_http_make_id(struct kr_http_server *s, char id[20]);
 
 /* ---- response.c ---- */
@@ -193,11 +192,9 @@ static inline size_t kr_http_out_pending(const struct kr_http_conn *c)
 /* ---- deadline.c ---- */
 void kr_http_deadline_set(struct kr_http_conn *c, enum deadline which); /* starts it unless it is that one already */
 void kr_http_deadline_again(struct kr_http_conn *c);                    /* starts the same anew */
-void kr_http_deadline_on_timer(uv_timer_t *timer);
 
 /* ---- listen.c ---- */
 void kr_http_listener_close(struct listener *l);
-void kr_http_listen_again(uv_timer_t *timer);
 
 /* ---- peers.c ---- */
 int kr_http_peers_new(struct kr_http_peers **ret_peers);

@@ -76,13 +76,15 @@ static void welcome(struct listener *l, int fd, const union address *from)
 
 /* ---- shortage ---- */
 
+static void http_listen_again(uv_timer_t *timer);
+
 static void rest(struct kr_http_server *s)
 {
     struct listener *l;
 
     TAILQ_FOREACH(l, &s->listeners, all)
     uv_poll_stop(&l->poll);
-    uv_timer_start(&s->again_timer, kr_http_listen_again, REST_MS, 0);
+    uv_timer_start(&s->again_timer, http_listen_again, REST_MS, 0);
 }
 
 static int open_spare(void)
@@ -148,7 +150,7 @@ static void on_newcomers(uv_poll_t *handle, int status, int events)
     }
 }
 
-void kr_http_listen_again(uv_timer_t *timer)
+static void http_listen_again(uv_timer_t *timer)
 {
     struct kr_http_server *s = timer->data;
     struct listener *l;

@@ -267,11 +267,6 @@ size_t kr_http_queued(const struct kr_http_ex *ex)
     return kr_http_out_pending(ex->conn);
 }
 
-bool kr_http_begun(const struct kr_http_ex *ex)
-{
-    return ex->begun;
-}
-
 void kr_http_end(struct kr_http_ex *ex)
 {
     struct iovec last = {(void *)"0\r\n\r\n", 5};

@@ -32,7 +32,6 @@ int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr
 /* The session's life: waits for the warden's word, enters the cell, serves the channel. Never returns. */
 _Noreturn void kr_session_main(const struct kr_fork *f, const struct kr_seccomp *filter);
 /* The request this process was forked for; NULL in the zygote. */
-const struct kr_fork *kr_session_fork(void);
 PyObject *kr_py_send(PyObject *self, PyObject *args);
 PyObject *kr_py_recv_reply(PyObject *self, PyObject *args);
 PyObject *kr_py_sigint(PyObject *self, PyObject *args);

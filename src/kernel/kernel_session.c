@@ -29,11 +29,6 @@ static long long inherited; /* bytes of data, or -errno */
 static uint32_t current_run;
 static int ruleset = -1; /* of a cell; -1: contained, or there is no Landlock */
 
-const struct kr_fork *kr_session_fork(void)
-{
-    return session_pid != 0 ? &current : NULL;
-}
-
 static int is_copy(void)
 {
     return getpid() != session_pid;

@@ -84,7 +84,7 @@ void kr_cell_owe(struct kr_cell *c, enum kr_debtor debtor)
 }
 
 /* Taken out of the epoll first: a copy that a child has for a moment would keep it there (epoll(7)). */
-void kr_cell_close_channel(struct kr_cell *c)
+static void cell_close_channel(struct kr_cell *c)
 {
     if (c->init_channel >= 0)
         (void)epoll_ctl(c->family->w->epoll, EPOLL_CTL_DEL, c->init_channel, NULL);
@@ -95,7 +95,7 @@ static void cell_free(struct kr_cell *c)
 {
     struct kr_warden *w = c->family->w;
     kr_cell_owe(c, KR_OWES_NOBODY);
-    kr_cell_close_channel(c);
+    cell_close_channel(c);
     kr_fd_close(c->init_pidfd);
     kr_fd_close(c->session_pidfd);
     kr_fd_close(c->gate);
@@ -146,7 +146,7 @@ void kr_cell_kill(struct kr_cell *c)
         w->calm_at = kr_clock_after_ms(STOCK_RETRY_MS);
     kr_cell_set_state(c, KR_CELL_ENDING);
     kr_cell_set_use(c, KR_USE_GIVEN);
-    kr_cell_close_channel(c);
+    cell_close_channel(c);
     if (c->debtor == KR_OWES_INIT)
         kr_cell_owe(c, KR_OWES_NOBODY);
     if (!contained && c->init_pidfd >= 0)

@@ -147,7 +147,6 @@ struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err
 void kr_cell_set_state(struct kr_cell *c, enum kr_cell_state state);
 void kr_cell_set_use(struct kr_cell *c, enum kr_use use);
 void kr_cell_owe(struct kr_cell *c, enum kr_debtor debtor);
-void kr_cell_close_channel(struct kr_cell *c);
 int kr_cell_signal(struct kr_cell *c, int signo);
 /* It will not become what was asked for: the requester gets the error, and the cell ends. */
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err);

@@ -74,7 +74,8 @@ static void write_resources(struct kr_json *j, const struct kr_resources *r)
     kr_json_object_end(j);
 }
 
-int kr_monitor_health_json(struct kr_monitor *w, bool at_root, unsigned tag, struct kr_buf *out)
+/* Bodies, each one JSON object. `at_root`: with the name and the endpoints. */
+static int monitor_health_json(struct kr_monitor *w, bool at_root, unsigned tag, struct kr_buf *out)
 {
     const struct kr_monitor_config *c = &w->config;
     uint64_t up_ms = (kr_clock_ns() - c->started_ns) / 1000000;
@@ -99,7 +100,8 @@ int kr_monitor_health_json(struct kr_monitor *w, bool at_root, unsigned tag, str
     return kr_json_done(&j);
 }
 
-int kr_monitor_ready_json(struct kr_monitor *w, struct kr_buf *out)
+/* 200 or 503, or -errno of the buffer. */
+static int monitor_ready_json(struct kr_monitor *w, struct kr_buf *out)
 {
     struct kr_monitor_state state = {0};
     struct kr_json j;
@@ -130,7 +132,7 @@ static void answer_health(struct kr_http_ex *ex, const struct kr_api *api, bool 
     cleanup_buf struct kr_buf body;
 
     kr_buf_init(&body, BODY_MAX);
-    if (kr_monitor_health_json(api->monitor, at_root, kr_http_tag(ex), &body) < 0)
+    if (monitor_health_json(api->monitor, at_root, kr_http_tag(ex), &body) < 0)
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "the health does not fit");
     else
         kr_api_reply(ex, 200, &body);
@@ -153,7 +155,7 @@ void kr_api_ready(struct kr_http_ex *ex, void *app)
     int status;
 
     kr_buf_init(&body, BODY_MAX);
-    status = kr_monitor_ready_json(api->monitor, &body);
+    status = monitor_ready_json(api->monitor, &body);
     if (status < 0) {
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "the state does not fit");
         return;

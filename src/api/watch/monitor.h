@@ -83,11 +83,6 @@ void kr_monitor_http(struct kr_monitor *w, const struct kr_http_report *report);
  * gauges and (if not NULL) the HTTP server's. */
 void kr_monitor_collect(struct kr_monitor *w, const struct kr_http_stats *http);
 
-/* Bodies, each one JSON object. `at_root`: with the name and the endpoints. */
-int kr_monitor_health_json(struct kr_monitor *w, bool at_root, unsigned tag, struct kr_buf *out);
-/* 200 or 503, or -errno of the buffer. */
-int kr_monitor_ready_json(struct kr_monitor *w, struct kr_buf *out);
-
 /* ---- handlers and their rows of the documentation; `app` is the struct kr_api ---- */
 
 void kr_api_health(struct kr_http_ex *ex, void *app);    /* GET /health */

@@ -80,4 +80,3 @@ size_t kr_guard_cors_headers(const struct kr_guard *g, const struct kr_guard_ver
 size_t kr_guard_security_headers(enum kr_guard_kind kind, const char *content_type,
                                  struct kr_guard_header out[KR_GUARD_HEADERS_MAX]);
 /* The Content-Security-Policy of our pages. */
-const char *kr_guard_page_csp(void);

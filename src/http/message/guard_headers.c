@@ -46,11 +46,6 @@ static const struct row rows[] = {
 /* clang-format on */
 static_assert(sizeof rows / sizeof rows[0] <= KR_GUARD_HEADERS_MAX, "every row fits the caller's array");
 
-const char *kr_guard_page_csp(void)
-{
-    return PAGE_CSP;
-}
-
 static bool is_pdf(const char *content_type)
 {
     static const char pdf[] = "application/pdf";

@@ -39,7 +39,8 @@ static bool is_target(unsigned char c)
     return c > 0x20 && c < 0x7f && c != '#' && c != '"' && c != '<' && c != '>' && c != '\\';
 }
 
-bool kr_http_name_is(const char *text, size_t len, const char *name)
+/* Is it the field's name? `name` in lower case. */
+static bool http_name_is(const char *text, size_t len, const char *name)
 {
     return strlen(name) == len && strncasecmp(text, name, len) == 0;
 }
@@ -171,7 +172,7 @@ static bool list_has(const char *p, size_t len, const char *word)
             p++;
         while (to > p && is_blank(to[-1]))
             to--;
-        if (kr_http_name_is(p, (size_t)(to - p), word))
+        if (http_name_is(p, (size_t)(to - p), word))
             return true;
         p = next;
     }
@@ -231,10 +232,10 @@ static int judge_special(enum special which, const char *p, size_t len, struct s
         h->content_length = parse_length(p, len);
         return h->content_length < 0 ? -400 : 0;
     case F_CODING:
-        seen->known_coding = kr_http_name_is(p, len, "chunked");
+        seen->known_coding = http_name_is(p, len, "chunked");
         return len > 0 ? 0 : -400;
     case F_EXPECT:
-        h->expect_continue = kr_http_name_is(p, len, "100-continue");
+        h->expect_continue = http_name_is(p, len, "100-continue");
         return h->expect_continue ? 0 : -417;
     case F_CONNECTION:
         seen->close |= list_has(p, len, "close");

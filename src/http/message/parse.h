@@ -42,7 +42,5 @@ struct kr_http_scan {
  * alone, never on the pieces they came in; each byte of an unfinished head is looked at once. */
 int kr_http_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_head *ret);
 
-/* Is it the field's name? `name` in lower case. */
-bool kr_http_name_is(const char *text, size_t len, const char *name);
 /* A character of an RFC 9110 token. */
 bool kr_http_is_token(unsigned char c);
