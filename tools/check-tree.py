@@ -142,6 +142,7 @@ def main() -> int:
     texts = [(path, text) for path in files() if (text := text_of(path)) is not None]
     failed = False
     found = {name: [f"{path.relative_to(ROOT)}: {why}" for path, text in texts if (why := rule(path, text))] for name, rule in rules}
+    found["public_functions_have_callers"] = tree_gates.public_functions_have_callers(ROOT)
     found["settings_have_tests"] = tree_gates.settings_have_tests(ROOT)
     for name, wrong in found.items():
         for line in wrong:
