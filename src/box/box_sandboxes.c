@@ -254,6 +254,8 @@ int kr_box_sandbox_delete(struct kr_box *b, const struct kr_caller *who, const c
 
     if (r < 0 || (r = refuse_host(b, &s, err)) < 0)
         return r;
+    if (kr_store_is_default(s.row.name))
+        return kr_err_set(err, KR_ERR_CONFLICT, 0, "the sandbox called %s stays: a reset empties it", s.row.name);
     kr_box_sessions_end_sandbox(b, s.row.id);
     r = kr_store_sandbox_delete(b->config.store, who->user, s.row.id, kr_store_now(), err);
     if (r >= 0)

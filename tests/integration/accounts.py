@@ -324,6 +324,17 @@ def the_sandboxes_of_the_document() -> None:
     equal(server.delete(path + "/" + two["id"], key=key).status, 404)
 
 
+@check
+def the_document_deletes_no_default_sandbox() -> None:
+    key, path = register()["api_key"], "/api/users/me/sandboxes/"
+    files = "/api/v1/sandboxes/default/files/kept.txt"
+    equal(server.put(files, b"kept", key=key).status, 201)
+    by_id = server.get(path + "default", key=key).json()["id"]
+    for name in ("default", by_id):
+        equal(server.delete(path + name, key=key).status, 409)
+    equal((server.get(path + "default", key=key).json()["id"], server.get(files, key=key).body), (by_id, b"kept"))
+
+
 # ---- audit ---------------------------------------------------------------------------------------
 
 
