@@ -13,6 +13,8 @@
 #include "walk.h"
 #include "work.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,15 +100,15 @@ static void on_walked(void *data);
 static bool walk_next(struct kr_disk_walk *w)
 {
     static const struct kr_work_calls calls = {.run = run_walk, .done = on_walked};
-    struct kr_err ignored;
 
     while (!w->box->stopping && w->at < w->count) {
-        struct kr_sandbox s = {0};
+        char path[KR_STORE_ID_ROOM + 8];
 
-        memcpy(s.row.folder, w->folders[w->at++], sizeof s.row.folder);
-        w->ws = kr_box_sandbox_folder(w->box, &s, &ignored);
+        /* Not kr_box_sandbox_folder(): that would make the folder of a sandbox that was deleted meanwhile. */
+        snprintf(path, sizeof path, "%s/files", w->folders[w->at++]);
+        w->ws = openat(w->box->shelf, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (w->ws < 0)
-            continue; /* deleted meanwhile */
+            continue;
         kr_work_start(w->box->loop, &w->work, &calls, w);
         kr_box_job_begin(w->box);
         return true;

@@ -328,6 +328,20 @@ def forms_that_are_wrong():
 
 
 @check
+def measuring_a_disk_makes_no_folder():
+    """The folder of a sandbox goes while its row is still being walked: it is not made again, and the rest is measured."""
+    with Server(args=["--max-disk-per-user", "3M"]) as s:
+        shelf = os.path.join(s.data, "data/sandboxes")
+        equal(s.post("/api/v1/sandboxes", {"name": "going"}).status, 201)
+        going, = os.listdir(shelf)
+        os.rmdir(os.path.join(shelf, going, "files"))
+        os.rmdir(os.path.join(shelf, going))
+        equal(put(s, "one", b"x" * 1000).status, 201)  # measures
+        assert going not in os.listdir(shelf)
+        equal(put(s, "much", b"x" * (3 << 20)).status, 507)
+
+
+@check
 def limits_of_size_and_disk():
     with Server(args=["--max-upload", "1M", "--max-disk-per-user", "3M"]) as s:
         equal(put(s, "fits", b"x" * (1 << 20)).status, 201)
