@@ -402,7 +402,13 @@ static void on_orphan(void *data, const struct kr_store_job *row)
 
 int kr_jobs_resume(struct kr_jobs *jobs, struct kr_err *err)
 {
-    return kr_store_jobs_adopt(jobs->config.store, on_orphan, jobs, err);
+    int all = 0, r;
+
+    do {
+        r = kr_store_jobs_adopt(jobs->config.store, on_orphan, jobs, err);
+        all += r > 0 ? r : 0;
+    } while (r == KR_STORE_JOBS_ADOPT_MAX); /* there may be more */
+    return r < 0 ? r : all;
 }
 
 void kr_jobs_close(struct kr_jobs *jobs)

@@ -370,6 +370,21 @@ static void a_kill_leaves_no_job_open(void)
     close_all_of();
 }
 
+/* More than one transaction takes over. */
+static void a_restart_finds_all(void)
+{
+    open_all_of(fresh_dir());
+    CHECK(
+        sqlite3_exec(store->db,
+                     "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 600) "
+                     "INSERT INTO jobs (id, owner, kind, subject, params, address, request, attempt, holder, started) "
+                     "SELECT 'j' || i, 'root', 'test.unknown', '', '{}', '', '', 1, 1, i FROM c",
+                     NULL, NULL, NULL) == SQLITE_OK);
+    CHECK(kr_jobs_resume(jobs, &err) == 600);
+    CHECK(sql_int(store, "SELECT count(*) FROM jobs WHERE cause = 'lost'") == 600);
+    close_all_of();
+}
+
 /* ---- retention ---- */
 
 static void ended_jobs_go(void)
@@ -407,6 +422,7 @@ int main(void)
     RUN(bounds);
     RUN(a_restart_continues_or_ends);
     RUN(a_kill_leaves_no_job_open);
+    RUN(a_restart_finds_all);
     RUN(ended_jobs_go);
     CHECK_DONE();
 }
