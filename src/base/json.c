@@ -273,11 +273,6 @@ void kr_json_double(struct kr_json *j, double value)
     put_value(j, text, (size_t)len);
 }
 
-void kr_json_bool(struct kr_json *j, bool value)
-{
-    put_value(j, value ? "true" : "false", value ? 4 : 5);
-}
-
 void kr_json_null(struct kr_json *j)
 {
     put_value(j, "null", 4);
@@ -315,7 +310,7 @@ void kr_json_key_double(struct kr_json *j, const char *key, double value)
 void kr_json_key_bool(struct kr_json *j, const char *key, bool value)
 {
     kr_json_key(j, key);
-    kr_json_bool(j, value);
+    put_value(j, value ? "true" : "false", value ? 4 : 5);
 }
 
 void kr_json_key_null(struct kr_json *j, const char *key)

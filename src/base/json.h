@@ -39,7 +39,6 @@ void kr_json_int(struct kr_json *j, int64_t value);
 void kr_json_uint(struct kr_json *j, uint64_t value);
 /* The shortest text that reads back as the same number; what JSON has no number for (NaN, infinities) is null. */
 void kr_json_double(struct kr_json *j, double value);
-void kr_json_bool(struct kr_json *j, bool value);
 void kr_json_null(struct kr_json *j);
 /* Text that is one JSON value already, written by this writer or checked by a parser. */
 void kr_json_raw(struct kr_json *j, const char *json, size_t len);

@@ -240,7 +240,6 @@ void kr_http_ex_done(struct kr_http_ex *ex, bool complete)
         .bytes_out = ex->sent,
         .wall_ns = kr_clock_ns() - ex->started_ns,
         .ex = ex,
-        .note = ex->note,
     };
 
     if (s->config.on_report)
@@ -393,15 +392,6 @@ const char *kr_http_peer(const struct kr_http_ex *ex, char buf[KR_HTTP_PEER_MAX]
     return buf;
 }
 
-bool kr_http_peer_is_local(const struct kr_http_ex *ex)
-{
-    const struct in6_addr *a = &ex->conn->address;
-
-    if (ex->conn->is_unix)
-        return true;
-    return IN6_IS_ADDR_V4MAPPED(a) ? a->s6_addr[12] == 127 : IN6_IS_ADDR_LOOPBACK(a);
-}
-
 const char *kr_http_body(const struct kr_http_ex *ex, size_t *ret_len)
 {
     *ret_len = ex->collected ? (size_t)ex->body_got : 0;
@@ -417,9 +407,4 @@ void kr_http_set_body_limit(struct kr_http_ex *ex, uint64_t limit)
 {
     if (!ex->accepted)
         ex->body_limit = limit;
-}
-
-void kr_http_set_note(struct kr_http_ex *ex, void *note)
-{
-    ex->note = note;
 }

@@ -41,7 +41,6 @@ struct kr_http_report {
     uint64_t bytes_in, bytes_out;      /* of the body */
     uint64_t wall_ns;                  /* since the head was complete */
     const struct kr_http_ex *ex;       /* for whatever else is wanted of the request; NULL if the head was refused */
-    void *note;                        /* kr_http_set_note()'s: the place to free it */
 };
 
 /* A header that every answer has unless the exchange sets or hides it. */
@@ -96,7 +95,6 @@ int kr_http_server_listen(struct kr_http_server *s, int fd, unsigned tag, struct
  * cuts the rest (their on_gone is called). on_stopped comes once, later, when no connection is left. Called again with a
  * shorter grace: that counts. */
 void kr_http_server_stop(struct kr_http_server *s, unsigned grace_ms, void (*on_stopped)(void *app));
-bool kr_http_server_stopping(const struct kr_http_server *s);
 /* Cuts what is left (no on_gone; each exchange is still reported) and frees; memory goes one turn of the loop later. Not
  * from a handler or a call of an exchange; on_stopped is the right place. Takes NULL. */
 void kr_http_server_free(struct kr_http_server *s);
@@ -131,7 +129,6 @@ unsigned kr_http_tag(const struct kr_http_ex *ex);
 /* The peer's address as text without port, "unix" for a unix socket; IPv4 in IPv6 is written as IPv4. Returns buf. */
 #define KR_HTTP_PEER_MAX 48u
 const char *kr_http_peer(const struct kr_http_ex *ex, char buf[KR_HTTP_PEER_MAX]);
-bool kr_http_peer_is_local(const struct kr_http_ex *ex); /* loopback or unix socket */
 /* The whole body (routes without KR_HTTP_STREAM_BODY); NUL after the last byte; "" and 0 if none. */
 const char *kr_http_body(const struct kr_http_ex *ex, size_t *ret_len);
 /* Hands the body's memory over (to be freed; NULL if there is none), for work that may outlive the exchange: a thread's. */
@@ -142,8 +139,6 @@ int64_t kr_http_content_length(const struct kr_http_ex *ex); /* -1: chunked; 0: 
 
 /* In the gate: this request's body limit, instead of its route's (0: the route's). */
 void kr_http_set_body_limit(struct kr_http_ex *ex, uint64_t limit);
-/* One pointer for the application, from the gate to handler and report: who is asking. */
-void kr_http_set_note(struct kr_http_ex *ex, void *note);
 
 /* ---- answering later, and bodies in pieces ---- */
 

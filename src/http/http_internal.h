@@ -64,7 +64,7 @@ struct kr_http_ex {
     struct kr_http_conn *conn;
     const struct kr_http_route *route;
     const struct kr_http_calls *calls;
-    void *data, *note;
+    void *data;
     uint64_t started_ns;
     uint64_t body_limit, body_got;
     uint64_t sent;    /* body bytes of the answer */

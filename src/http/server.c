@@ -214,11 +214,6 @@ void kr_http_server_stop(struct kr_http_server *s, unsigned grace_ms, void (*on_
     uv_ref((uv_handle_t *)&s->stop_timer); /* on_stopped is promised, so the loop must come to it */
 }
 
-bool kr_http_server_stopping(const struct kr_http_server *s)
-{
-    return s->stopping;
-}
-
 static void free_now(struct kr_http_server *s)
 {
     kr_http_router_free(s->router);

@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,22 +54,9 @@ void kr_log_set_level(enum kr_log_level level)
     current_level = level;
 }
 
-bool kr_log_wants(enum kr_log_level level)
+static bool is_written(enum kr_log_level level)
 {
     return (unsigned)level < KR_LOG_MAX_ && (int)level <= current_level;
-}
-
-int kr_log_level_of(const char *name)
-{
-    for (int i = 0; i < KR_LOG_MAX_; i++)
-        if (strcasecmp(name, level_names[i]) == 0)
-            return i;
-    return strcasecmp(name, "warning") == 0 ? KR_LOG_WARN : -EINVAL;
-}
-
-const char *kr_log_level_name(enum kr_log_level level)
-{
-    return (unsigned)level < KR_LOG_MAX_ ? level_names[level] : "error";
 }
 
 void kr_log_set_format(enum kr_log_format format)
@@ -222,7 +208,7 @@ void kr_log(enum kr_log_level level, const char *msg, const char *fmt, ...)
     int saved = errno, n = 0;
     va_list ap;
 
-    if (!kr_log_wants(level))
+    if (!is_written(level))
         return;
     begin(&l, level, msg, true);
     if (fmt) {
@@ -268,7 +254,7 @@ void kr_log_fields(enum kr_log_level level, const char *msg, const struct kr_log
     int saved = errno;
     bool own_request = false;
 
-    if (!kr_log_wants(level))
+    if (!is_written(level))
         return;
     for (size_t i = 0; i < count; i++)
         own_request = own_request || (fields[i].key && strcmp(fields[i].key, "request") == 0);

@@ -17,11 +17,6 @@ enum kr_log_format { KR_LOG_LOGFMT, KR_LOG_JSON, KR_LOG_FORMATS_ };
 
 /* Lines above this level are dropped; WARN until told. */
 void kr_log_set_level(enum kr_log_level level);
-/* Would a line of this level be written? For those that are dear to make. */
-bool kr_log_wants(enum kr_log_level level);
-/* "error", "warn" ("warning"), "info", "debug", in any case; -EINVAL for others. */
-int kr_log_level_of(const char *name);
-const char *kr_log_level_name(enum kr_log_level level);
 /* LOGFMT until told. */
 void kr_log_set_format(enum kr_log_format format);
 /* Shall lines begin with the time (UTC, milliseconds)? Not until told; JSON lines always do. */

@@ -7,16 +7,12 @@
 #include "fd.h"
 #include "log.h"
 #include <errno.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#define STATUS_MAX 256
 
 static int sock = -1;
 
@@ -101,23 +97,6 @@ int kr_notify_stopping(void)
 int kr_notify_watchdog(void)
 {
     return tell("WATCHDOG=1");
-}
-
-int kr_notify_status(const char *fmt, ...)
-{
-    char message[sizeof "STATUS=" + STATUS_MAX] = "STATUS=";
-    char *text = message + strlen(message);
-    va_list ap;
-
-    if (sock < 0)
-        return 0;
-    va_start(ap, fmt);
-    vsnprintf(text, STATUS_MAX + 1, fmt, ap);
-    va_end(ap);
-    for (; *text; text++) /* a line break would begin another assignment */
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = ' ';
-    return tell(message);
 }
 
 /* A number of the environment; 0 if it is missing or none. */

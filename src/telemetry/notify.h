@@ -1,4 +1,4 @@
-/* What systemd is told (sd_notify(3)): ready, stopping, a line of status, signs of life. Without NOTIFY_SOCKET every call
+/* Messages to systemd (sd_notify(3)): ready, stopping, signs of life. Without NOTIFY_SOCKET every call
  * does nothing; a message that cannot be sent is a line at debug and nothing else. Never blocks. */
 #pragma once
 #include <stdint.h>
@@ -13,8 +13,6 @@ void kr_notify_close(void);
 int kr_notify_ready(void);
 int kr_notify_stopping(void);
 int kr_notify_watchdog(void);
-/* One line; control characters become blanks, what is past 256 bytes is cut. */
-int kr_notify_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* How often kr_notify_watchdog() is due, in milliseconds: half of $WATCHDOG_USEC if it is meant for this process or its
  * parent, 0 if nobody watches. */

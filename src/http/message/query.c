@@ -180,11 +180,6 @@ void kr_query_done(struct kr_query *q)
     memset(q, 0, sizeof *q);
 }
 
-void kr_query_cleanup_(struct kr_query *q)
-{
-    kr_query_done(q);
-}
-
 int kr_query_get(const struct kr_query *q, const char *key, const char **ret_value, struct kr_err *err)
 {
     const char *found = NULL;

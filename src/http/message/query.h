@@ -31,8 +31,7 @@ struct kr_query {
 int kr_query_parse(struct kr_query *q, const char *text, size_t len, struct kr_err *err);
 /* Frees; *q may be zeroed memory. */
 void kr_query_done(struct kr_query *q);
-void kr_query_cleanup_(struct kr_query *q);
-#define cleanup_query __attribute__((cleanup(kr_query_cleanup_)))
+#define cleanup_query __attribute__((cleanup(kr_query_done)))
 /* 1 and the value, 0 if the key is absent (*ret_value untouched), -EINVAL if it is there more than once. */
 int kr_query_get(const struct kr_query *q, const char *key, const char **ret_value, struct kr_err *err);
 

@@ -122,7 +122,6 @@ void kr_mcp_call_unlink(struct kr_mcp_call *c);
 void kr_mcp_call_cancel(struct kr_mcp_call *c, bool tell);
 /* A notification on the stream of the call, whatever it is for. params is taken. */
 void kr_mcp_call_note(struct kr_mcp_call *c, const char *method, json_t *params);
-#define KR_MCP_TASKS_EXTENSION "io.modelcontextprotocol/tasks"
 
 /* ---- call_cost.c ---- */
 

@@ -444,6 +444,7 @@ static void json_document(void)
     kr_json_key_int(&j, "i", INT64_MIN);
     kr_json_key_uint(&j, "u", UINT64_MAX);
     kr_json_key_bool(&j, "b", true);
+    kr_json_key_bool(&j, "c", false);
     kr_json_key_null(&j, "z");
     kr_json_key_double(&j, "d", 0.01);
     kr_json_key(&j, "a\"");
@@ -452,7 +453,6 @@ static void json_document(void)
     kr_json_array_end(&j);
     kr_json_object(&j);
     kr_json_object_end(&j);
-    kr_json_bool(&j, false);
     kr_json_raw(&j, "{\"x\":1}", 7);
     kr_json_array_end(&j);
     kr_json_key_int(&j, "last", -1);
@@ -460,8 +460,8 @@ static void json_document(void)
     kr_json_object_end(&j);
     CHECK(kr_json_done(&j) == 0);
     CHECK(strcmp(kr_buf_str(&b),
-                 "{\"s\":\"t\",\"n\":null,\"i\":-9223372036854775808,\"u\":18446744073709551615,\"b\":true,"
-                 "\"z\":null,\"d\":0.01,\"a\\\"\":[[],{},false,{\"x\":1}],\"last\":-1}") == 0);
+                 "{\"s\":\"t\",\"n\":null,\"i\":-9223372036854775808,\"u\":18446744073709551615,\"b\":true,\"c\":false,"
+                 "\"z\":null,\"d\":0.01,\"a\\\"\":[[],{},{\"x\":1}],\"last\":-1}") == 0);
 }
 
 static void json_doubles_read_back(void)
