@@ -266,7 +266,7 @@ static void render_run(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, vo
 void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_text *code)
 {
     char id[KR_STORE_ID_ROOM];
-    struct kr_mcp_run_spec wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.sandbox = id,
                  .fresh = true,
                  .code = *code,
@@ -276,7 +276,7 @@ void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const 
     };
 
     if (find_named_sandbox(c, sandbox, id))
-        kr_mcp_run(c, &wish);
+        kr_mcp_run(c, &spec);
 }
 
 static void run_code_in_sandbox(struct kr_mcp_call *c, const void *args)
@@ -311,7 +311,7 @@ static void run_command(struct kr_mcp_call *c, const void *args)
     const struct code_args *a = args;
     struct kr_mcp_terminal t = {.command = a->code.text, .command_len = a->code.len};
     char id[KR_STORE_ID_ROOM];
-    struct kr_mcp_run_spec wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.sandbox = id,
                  .fresh = true,
                  .input = {"", 0},
@@ -327,8 +327,8 @@ static void run_command(struct kr_mcp_call *c, const void *args)
         kr_mcp_tool_refuse(c, "out of memory");
         return;
     }
-    wish.spec.code = (struct kr_text){code.data, code.len};
-    kr_mcp_run(c, &wish);
+    spec.spec.code = (struct kr_text){code.data, code.len};
+    kr_mcp_run(c, &spec);
 }
 
 /* ---- upload ---- */

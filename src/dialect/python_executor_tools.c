@@ -126,7 +126,7 @@ static void run_executor(struct kr_mcp_call *c, const void *args)
     const struct executor_args *a = args;
     struct asked *asked = calloc(1, sizeof *asked);
     int64_t own = (int64_t)(kr_compat_timeout(c, KR_DIALECT_PYTHON_EXECUTOR) / 1000);
-    struct kr_mcp_run_spec wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.sandbox = KR_STORE_DEFAULT, .fresh = true, .code = a->code},
         .render = render_executor,
         .free_data = free,
@@ -140,8 +140,8 @@ static void run_executor(struct kr_mcp_call *c, const void *args)
     }
     asked->asked = a->timeout_given == KR_API_VALUE ? a->timeout : own;
     asked->given = asked->asked < 1 ? 1 : asked->asked > TIMEOUT_MAX ? TIMEOUT_MAX : asked->asked;
-    wish.spec.timeout_ms = (uint64_t)asked->given * 1000;
-    kr_mcp_run(c, &wish);
+    spec.spec.timeout_ms = (uint64_t)asked->given * 1000;
+    kr_mcp_run(c, &spec);
 }
 
 /* ---- reset_sandbox ---- */
@@ -202,7 +202,7 @@ static void render_info(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, v
 
 static void run_info(struct kr_mcp_call *c, const void *args)
 {
-    struct kr_mcp_run_spec wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.sandbox = KR_STORE_DEFAULT,
                  .fresh = true,
                  .code = {probe, sizeof probe - 1},
@@ -212,7 +212,7 @@ static void run_info(struct kr_mcp_call *c, const void *args)
     };
 
     (void)args;
-    kr_mcp_run(c, &wish);
+    kr_mcp_run(c, &spec);
 }
 
 const struct kr_mcp_tool kr_tool_python_executor_execute = {

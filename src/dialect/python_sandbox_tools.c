@@ -221,7 +221,7 @@ static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
 {
     const struct code_args *a = args;
     uintptr_t data = (a->capture ? DATA_CAPTURE : 0) | (a->memory ? DATA_MEMORY : 0);
-    struct kr_mcp_run_spec wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.fresh = true,
                  .code = a->code,
                  .timeout_ms = a->timeout_given == KR_API_VALUE ? (uint64_t)a->timeout * 1000
@@ -244,7 +244,7 @@ static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
     else if (characters(&a->code) > CODE_CHARS)
         refuse(c, "Code too large (max 100KB)", "Code too large (max 100KB)");
     else
-        kr_mcp_run(c, &wish);
+        kr_mcp_run(c, &spec);
 }
 
 /* ---- list_capabilities ---- */

@@ -100,7 +100,7 @@ static void run_sandbox_mcp(struct kr_mcp_call *c, const void *args)
 {
     const struct execute_args *a = args;
     char made_up[KR_STORE_ID_ROOM];
-    struct kr_mcp_run_spec wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.session = a->session,
                  .code = a->code,
                  .timeout_ms =
@@ -115,9 +115,9 @@ static void run_sandbox_mcp(struct kr_mcp_call *c, const void *args)
     }
     if (!a->session) {
         kr_store_new_id(made_up);
-        wish.spec.session = made_up;
+        spec.spec.session = made_up;
     }
-    kr_mcp_run(c, &wish);
+    kr_mcp_run(c, &spec);
 }
 
 const struct kr_mcp_tool kr_tool_sandbox_mcp_execute = {

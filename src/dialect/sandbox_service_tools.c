@@ -53,7 +53,7 @@ static void render_service(struct kr_mcp_call *c, const struct kr_mcp_outcome *o
 static void run_service(struct kr_mcp_call *c, const void *args)
 {
     const struct service_args *a = args;
-    struct kr_mcp_run_spec wish = {
+    struct kr_mcp_run_spec spec = {
         .spec = {.sandbox = KR_STORE_DEFAULT,
                  .fresh = true,
                  .code = a->code,
@@ -63,7 +63,7 @@ static void run_service(struct kr_mcp_call *c, const void *args)
         .ask_client = true,
     };
 
-    kr_mcp_run(c, &wish);
+    kr_mcp_run(c, &spec);
 }
 
 static void run_health(struct kr_mcp_call *c, const void *args)
