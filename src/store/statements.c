@@ -89,6 +89,8 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
 
     [KR_ST_SANDBOX_COUNT] = {"count sandboxes",
         "SELECT count(*) FROM sandboxes WHERE owner = ? AND name <> 'default' AND name NOT GLOB 'default@*'"},
+    [KR_ST_SANDBOX_CLEAR] = {"rename sandboxes",
+        "UPDATE sandboxes SET name = 'renamed-' || id WHERE owner IN (SELECT id FROM users) AND name GLOB 'default@*'"},
     [KR_ST_SANDBOX_SETTLE] = {"rename the default sandboxes",
         "UPDATE OR IGNORE sandboxes SET name = ? WHERE owner IN (SELECT id FROM users) AND name = 'default'"},
     [KR_ST_SANDBOX_COUNT_ALL] = {"count sandboxes", "SELECT count(*) FROM sandboxes"},

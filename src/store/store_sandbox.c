@@ -192,18 +192,22 @@ int kr_store_defaults_settle(struct kr_store *s, const char *name, struct kr_err
 {
     cleanup_txn struct kr_txn t = {0};
     char dialect[KR_STORE_NAME_ROOM];
-    int r = kr_store_setting_get(s, SETTLED, dialect, sizeof dialect, err), renamed = 0;
+    int r = kr_store_setting_get(s, SETTLED, dialect, sizeof dialect, err), renamed = 0, cleared = 0;
 
     if (r != -ENOENT)
         return r < 0 ? r : 0;
     if ((r = kr_txn_begin(&t, s, err)) < 0)
         return r;
-    r = kr_st_exec(s, KR_ST_SETTING_MAKE, err, "tb", SETTLED, name, strlen(name)); /* 0: another process was first */
-    if (r > 0 && strcmp(name, KR_STORE_DEFAULT) != 0)
+    r = kr_st_exec(s, KR_ST_SETTING_MAKE, err, "tb", SETTLED, name, strlen(name));
+    if (r <= 0)
+        return r; /* 0: another process was first */
+    /* Until now a user could give such a name to a sandbox, which would be taken for a default. */
+    r = cleared = kr_st_exec(s, KR_ST_SANDBOX_CLEAR, err, "");
+    if (r >= 0 && strcmp(name, KR_STORE_DEFAULT) != 0)
         r = renamed = kr_st_exec(s, KR_ST_SANDBOX_SETTLE, err, "t", name);
     if (r >= 0)
         r = kr_txn_commit(&t, true, err);
-    return r < 0 ? r : renamed;
+    return r < 0 ? r : cleared + renamed;
 }
 
 int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char *id, const char *settings,

@@ -62,7 +62,8 @@ int kr_store_sandbox_ensure(struct kr_store *s, const struct kr_store_sandbox_ne
 int kr_store_sandbox_rename(struct kr_store *s, const char *owner, const char *id, const char *name,
                             struct kr_err *err);
 /* Once in the life of a store, at the first start that knows of defaults of dialects: until then there was one `default` for
- * all of them, and it becomes the one of the server's own dialect, called `name`. Sandboxes renamed, or -errno. */
+ * all of them, and it becomes the one of the server's own dialect, called `name`. A sandbox that a user called default@… is
+ * renamed-ID from then on. Sandboxes renamed, or -errno. */
 int kr_store_defaults_settle(struct kr_store *s, const char *name, struct kr_err *err);
 /* 0, -ENOENT, -EINVAL (no JSON object, or too large). */
 int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char *id, const char *settings,

@@ -81,12 +81,20 @@ static void test_sandbox_limits(void)
 static void test_defaults_of_dialects(void)
 {
     struct kr_store_sandbox_new new = {.owner = alice, .name = "default", .max = 1, .now = NOW};
-    cleanup_sandbox struct kr_store_sandbox old = {0}, got = {0}, later = {0};
+    cleanup_sandbox struct kr_store_sandbox old = {0}, got = {0}, later = {0}, mine = {0};
+    char own[KR_STORE_ID_ROOM];
 
     CHECK(kr_store_is_default("default") && kr_store_is_default("default@x"));
     CHECK(!kr_store_is_default("default2") && !kr_store_is_default("my default@x") && !kr_store_is_default(""));
     CHECK(kr_store_sandbox_ensure(store, &new, &old, &err) == 1);
-    CHECK(kr_store_defaults_settle(store, "default@x", &err) >= 1); /* other tests' users have theirs */
+    CHECK(add_sandbox(alice, "default@x", own) == 0);
+    CHECK(kr_store_defaults_settle(store, "default@x", &err) >= 2); /* other tests' users have theirs */
+    CHECK(kr_store_sandbox_get(store, alice, own, &mine, &err) == 0);
+    CHECK(!strncmp(mine.name, "renamed-", 8) && !strcmp(mine.name + 8, own));
+    CHECK(kr_store_sandbox_rename(store, alice, own, "mine", &err) == 0);
+    CHECK(kr_store_sandboxes_count(store, alice, &err) == 1);
+    CHECK(kr_store_sandbox_delete(store, alice, own, NOW, &err) == 0);
+    CHECK(kr_store_doomed_done(store, mine.folder, &err) == 0);
     CHECK(kr_store_sandbox_find(store, alice, "default@x", &got, &err) == 0 && !strcmp(got.id, old.id));
     CHECK(kr_store_sandbox_rename(store, alice, got.id, "mine", &err) == -EPERM);
     CHECK(kr_store_sandbox_ensure(store, &new, &later, &err) == 1 && strcmp(later.id, old.id) != 0);
