@@ -1,8 +1,10 @@
-"""Entry of the bench's zygote: `python3 -I -S boot.py PRELOAD CTL_FD`, in the place of the product's own boot.py (kernel_boot.py here).
+"""Entry of the bench's zygote: `python3 -I -S boot.py PRELOAD CTL_FD`, in the place of the product's own boot.py
+(kernel_boot.py here).
 
-It is prepared by the product's prepare() and share(), so that its memory is a zygote's; only the loop that forks is another (zygote.c),
-because it must be able to leave layers out. perform() is what a session does between its fork and the end of its first snippet: the same
-at-fork work, START (done in C there, step by step here) and run, called directly instead of by frames.
+It is prepared by the product's prepare() and share(), so that its memory is a zygote's; only the loop that forks is
+another (zygote.c), because it must be able to leave layers out. perform() is what a session does between its fork and
+the end of its first snippet: the same at-fork work, START (done in C there, step by step here) and run, called directly
+instead of by frames.
 """
 import os
 import sys

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
-"""A fork server as anyone would write it, beside krait: one Python that has imported what a zygote has, os.fork() for each snippet, no isolation.
+"""A fork server as anyone would write it, beside krait: one Python that has imported what a zygote has, os.fork() for
+each snippet, no isolation.
 
 bench/run starts one for each preload and sends lines; one line of JSON answers each.
-    churn MS INFLIGHT     fork, run print(1), read its output, reap, as fast as it goes: done (how many), elapsed (microseconds)
-It has none of what makes krait's own zygotes cheap to fork (src/kernel/python/forktricks.py) but gc.freeze(), and its children do none of what a
-session does at its start: the `bare fork` of bench-layers has both.
+    churn MS INFLIGHT     fork, run print(1), read its output, reap, as fast as it goes: done (how many), elapsed
+    (microseconds)
+It has none of what makes krait's own zygotes cheap to fork (src/kernel/python/forktricks.py) but gc.freeze(), and its
+children do none of what a session does at its start: the `bare fork` of bench-layers has both.
 """
 import gc
 import importlib.util

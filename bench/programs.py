@@ -1,7 +1,8 @@
 """The programs that bench/run drives: each is started once, takes a line, answers with a line of JSON.
 
-Invariant: what is measured is measured inside those programs; here only lines are passed, so that Python's own pace is in no figure
-(ipykernel's client is Python by nature). A program that fails, ends or does not answer in time raises Failed.
+Invariant: what is measured is measured inside those programs; here only lines are passed, so that Python's own pace is
+in no figure (ipykernel's client is Python by nature). A program that fails, ends or does not answer in time raises
+Failed.
 """
 import json
 import os
@@ -106,7 +107,8 @@ def available_kb() -> int:
 
 
 def settled_kb() -> int:
-    """MemAvailable once it stands still: the kernel frees what ended sessions leave (cgroups, namespaces) in its own time."""
+    """MemAvailable once it stands still: the kernel frees what ended sessions leave (cgroups, namespaces) in its own
+    time."""
     last = available_kb()
     for _turn in range(20):
         time.sleep(0.5)
@@ -118,7 +120,8 @@ def settled_kb() -> int:
 
 
 def sessions_kb(warden: int) -> tuple:
-    """The same, of all sessions and inits beneath a warden: what is a child of a zygote or of a builder, but the zygotes themselves."""
+    """The same, of all sessions and inits beneath a warden: what is a child of a zygote or of a builder, but the
+    zygotes themselves."""
     pids = []
     for builder in children(warden):
         for child in children(builder):

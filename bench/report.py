@@ -1,4 +1,5 @@
-"""Tables and verdicts of bench/run: rows of samples in, text or Markdown out. Pure: nothing is measured and no figure is written here."""
+"""Tables and verdicts of bench/run: rows of samples in, text or Markdown out. Pure: nothing is measured and no figure
+is written here."""
 import math
 
 
@@ -69,7 +70,8 @@ def markdown_table(title: str, heads: list, rows: list) -> str:
 
 
 def staircase(steps: list) -> list:
-    """The layers' rows with what each adds to the row named beside it (None: nothing) and how many times the first row it is."""
+    """The layers' rows with what each adds to the row named beside it (None: nothing) and how many times the first row
+    it is."""
     out = []
     first = steps[0][0]
     for row, base in steps:

@@ -1,5 +1,5 @@
-"""Two rules of tools/check-tree.py about the whole of src: a public function has a caller in another file, and a setting has a test
-that tells two values of it apart."""
+"""Two rules of tools/check-tree.py about the whole of src: a public function has a caller in another file, and a
+setting has a test that tells two values of it apart."""
 import re
 from pathlib import Path
 
@@ -59,7 +59,8 @@ def public_functions_have_callers(root: Path) -> list[str]:
     return wrong + [f"tools/tree_gates.py: {name} of CALLED_BY_TESTS does not exist" for name in CALLED_BY_TESTS if name not in by_name]
 
 
-# ---- settings ----------------------------------------------------------------------------------------------------------------
+# ---- settings
+# ----------------------------------------------------------------------------------------------------------------
 
 # A setting without a test, and why.
 UNTESTED = {

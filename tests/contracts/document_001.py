@@ -2,8 +2,8 @@
 """Document 001 (python-sandbox: Python Sandbox Server): what its clients rely on over MCP, a check a row of its
 contract.
 
-Rows about the import policy, profiles, validation and containers (02 to 05, 10, 12 to 17, 19, 21) belong to those. Until there is
-a policy execute_code runs `open` and says so (tests/mcp/dialects.py).
+Rows about the import policy, profiles, validation and containers (02 to 05, 10, 12 to 17, 19, 21) belong to those.
+Until there is a policy execute_code runs `open` and says so (tests/mcp/dialects.py).
 """
 import json
 import os

@@ -2,8 +2,8 @@
 """Document 004 (mcp-sandbox: MCP Sandbox, port 8181): what its clients rely on over plain HTTP, a check a row of its
 contract.
 
-Rows that are MCP tools or the page have their own suites. Where the original is wrong (keys in links, one shared current
-user, secrets in the source, /health behind the key) what is right is asserted.
+Rows that are MCP tools or the page have their own suites. Where the original is wrong (keys in links, one shared
+current user, secrets in the source, /health behind the key) what is right is asserted.
 """
 import errno
 import os
@@ -41,8 +41,8 @@ def token(name: str, password: str = PASSWORD) -> Reply:
 
 
 def addresses() -> list:
-    """Addresses of this machine that are not 127.0.0.1: what other machines would use, and another one of loopback, which
-    a listener on 127.0.0.1 does not have either."""
+    """Addresses of this machine that are not 127.0.0.1: what other machines would use, and another one of loopback,
+    which a listener on 127.0.0.1 does not have either."""
     found = re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", open("/proc/net/fib_trie").read())
     return sorted({one for one in found if not one.startswith("127.")}) + ["127.0.0.2"]
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""All five documents in one process, a listener each, beside krait's own: what each document's clients rely on holds on its
-listener, and only there. Rows 000-N7, 004-N5 and the isolation half of 003-07; each has its control on another listener.
+"""All five documents in one process, a listener each, beside krait's own: what each document's clients rely on holds on
+its listener, and only there. Rows 000-N7, 004-N5 and the isolation half of 003-07; each has its control on another
+listener.
 """
 import copy
 import json
@@ -204,7 +205,8 @@ def row_003_07_reset_empties_the_documents_own_sandbox_alone():
     equal(executor("execute_python", code=LOOK), "003\n")
     equal(executor("reset_sandbox"), "Sandbox environment has been reset successfully.")
     equal(executor("execute_python", code=LOOK), "False\n")
-    equal(said(at("sandbox-mcp"), LOOK + "; print(y)", session_id="reset"), "000\n7\n")  # its session was not ended, either
+    # its session was not ended, either
+    equal(said(at("sandbox-mcp"), LOOK + "; print(y)", session_id="reset"), "000\n7\n")
     equal([service(LOOK), ran_at("krait", LOOK), ran_at("mcp-sandbox", LOOK)], ["002\n", "krait\n", "004\n"])
 
 

@@ -1,4 +1,4 @@
-"""A stand-in for a hardened container: what a process is left with when somebody else's container holds krait.
+"""A stand-in for a hardened container: what a process is left with when another vendor's container holds krait.
 
 Called by ways.py for the way `contained`. It does to the calling process what a container engine's defaults do: no
 capability, not even in the bounding set, no_new_privs, and a filter in front of the calls that such defaults refuse:

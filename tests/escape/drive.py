@@ -390,8 +390,8 @@ class Stage(Context):
         )
 
     def rotate(self) -> bool:
-        """Opens sessions until the zygote is another one and none of its predecessor's is parked. The old one serves until the new
-        one is ready, which under emulation takes its time."""
+        """Opens sessions until the zygote is another one and none of its predecessor's is parked. The old one serves
+        until the new one is ready, which under emulation takes its time."""
         before, end = self.generation(), time.monotonic() + ROTATION_SECONDS
         for number in itertools.count():
             if time.monotonic() > end:

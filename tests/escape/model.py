@@ -47,8 +47,8 @@ class Context:
 
     @property
     def init_is_kin(self) -> bool:
-        """Has the cell's init the session's own uid, and no Landlock scope between (ABI 6)? Then the kernel takes a signal
-        to it and drops it: PID 1 of a namespace gets from inside only what it has a handler for."""
+        """Has the cell's init the session's own uid, and no Landlock scope between (ABI 6)? Then the kernel takes a
+        signal to it and drops it: PID 1 of a namespace gets from inside only what it has a handler for."""
         return not self.contained and self.abi < 6 and self.way in ("user", "userns")
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Section E: the channel between a session and the engine, and what comes out of a session.
 
 Whatever a session says is its claim, so forging one's own end is no break. A break is: the engine stops, another
-session or a later run gets somebody else's words, a descriptor arrives, or output stops being plain data.
+session or a later run gets another's output, a descriptor arrives, or output stops being plain data.
 """
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ print('said')
 
 
 def own_end(stage: Stage) -> list:
-    """Its own end is a session's to claim, early or twice; what it says about itself reaches nobody else."""
+    """Its own end is a session's to claim, early or twice; what it says about itself reaches no other session."""
     session, bystander = stage.open(), bystander_of(stage)
     first = session.run(
         prelude()

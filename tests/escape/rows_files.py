@@ -261,8 +261,9 @@ def judge_b4(o, ctx):
 
 
 def machine_root():
-    """Where the machine's own / lies in its filesystem: "/", or the folder of which it is a bind mount (a chroot, some containers).
-    The kernel shows that folder in front of every path that a cell has from there, and krait cannot hide it."""
+    """Where the machine's own / lies in its filesystem: "/", or the folder of which it is a bind mount (a chroot, some
+    containers). The kernel shows that folder in front of every path that a cell has from there, and krait cannot hide
+    it."""
     with open("/proc/self/mountinfo") as f:
         roots = [fields[3] for fields in map(str.split, f) if fields[4] == "/"]
     return roots[-1] if roots else "/"

@@ -237,7 +237,7 @@ def right_pid(stage: Stage) -> list:
 
 
 def by_number(trace: str) -> list:
-    """A number may have been given to somebody else meanwhile. Only a child that is not reaped yet keeps its own."""
+    """A number may have been given to another process meanwhile. Only a child that is not reaped yet keeps its own."""
     parents = {
         int(child): int(parent)
         for parent, child in re.findall(r"^(\d+) .*\b(?:clone3?|v?fork)\b.* = (\d+)$", trace, re.M)
@@ -396,7 +396,7 @@ def neighbours(stage: Stage) -> list:
     head = f"WORD, KEY = {'near-' + secrets.token_hex(6)!r}, {0x4E000000 | secrets.randbits(20)}\n"
     maker, looker = stage.open(), stage.open()
     made = maker.run(head + MAKE).marked()
-    # In a cell the number means somebody else, or oneself.
+    # In a cell the number means another process, or the caller.
     seen = looker.run(head + f"PID = {made['pid'] if stage.contained else 0}\n" + LOOK_FOR).marked()
     bad = [f"{name}: a neighbour's is found" for name, got in seen.items() if got == "ok"]
     refused = ("EPERM", "EACCES", "ENOENT", "ENOSYS", "ECONNREFUSED", "ESRCH", "no")

@@ -209,7 +209,7 @@ def control_a19(o, ctx):
 
 
 def a20():
-    victim, quiet = PARAMS["victim"], signal.SIGWINCH  # ignored by whoever does not count it
+    victim, quiet = PARAMS["victim"], signal.SIGWINCH  # ignored by a process that does not count it
     info = struct.pack("iii", quiet, 0, -1) + bytes(116)
     seen = {
         "kill": call(62, victim, quiet),

@@ -159,7 +159,7 @@ def a10():
 
 
 def a11():
-    # The arguments are such that nobody, root included, gets more than an error out of the kernel.
+    # The arguments are such that no user, root included, gets more than an error out of the kernel.
     seen = {
         "init_module": call(175, None, 0, None),
         "finit_module": call(313, -1, None, 0),
@@ -348,7 +348,7 @@ def judge_a15(o, ctx):
             "CapEff": "0" * 16,
             "CapAmb": "0" * 16,
         }
-        if not ctx.contained:  # nobody without CAP_SETPCAP can lower it there, and no_new_privs makes it moot
+        if not ctx.contained:  # only CAP_SETPCAP lowers it there, and no_new_privs makes it moot
             wanted["CapBnd"] = "0" * 16
         bad += [f"{k} is {status.get(k)}, not {v}" for k, v in wanted.items() if status.get(k) != v]
     if o["nnp"] != 1:

@@ -84,7 +84,7 @@ def control_limits(o, ctx):
 
 
 def locked():
-    # More than a session may lock, less than hurts anybody outside.
+    # More than a session may lock, less than harms a process outside.
     size = 64 << 20
     memory = mmap.mmap(-1, size)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))

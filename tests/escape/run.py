@@ -280,7 +280,7 @@ class Suite:
         return stage.engine
 
     def judge(self, name: str, fn) -> None:
-        """A complaint, an engine that went away and an observation nobody foresaw all fail the row."""
+        """A complaint, an engine that went away and an unforeseen observation all fail the row."""
         try:
             self.report.result(name, fn() or [])
         except Gone as e:

@@ -17,7 +17,7 @@ import container_filter
 
 PYTHON = "/usr/bin/python3"
 HERE = os.path.dirname(os.path.realpath(__file__))
-USER = 54321  # an ordinary uid nobody has
+USER = 54321  # an ordinary uid that no user has
 RANGE_START, RANGE_COUNT = 1_000_000, 65_536
 CLONE_NEWUSER = 0x10000000
 

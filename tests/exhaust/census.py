@@ -37,7 +37,7 @@ def kib(pid: int, key: str) -> int:
 
 
 def private_kib(pid: int) -> int:
-    """Memory that nobody shares, in KiB, as of a session whose pages are mostly its zygote's. Not
+    """Memory that is not shared, in KiB, as of a session whose pages are mostly its zygote's. Not
     clean file pages: whether those are shared depends on who else runs.
     """
     found = re.search(r"^Private_Dirty:\s+(\d+)", text(f"/proc/{pid}/smaps_rollup"), re.M)

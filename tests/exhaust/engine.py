@@ -22,7 +22,7 @@ CAUSES = (
     "lost"
 ).split()
 KEPT = 1 << 20  # characters of each stream that are kept for looking at
-USER = 54377  # an ordinary uid nobody else uses: whatever runs under it is this suite's
+USER = 54377  # an ordinary uid that nothing else uses: whatever runs under it is this suite's
 
 
 class Gone(Exception):

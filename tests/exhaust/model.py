@@ -89,7 +89,7 @@ def peak_within(limit: int) -> Callable[[Run], Optional[str]]:
 
 
 def peak_unknown(run: Run) -> Optional[str]:
-    """Without a cgroup nobody counts, and it must say so rather than give a number."""
+    """Without a cgroup nothing is counted, and the result must say so rather than give a number."""
     layers = run.end.get("layers") or {}
     if run.end.get("peak_memory_bytes") is not None or layers.get("cgroup_memory"):
         return f"memory is told as if it were counted: {run.end.get('peak_memory_bytes')} {layers}"

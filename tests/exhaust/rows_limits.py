@@ -3,7 +3,7 @@
 As an ordinary user there is no cgroup on most machines: RLIMIT_DATA bounds the private memory of
 each process, RLIMIT_NPROC the processes of the cell, RLIMIT_CPU each process's time, sized tmpfs
 the files. What that does not reach is said in `differs`, and the row then shows that it is not
-held, with amounts that hurt nobody.
+held, with amounts that do no harm.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ M64, M128 = {"memory": "64M"}, {"memory": "128M"}
 MEMORY_64 = Expect("memory_limit", ("memory",), exit_code=137, check=peak_within(64 * MIB))
 MEMORY_128 = Expect("memory_limit", ("memory",), exit_code=137, check=peak_within(128 * MIB))
 BY_RLIMIT = Expect("memory_limit", ("memory",), exit_code=137, alive=True, check=peak_unknown)
-SEEN_BY_RLIMIT = "RLIMIT_DATA refuses, so it is always a MemoryError and the variables are kept; nobody counts a peak"
+SEEN_BY_RLIMIT = "RLIMIT_DATA refuses, so it is always a MemoryError and the variables are kept; no peak is counted"
 NOT_HELD = "no cgroup: memory that is no process's private data is bounded by nothing but its own kind of limit"
 
 
@@ -99,10 +99,11 @@ if os.fork() == 0:
     while True: x.append(bytearray(b'x') * (1 << 20))
 print('child', os.waitstatus_to_exitcode(os.wait()[1]))
 """,
-        Expect("ok", alive=True, stdout="child 1\n", check=peak_within(128 * MIB)),  # by its own MemoryError, which nobody counts
+        # by its own MemoryError, which is not counted
+        Expect("ok", alive=True, stdout="child 1\n", check=peak_within(128 * MIB)),
         limits=M128,
         user=Expect("ok", alive=True, stdout="child 1\n", check=peak_unknown),
-        differs="nobody counts a peak",
+        differs="no peak is counted",
     ),
     Row(
         "memory-of-many-children",
@@ -258,7 +259,7 @@ print('caught', n > 4)
         Expect("ok", alive=True, stdout="caught True\n"),
         limits=M128,
         user=Expect("ok", alive=True, stdout="caught True\n", check=peak_unknown),
-        differs="nobody counts a peak",
+        differs="no peak is counted",
     ),
     Row(
         "memory-error-raised",

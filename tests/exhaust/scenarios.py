@@ -166,7 +166,7 @@ if os.fork() == 0:
 
 
 def session_killed_by_interrupt(engine: Engine) -> list[str]:
-    """Somebody interrupts a run that will not have it: interrupted, killed after the grace."""
+    """A client interrupts a run that ignores it: interrupted, killed after the grace."""
     session = engine.open(QUICK)
     number = session.start(
         "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile True: pass"
@@ -181,7 +181,7 @@ def session_killed_by_interrupt(engine: Engine) -> list[str]:
 
 
 def reader_asleep(engine: Engine) -> list[str]:
-    """Whoever drives the engine stops reading while a session prints 300 MB that are all to be
+    """The driver of the engine stops reading while a session prints 300 MB that are all to be
     kept: the session waits, memory does not grow.
     """
     process = subprocess.Popen(
@@ -464,7 +464,7 @@ def run_leaves_nothing(engine: Engine) -> list[str]:
 
 
 def run_passes_4_gb(engine: Engine) -> list[str]:
-    """`krait run` passes 4 GB on to whoever reads and keeps none of it."""
+    """`krait run` passes 4 GB on to its reader and keeps none of it."""
     size = 4 << 30
     code = f"import os\nblock = b'x' * 65536\nfor _ in range({size} >> 16): os.write(1, block)"
     process = subprocess.Popen(

@@ -1,7 +1,7 @@
 """Puts one fault in the way of one process, and lets a cell be opened.
 
 Used by work.py. Those that live all the time are simply attached to. A process that an open brings
-forth is reached in one of two ways, both by stopping somebody else on his way out of a call that
+forth is reached in one of two ways, both by stopping another process on its way out of a call that
 the recording names: late, while the warden has not yet said GO to it; early, by its parent just
 before it is born, whose tracer is then changed for one that follows.
 """
@@ -77,7 +77,7 @@ class Aim:
     def come_to_gate(self) -> None:
         if not self.gate.wait_for(strace.STOPPED, STOP_S):
             raise RuntimeError(
-                f"nobody came to the gate of the {self.case.role}: {self.gate.text()[-300:]}"
+                f"no process reached the gate of the {self.case.role}: {self.gate.text()[-300:]}"
             )
 
     def attach_before_go(self) -> None:

@@ -58,7 +58,7 @@ def lock_of(warden: int, locks: str) -> str:
 
 
 def holder(file) -> int:
-    """Who has locked it, 0 if nobody has."""
+    """The pid of the process that has locked it, 0 if none has."""
     want = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = struct.unpack(FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, want))
     return 0 if kind == fcntl.F_UNLCK else pid

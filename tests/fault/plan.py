@@ -35,7 +35,7 @@ class Case:
     def __str__(self) -> str:
         where = (
             ""
-            if self.role == "anybody"
+            if self.role == "any"
             else ("early " if self.early else "") + ("first " if self.fresh else "")
         )
         return f"{where}{self.role} {self.syscall} #{self.n} {self.error} ({self.shown})"
@@ -88,7 +88,7 @@ def record(box: Box, path: str) -> Recording:
     def note() -> None:
         pids["session"], pids["init"] = box.session_and_init()
 
-    time.sleep(0.1)  # so that nobody is still busy with the last cell
+    time.sleep(0.1)  # so that no process is still busy with the last cell
     tracer = Strace(path, [box.warden, box.builder, box.zygote], "-f", "-yy")
     box.open_and_run(found.outcome, prepare=note)
     tracer.stop()

@@ -108,7 +108,7 @@ def status_of(pid: int) -> dict[str, str]:
 
 
 def ids(session: dict[str, str], init: dict[str, str]) -> str:
-    """Host ids of session and init: own (nobody else's), shared (the caller's) or wrong."""
+    """Host ids of session and init: own (of no other process), shared (the caller's) or wrong."""
     uids, gids = set(session["Uid"].split()), set(session["Gid"].split())
     if len(uids) != 1 or len(gids) != 1 or len(set(init["Uid"].split())) != 1:
         return f"mixed: {session['Uid']} / {session['Gid']} / {init['Uid']}"
@@ -233,7 +233,7 @@ def outside(session: int, init: int, zygote: int) -> dict:
 
 
 def mount_aside(session: int) -> str:
-    """Puts a folder that everybody may write to into the cell's tree, and writes to it as the
+    """Puts a folder that every user may write to into the cell's tree, and writes to it as the
     session's uid. What then keeps user code from writing there is Landlock alone.
     """
     uid = int(status_of(session)["Uid"].split()[0])

@@ -162,7 +162,7 @@ TOLERATED: tuple[Row, ...] = (
     ),
     # After the refusal: the folder stays until the next start, and the lock file names it.
     Row(
-        "warden|somebody",
+        "warden|unnamed",
         "openat",
         r'/krait-\d+-\d+-[0-9a-f]+", O_RDONLY.*O_DIRECTORY',
         ALL,
@@ -171,7 +171,7 @@ TOLERATED: tuple[Row, ...] = (
     ),
     # Cleaning up after others: of their lock files, our own apart.
     Row(
-        "warden|somebody",
+        "warden|unnamed",
         "fcntl|pread64|getdents64|ftruncate",
         "F_SETLK|, 8191, 0|",
         ALL,
@@ -199,7 +199,7 @@ TOLERATED: tuple[Row, ...] = (
         differs=("descriptors",),
     ),
     Row("session", "getcwd", "", ALL, "a name for tracebacks"),
-    Row("session", "recvfrom", "MSG_PEEK", ALL, "no word of an interrupt before the code"),
+    Row("session", "recvfrom", "MSG_PEEK", ALL, "no check for an interrupt before the code"),
     Row("session", "rt_sigtimedwait", "INT", ALL, "no late SIGINT was there to take"),
     Row(
         "session",

@@ -2,7 +2,7 @@
 first call on.
 
 Used by run. There is no process yet to attach to, so strace starts `krait run` itself and follows
-everybody: the nth call fails in each process that makes so many. All hits are judged together:
+every process: the nth call fails in each process that makes so many. All hits are judged together:
 either krait ends with one clear line and a status, or every hit has a row.
 """
 from __future__ import annotations
@@ -40,7 +40,7 @@ FILES = {"openat", "write", "pread64", "readlink"}  # failed as often as warden 
 CODE = (
     proof.INSIDE
     + """
-os.mkdir("/workspace/mark")  # not a file: nobody shall be seen with it open
+os.mkdir("/workspace/mark")  # not a file: no process may be seen with it open
 end = time.monotonic() + 20
 while not os.path.exists("/workspace/go") and time.monotonic() < end:
     time.sleep(0.002)
@@ -204,7 +204,7 @@ class Start:
             return []
 
     def role_of(self, pid: int) -> str:
-        return next((role for role, its in self.roles.items() if its == pid), "somebody")
+        return next((role for role, its in self.roles.items() if its == pid), "unnamed")
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -242,7 +242,7 @@ def cases(counts: dict[str, dict[str, int]], mode: str) -> list[Case]:
     """
     found = []
     for name in sorted(CALLS | FILES):
-        roles = ("builder",) if name in FILES else ("builder", "zygote", "somebody")
+        roles = ("builder",) if name in FILES else ("builder", "zygote", "unnamed")
         loader = counts["loader"].get(name, 0)
         most = max((counts.get(role, {}).get(name, 0) for role in roles), default=0)
         places = sorted(
@@ -251,7 +251,7 @@ def cases(counts: dict[str, dict[str, int]], mode: str) -> list[Case]:
         for error in rules.ERRORS if mode != "quick" else rules.ERRORS[:1]:
             thin = "quick" if mode == "quick" or (mode == "normal" and error != "EPERM") else mode
             found += [
-                Case(SCENARIO, "anybody", True, True, name, places[at], error)
+                Case(SCENARIO, "any", True, True, name, places[at], error)
                 for at in plan.chosen(name, len(places), thin)
             ]
     return found

@@ -106,7 +106,7 @@ class Worker:
             if case.syscall in rules.FUZZY and case.n > 1:  # as good an answer as any
                 break
         verdict.missed = not any(
-            hit.startswith(case.role) or case.role == "anybody" for hit in verdict.hits
+            hit.startswith(case.role) or case.role == "any" for hit in verdict.hits
         )
         return verdict
 
@@ -119,7 +119,7 @@ class Worker:
         self.since.append(verdict)
         out = Aim(case, box, self.clean[case.scenario], self.folder).attempt()
         verdict.seconds += out.seconds
-        if out.late:  # what follows from a failure after the window is nobody's concern here
+        if out.late:  # what follows from a failure after the window is not judged here
             box.spoiled = True
         else:
             self.judge(case, out, verdict)

@@ -164,7 +164,7 @@ def bodies_have_a_limit() -> None:
         equal(c.ask("POST", "/taken", body=b"").body, b"")
         equal(c.ask("POST", "/taken", "X-Limit: 4096", body=b"x" * 4096).body, b"x" * 4096)  # the gate's own
         equal(c.ask("PUT", "/upload", "X-Limit: 10", body=b"x" * 10).body, b"10")
-        equal(c.ask("GET", "/hello", body=b"x" * 65536).status, 200)  # nobody wants it: dropped
+        equal(c.ask("GET", "/hello", body=b"x" * 65536).status, 200)  # the handler does not take it: dropped
         for method, path, lines, size in (("POST", "/taken", [], 1025), ("POST", "/taken", ["X-Limit: 10"], 11),
                                           ("PUT", "/upload", ["X-Limit: 10"], 11), ("GET", "/hello", [], 65537)):
             with server.conn() as d:
@@ -314,7 +314,7 @@ def slow_bodies_are_cut() -> None:
                     assert c.silent(0.06)
                     c.send(b"x" * 5000)
                 equal(c.answer().status, 200, path)
-        equal(server.stats()["gone"], 1)  # whoever took the upload was told
+        equal(server.stats()["gone"], 1)  # the handler of the upload was notified
 
 
 @check
@@ -348,14 +348,14 @@ def a_slow_reader_does_not_cost_memory() -> None:
                 bounded(before, server.stats()["rss"], "a reader of 50 KB/s")
             assert got > 10000, got
             sent = server.stats()["bytes_out"] - start["bytes_out"]
-            assert sent < MB, "the kernel was given %d KB that nobody reads" % (sent // 1024)
+            assert sent < MB, "the kernel was given %d KB that the client does not read" % (sent // 1024)
         server.wait_for("gone", 1)
         with server.conn() as c:  # a fast one gets it all
             equal(len(c.get("/stream/200").body), 200 * MB)
 
 
 @check
-def answers_nobody_reads_do_not_cost_memory() -> None:
+def answers_without_a_reader_do_not_cost_memory() -> None:
     count = 30000
     with Server() as server, server.conn() as c:
         equal(c.get("/hello").status, 200)
@@ -388,7 +388,7 @@ def a_peer_that_leaves_is_noticed_at_once() -> None:
                 took = server.wait_for("gone", gone)
                 assert took < 0.5, "%s %s: %.3f s" % (path, how, took)
                 c.close()
-        with server.conn() as c:  # while it stays, nobody is told that it left
+        with server.conn() as c:  # while it stays, no handler is notified that it left
             c.send(b"GET /pending HTTP/1.1\r\nHost: a\r\n\r\n")
             assert c.silent(0.3)
             equal(server.stats()["gone"], gone)

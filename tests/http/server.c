@@ -583,7 +583,7 @@ static void on_stdin(uv_poll_t *handle, int status, int events)
 {
     (void)status;
     (void)events;
-    uv_poll_stop(handle); /* whoever started us is gone, or wants us to end */
+    uv_poll_stop(handle); /* the parent has ended, or asks the server to end */
     kr_http_server_stop(server, 0, on_stopped);
 }
 

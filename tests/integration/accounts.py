@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Users, keys, logins and the audit log over HTTP, and the account routes of document 004 (mcp-sandbox), on one server. Every reply is
-held against the published schema."""
+"""Users, keys, logins and the audit log over HTTP, and the account routes of document 004 (mcp-sandbox), on one server.
+Every reply is held against the published schema."""
 import os
 import subprocess
 import sys
@@ -17,7 +17,7 @@ count = 0
 
 
 def name(kind: str = "user") -> str:
-    """One that nobody has yet."""
+    """One that no user has yet."""
     global count
     count += 1
     return "%s%d" % (kind, count)
@@ -246,7 +246,7 @@ def one_changes_ones_own_password() -> None:
 
 
 @check
-def whoever_leaves_while_a_password_is_checked_harms_nobody() -> None:
+def a_client_that_leaves_while_a_password_is_checked_does_no_harm() -> None:
     user, _key = make_user(password="correct horse")
     body = b'{"name":"%s","password":"correct horse"}' % user["name"].encode()
     for _ in range(8):
@@ -339,7 +339,7 @@ def the_document_deletes_no_default_sandbox() -> None:
 
 
 @check
-def everybody_reads_their_own_rows() -> None:
+def each_user_reads_their_own_rows() -> None:
     user, key = make_user()
     for i in range(5):
         server.post("/api/v1/keys", {"name": "k%d" % i}, key=key)

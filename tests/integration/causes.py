@@ -192,7 +192,7 @@ def closed_descriptors():
 
 @check
 def forged_frames_decide_nothing():
-    """Garbage on the channel's descriptor is `lost`, wherever it is; a flood of it hurts nobody else."""
+    """Garbage on the channel's descriptor is `lost`, wherever it is; a flood of it harms no other session."""
     code = ("import os, stat\nfor fd in range(3, 20):\n    try:\n        if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\xff' * 4096)\n"
             "    except OSError: pass\nimport time; time.sleep(5)")
     ends(run_json("-c", code), "lost", 125)

@@ -12,7 +12,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
 from check import check, contains, equal, main, skip
 from drive import KRAIT
 
-OTHER = 12345  # a uid that is nobody's
+OTHER = 12345  # a uid that no user has
 LINE = re.compile(r"^([a-z_]+) = (.*)  # (.*)$")
 
 
@@ -126,7 +126,7 @@ def files_of_others():
         got = settings(cwd=here)
         equal(got["server.port"], ("8642", "default"))
         contains(got[""][1], "krait.toml in the current folder does not count: it belongs to another user")
-        # for its owner it counts, and root's counts for everybody
+        # it counts for its owner, and root's counts for every user
         equal(settings(cwd=here, user=OTHER)["server.port"][0], "4")
         os.chown(file, 0, 0)
         file.chmod(0o644)

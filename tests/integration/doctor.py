@@ -277,7 +277,7 @@ def help_and_wrong_words():
 
 
 @check
-def the_probes_are_nobody_s_module():
+def the_probes_are_in_no_module():
     code = ("import os, sys\n"
             "names = [f for _, _, fs in os.walk('/krait') for f in fs] + list(sys.modules)\n"
             "print([n for n in names if 'doctor' in n or 'probe' in n], 'boot.py' in names)")
@@ -285,7 +285,7 @@ def the_probes_are_nobody_s_module():
     equal((done.returncode, done.stdout), (0, "[] True\n"), done.stderr)
 
 
-def nobody_is_left():
+def no_process_is_left():
     """Whatever outlives its parents becomes our child."""
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline:
@@ -312,7 +312,7 @@ def stopped_half_way():
                 skip("it was done within %s s" % after)
             equal((process.returncode, os.listdir(tmp)), (128 + signal.SIGTERM, []), err)
             equal(json.loads(out)["ok"], False)
-            nobody_is_left()
+            no_process_is_left()
 
 
 @check
@@ -325,7 +325,7 @@ def leaves_nothing():
                 command = WAYS[way].wrap([KRAIT, "doctor", "--json"])
                 read_report(run(command, env={"TMPDIR": tmp}))
                 equal(os.listdir(tmp), [], way)
-                nobody_is_left()
+                no_process_is_left()
         equal([p for p in glob.glob("/run/krait/*") if p not in before and os.path.isdir(p)], [])
 
 

@@ -138,8 +138,8 @@ def zygotes_are_rotated():
 
 
 @check
-def a_rotation_that_fails_disturbs_nobody():
-    """The younger ones are killed while they start: the old one serves on, and nobody hears of them."""
+def a_rotation_that_fails_disturbs_no_session():
+    """The younger ones are killed while they start: the old one serves on, and no event names them."""
     with Engine("--rotate", "3") as engine:
         engine.close(engine.open())  # it is there
         old = {pid for pid, _ in children(engine.process.pid)}
@@ -170,8 +170,9 @@ def a_rotation_that_fails_disturbs_nobody():
 
 
 @check
-def whoever_changes_streams_is_not_held_up():
-    """Python waits at each change of stream until the other pipe is read. Sixteen small reads in a row are no flood then."""
+def a_session_that_changes_streams_is_not_held_up():
+    """Python waits at each change of stream until the other pipe is read. Sixteen small reads in a row are no flood
+    then."""
     code = """
 import sys, time
 took = []
@@ -230,7 +231,7 @@ def parent(pid: int) -> int:
 
 
 def hangs(whom) -> None:
-    """One of a family stops: what it owes is waited for, and nobody else. It is replaced, and the opens are served."""
+    """One of a family stops: only what it owes is waited for. It is replaced, and the opens are served."""
     with Engine() as engine:
         s = engine.open()
         number = engine.start(s, "print('on', flush=True)\nwhile True: pass")
@@ -249,12 +250,12 @@ def hangs(whom) -> None:
 
 
 @check
-def a_zygote_that_hangs_delays_nobody_else():
+def a_zygote_that_hangs_delays_no_other():
     hangs(lambda zygote: zygote)
 
 
 @check
-def a_builder_that_hangs_delays_nobody_else():
+def a_builder_that_hangs_delays_no_other():
     hangs(parent)
 
 
@@ -267,7 +268,7 @@ def an_end_waits_for_what_hangs_and_no_longer():
         for _ in range(20):
             engine.send("open")
         time.sleep(0.3)
-        equal(engine.stop(9), 0)  # a stopped zygote reaps nobody, until the answers it owes are overdue
+        equal(engine.stop(9), 0)  # a stopped zygote reaps no process, until the answers it owes are overdue
     assert not alive(zygote)
 
 

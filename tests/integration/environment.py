@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""krait's own environment and arguments end where sandboxes begin: not in builders and inits, nor in zygotes and sessions."""
+"""krait's own environment and arguments end where sandboxes begin: not in builders and inits, nor in zygotes and
+sessions."""
 import os
 import sys
 import tempfile

@@ -435,7 +435,7 @@ def a_hundred_megabytes_pass_through_without_being_held():
         contains(json.dumps(s.run("import hashlib; print(hashlib.sha256(open('big.bin', 'rb').read()).hexdigest())")), digest)
         grown = server_memory(s) - before
         assert grown < 24 << 20, "the server grew by %.1f MB" % (grown / 1e6)
-        assert slowest[0] < 2, "somebody else waited %.2f s" % slowest[0]
+        assert slowest[0] < 2, "another client waited %.2f s" % slowest[0]
 
 
 @check

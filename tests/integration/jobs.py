@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Jobs: a user's deletion goes on without its client, and after a restart when the server was killed in the middle of it."""
+"""Jobs: a user's deletion goes on without its client, and after a restart when the server was killed in the middle of
+it."""
 import contextlib
 import http.client
 import os

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Whatever is killed with SIGKILL, nothing stays: processes and mounts go at once, cgroups and scratch files by the next start.
+"""Whatever is killed with SIGKILL, nothing stays: processes and mounts go at once, cgroups and scratch files by the
+next start.
 
-A krait-engine with live sessions (idle, busy, with daemons of their own) loses its warden, engine, builder, zygote or an init. What is left of
-its processes is counted through the tree it had; another instance beside it must not notice.
+A krait-engine with live sessions (idle, busy, with daemons of their own) loses its warden, engine, builder, zygote or
+an init. What is left of its processes is counted through the tree it had; another instance beside it must not notice.
 """
 import json
 import os
@@ -145,7 +146,7 @@ def next_start_cleans_up_and_spares_the_living():
         dead.process.wait()
         assert not gone(pids)
         assert not names or any(os.path.isdir(one) for one in left), "nothing was left to clean up: the test shows nothing"
-        fresh = Engine()  # takes some free slot, and cleans up after whoever is dead
+        fresh = Engine()  # takes some free slot, and cleans up after engines that are dead
         fresh.session()
         fresh.end()
         assert not [one for one in left if os.path.isdir(one)], left

@@ -120,7 +120,7 @@ def the_documents_route_without_keys():
         equal((got.status, list(got.json())), (404, ["detail"]), where)
     for path in ("/etc/passwd", "../../etc/passwd", "/app/results/../x"):
         equal(s.get(document(sandbox, path)).status, 400, path)
-    # Whoever shows a token is judged by it, also here: another site's page may come with a made-up one.
+    # A client that sends a token is judged by it, also here: another site's page may come with a made-up one.
     for token in ("&token=junk", "&token="):
         equal(s.get(document(sandbox, "图 1.png", token)).status, 404)
     foreign = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
@@ -151,7 +151,7 @@ def the_documents_route_with_keys():
 
 
 @check
-def nobody_sees_anothers_files():
+def no_user_sees_anothers_files():
     s = keyed_server()
     alice, bob = user_key("alice"), user_key("bob")
     put(s, "secret.txt", b"alice's", key=alice)

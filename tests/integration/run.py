@@ -82,7 +82,7 @@ def stdin_may_be_a_file_or_nothing():
 
 
 @check
-def much_stdin_that_nobody_reads():
+def much_stdin_without_a_reader():
     done = run("-c", "print('done')", stdin=b"x" * 3000000)
     equal((done.returncode, done.stdout), (0, b"done\n"))
 
@@ -126,7 +126,7 @@ def a_slow_reader_holds_it_back():
     with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         time.sleep(1.5)
         ready, _, _ = select.select([process.stderr], [], [], 0)
-        assert not ready, "the program ran on though nobody read its output"
+        assert not ready, "the program ran on though its output was not read"
         out, err = process.communicate(timeout=60)
     equal((process.returncode, len(out), err), (0, 20000001, b"end\n"))
 
@@ -373,7 +373,7 @@ def loopback_network():
 
 @check
 def a_preloaded_library_is_no_hindrance():
-    """One that stands before the C library and is called by everybody, also by a cell's init."""
+    """One that is loaded before the C library and is called by every process, also by a cell's init."""
     with tempfile.TemporaryDirectory(prefix="krait-preload-") as folder:
         os.chmod(folder, 0o755)
         source, library = os.path.join(folder, "close.c"), os.path.join(folder, "close.so")

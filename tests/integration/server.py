@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Runs over HTTP, from outside: the three forms of a stream, picking one up again, queues, places, leaving and cancelling,
-what a run is given (variables, environment, data sets, input) and how it is bounded.
+"""Runs over HTTP, from outside: the three forms of a stream, picking one up again, queues, places, leaving and
+cancelling, what a run is given (variables, environment, data sets, input) and how it is bounded.
 
 How the server starts, stops and restarts is in server_life.py, who may use it and what it says of itself in
 server_watch.py.
@@ -373,7 +373,7 @@ def a_streamed_run_lives_on_for_a_while():
         equal([read(s, one.id)["still_running"] for one in (left, came_back)], [True, True])
         with follow(s, came_back.id) as again:
             time.sleep(1)
-            equal(read(s, came_back.id)["still_running"], True, "somebody reads it")
+            equal(read(s, came_back.id)["still_running"], True, "a client reads it")
             lines = again.rest()
         equal((lines[-1]["cause"], text_of(lines)), ("ok", "".join("%d\n" % i for i in range(100))))
         equal(ended(s, left.id, 2)["cause"], "cancelled")

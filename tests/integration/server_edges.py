@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What a server says at its edges: paths nobody serves, a full disk, names that no path could hold, figures of what is
-there now, and a store whose log is moved while it runs."""
+"""What a server says at its edges: paths without a route, a full disk, names that no path could hold, figures of what
+is there now, and a store whose log is moved while it runs."""
 import ctypes
 import os
 import subprocess
@@ -73,7 +73,7 @@ def figures_of_sandboxes_and_sessions():
 
 
 def have_mounts_of_our_own() -> None:
-    """So that a small disk is nobody else's business: other suites compare the mounts of the machine."""
+    """Hides the mount of a small disk from other suites, which compare the mounts of the machine."""
     if os.geteuid() != 0 or ctypes.CDLL(None).unshare(CLONE_NEWNS) != 0:
         raise Skip("needs root, to mount a small disk")
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)

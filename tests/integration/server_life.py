@@ -191,7 +191,8 @@ def a_document_s_open_default_binds_loopback_and_says_so():
 
 @check
 def a_tight_umask_hides_no_counters():
-    """The service's own (deploy/krait.service): the server still reads a run's counters itself, so one ends while the warden sleeps."""
+    """The service's own (deploy/krait.service): the server still reads a run's counters itself, so one ends while the
+    warden sleeps."""
     with Server(wrap=["/bin/sh", "-c", "umask 077; exec \"$0\" \"$@\""]) as s:
         code = {"code": "1 + 1", "session_id": "kept", "stream": False}
         equal(s.post(RUNS, code).json()["result"], "2")
@@ -380,7 +381,8 @@ def while_it_stops_nothing_new_is_taken():
 
 @check
 def a_session_in_the_making_is_refused_with_the_reason():
-    """Its zygote is held, so that it is not made when the stop comes. What was asked for it is told, and no mishap is logged."""
+    """Its zygote is held, so that it is not made when the stop comes. What was asked for it is told, and no mishap is
+    logged."""
     with Server(args=["--pool-size", "0", "--stop-timeout", "5s"]) as s:
         equal(s.run("6 * 7", fresh=True)["result"], "42")
         zygotes = roles(s.process.pid)["zygote"]

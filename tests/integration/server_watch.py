@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Who may use a server, and what it says of itself: keys and refusals, /metrics, the log, request ids, the audit log, and
-that no secret is in any of them."""
+"""Who may use a server, and what it says of itself: keys and refusals, /metrics, the log, request ids, the audit log,
+and that no secret is in any of them."""
 import http.client
 import json
 import os

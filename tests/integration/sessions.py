@@ -84,7 +84,8 @@ def a_late_interrupt_never_reaches_the_next_run():
 
 
 def early(s: int, code: str) -> tuple:
-    """All of krait's Python is held, so that code and signal are both there when it goes on. What the run's end says."""
+    """All of krait's Python is held, so that code and signal are both there when it goes on. What the run's end
+    says."""
     held = [pid for pid in below(engine.process.pid) if name_of(pid).startswith("python")]
     assert held
     for pid in held:
@@ -146,7 +147,7 @@ struct.unpack("IIQiIQQQ", room.raw)[5]
 
 
 def slice_of(pid: int) -> int:
-    """Nanoseconds; 0 on kernels whose scheduler takes no wish (before 6.12)."""
+    """Nanoseconds; 0 on kernels whose scheduler takes no requested slice (before 6.12)."""
     room = ctypes.create_string_buffer(48)
     equal(ctypes.CDLL(None).syscall(315, pid, room, 48, 0), 0, "sched_getattr")
     return struct.unpack("IIQiIQQQ", room.raw)[5]
@@ -215,7 +216,7 @@ time.sleep(0.3)
 
 @check
 def ends_sent_ahead_are_of_no_run():
-    """Whoever forges frames ends his own run; those that wait are run all the same."""
+    """A session that forges frames ends its own run; the runs that wait are run all the same."""
     s = session()
     numbers = [engine.start(s, FORGED % frame_type("KR_S_END"))] + [engine.start(s, str(i)) for i in range(5)]
     equal([engine.result(number).end["result"] for number in numbers], ["forged", "0", "1", "2", "3", "4"])
@@ -293,7 +294,7 @@ def input_is_asked_for():
     equal((prompts, result.cause), (["name? "], "ok"))
     contains(result.stdout, "hello Ada\n")
     assert result.stdout.startswith("before\n"), result.stdout
-    equal(engine.run(s, "input()").end["error"]["type"], "EOFError")  # nobody answers: the end of input
+    equal(engine.run(s, "input()").end["error"]["type"], "EOFError")  # no client answers: the end of input
     number = engine.start(s, "input()", input=True)
     equal(engine.next(number)["event"], "input")
     equal(engine.ask("reply", session=s, eof=True)["event"], "done")

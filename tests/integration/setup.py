@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""`krait setup CLIENT`: what it prints is what the client reads, and works; and the flags other servers' documents print."""
+"""`krait setup CLIENT`: what it prints is what the client reads, and works; and the flags other servers' documents
+print."""
 import json
 import os
 import re

@@ -113,7 +113,8 @@ class Server:
         return self.log.read().decode("utf-8", "replace")
 
     def server_pid(self) -> int:
-        """The process that serves: the warden's child that is neither builder nor keeper (it has the listening socket)."""
+        """The process that serves: the warden's child that is neither builder nor keeper (it has the listening
+        socket)."""
         children = open(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read().split()
         return int(children[0])
 

@@ -6,9 +6,9 @@
     with Sse(port) as c: …                                 # 2024-11-05's transport
     with Stdio(["build/krait", "mcp"]) as c: …             # one message a line
 
-`capabilities` is what the client declares, `answer(method, params)` gives its answer to what the server asks (None: an error),
-`c.notes` collects notifications (method, params). `c.begin(…)` starts a request without waiting: `.result(timeout)`,
-`.cancel()`. Every wait has a deadline.
+`capabilities` is what the client declares, `answer(method, params)` gives its answer to what the server asks (None: an
+error), `c.notes` collects notifications (method, params). `c.begin(…)` starts a request without waiting:
+`.result(timeout)`, `.cancel()`. Every wait has a deadline.
 """
 from __future__ import annotations
 

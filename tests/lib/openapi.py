@@ -156,7 +156,7 @@ class Schemas:
             return []
         unknown = set(schema) - KNOWN
         if unknown:
-            raise BadSchema("words nobody checks: %s in %s" % (sorted(unknown), schema))
+            raise BadSchema("unknown keywords: %s in %s" % (sorted(unknown), schema))
         found: list[str] = []
         if "$ref" in schema:
             found += self.flaws(self.resolve(schema["$ref"]), value, where)
@@ -187,7 +187,7 @@ class Schemas:
                 found.append("%s: %.100r breaks %s %s" % (where, value, word, schema[word]))
         if isinstance(value, str) and "format" in schema:
             if schema["format"] not in FORMATS:
-                raise BadSchema("a format nobody checks: %s" % schema["format"])
+                raise BadSchema("unknown format: %s" % schema["format"])
             if not FORMATS[schema["format"]](value):
                 found.append("%s: %.100r is no %s" % (where, value, schema["format"]))
         return found
@@ -204,7 +204,7 @@ class Schemas:
             if properties and key in properties:
                 found += self.flaws(properties[key], inner, "%s.%s" % (where, key))
             elif rest is False:
-                found.append("%s: nobody has heard of a field %s" % (where, key))
+                found.append("%s: unknown field %s" % (where, key))
             elif rest is not True:
                 found += self.flaws(rest, inner, "%s.%s" % (where, key))
         return found
@@ -315,7 +315,7 @@ class Validator:
         if found is None and status >= 400:
             found = responses.get("default")
         if found is None:
-            raise Mismatch("a status nobody has heard of; there are %s" % ", ".join(responses))
+            raise Mismatch("an undocumented status; there are %s" % ", ".join(responses))
         return self.schemas.resolve(found["$ref"]) if "$ref" in found else found
 
     def _check_refusal(self, status: int, body: bytes | str | None) -> None:

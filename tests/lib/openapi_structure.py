@@ -191,7 +191,7 @@ class Structure:
         self.security(node.get("security", []), where)
         for tag in node["tags"]:
             if tag not in [one["name"] for one in self.document.get("tags", [])]:
-                self.problem(where, "nobody describes the tag %s" % tag)
+                self.problem(where, "no entry describes the tag %s" % tag)
 
     def paths(self) -> None:
         ids: list[str] = []
@@ -232,12 +232,12 @@ class Structure:
         for part, look in parts.items():
             for name, inner in node.get(part, {}).items():
                 if not NAME.fullmatch(name):
-                    self.problem(part, "%s is no name" % name)
+                    self.problem(part, "%s is not a valid name" % name)
                 look(inner, "%s %s" % (part, name))
         used = set(_refs(self.document))
         for name in node.get("schemas", {}):
             if "#/components/schemas/" + name not in used:
-                self.problem("schemas " + name, "nobody refers to it")
+                self.problem("schemas " + name, "nothing refers to it")
 
     def scheme(self, node: dict, where: str) -> None:
         kind = "%s scheme" % node.get("type")

@@ -10,7 +10,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """From now on whoever loses his parent becomes our child: an orphan is found below us."""
+    """From now on a process that loses its parent becomes our child: an orphan is found below us."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
 
@@ -61,8 +61,8 @@ def name_of(pid: int) -> str:
 
 
 def roles(warden: int) -> dict:
-    """server and zygotes, as the tree shows them. The warden forks the server first; a builder that has no zygote yet looks
-    the same but is younger."""
+    """server and zygotes, as the tree shows them. The warden forks the server first; a builder that has no zygote yet
+    looks the same but is younger."""
     parents = {pid: stat_of(str(pid))[1] for pid in below(warden)}
     found = {"warden": [warden], "server": [], "zygote": []}
     for pid, parent in parents.items():

@@ -1,5 +1,5 @@
-"""A client that others wrote, for the rows of a contract: mcp-remote, which is the TypeScript SDK's client behind a stdin
-and stdout of its own.
+"""A client that others wrote, for the rows of a contract: mcp-remote, which is the TypeScript SDK's client behind a
+stdin and stdout of its own.
 
     c = real_client.at(server.port, "/mcp")                 # opened once, kept; None: npm cannot fetch it
     c = real_client.at(server.port, "/sse", "sse-only")     # the older transport

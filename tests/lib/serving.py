@@ -5,7 +5,7 @@ things done meanwhile.
     with Stream(s, "POST", "/api/v1/runs", {"code": "…"}) as stream:
         first = stream.line()                           # and leaving the block cuts the connection
 
-    serving.main()                                      # instead of check.main(): ends the servers, judges their replies
+    serving.main()                                      # for check.main(): ends the servers, judges replies
 
 Invariant: every wait has a deadline, and every server that was started here is ended here, whatever a check does.
 """

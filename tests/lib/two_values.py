@@ -1,6 +1,6 @@
-"""What the suites of settings share (tests/integration/settings*.py): servers with the defaults or other values, and ways to look
-at them. Every setting of `krait serve` has a check that gives it two values and asserts the difference that a client sees; the
-table of settings (src/cli/config) names it, and tools/tree_gates.py holds the two together."""
+"""What the suites of settings share (tests/integration/settings*.py): servers with the defaults or other values, and
+ways to look at them. Every setting of `krait serve` has a check that gives it two values and asserts the difference
+that a client sees; the table of settings (src/cli/config) names it, and tools/tree_gates.py holds the two together."""
 from __future__ import annotations
 
 import os

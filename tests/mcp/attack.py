@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""MCP under somebody who means harm: keys with fewer rights, keys that were revoked, ids of others, streams that end in an
+"""MCP under a hostile client: keys with fewer rights, keys that were revoked, ids of others, streams that end in an
 odd order, requests that are held open to fill memory. Each refusal has beside it what is allowed.
 """
 from __future__ import annotations
@@ -101,7 +101,8 @@ def until(c: Http, task: str, *statuses: str) -> dict:
 
 @check
 def the_oldest_stream_that_ends_last_is_kept():
-    """Sixteen ended streams are kept of a session; one that was opened before all of them and ends after them is the newest."""
+    """Sixteen ended streams are kept of a session; one that was opened before all of them and ends after them is the
+    newest."""
     with client() as c:
         first: list = []
         connection = c.connect()
@@ -133,7 +134,8 @@ def the_oldest_stream_that_ends_last_is_kept():
 
 @check
 def a_key_that_reads_does_not_answer_for_runs():
-    """read_run is for reading: a question that waits in the run is neither answered nor ended by a key that may not run."""
+    """read_run is for reading: a question that waits in the run is neither answered nor ended by a key that may not
+    run."""
     c = client(rev=MODERN, capabilities=ABLE)
     args = {"code": ASKS, "session_id": name()}
     asked = c.tool("execute_python", args)
@@ -146,7 +148,7 @@ def a_key_that_reads_does_not_answer_for_runs():
     retry = {"name": "execute_python", "arguments": args, "requestState": asked["requestState"],
              "inputResponses": {"line": {"action": "accept", "content": {"line": "eve"}}}}
     assert reader.call("tools/call", retry)["isError"], "nor does the state help it"
-    equal(code_of(client("bob", rev=MODERN, capabilities=ABLE).call, "tools/call", retry), -32602, "nor anybody else")
+    equal(code_of(client("bob", rev=MODERN, capabilities=ABLE).call, "tools/call", retry), -32602, "nor another user")
     retry["inputResponses"]["line"]["content"]["line"] = "ann"
     contains(text(c.call("tools/call", retry)), "got 'ann'")
 
@@ -158,11 +160,11 @@ def a_reader_leaves_the_question_of_a_left_run_open():
     reader = client("ann", "read", rev=MODERN)  # it cannot be asked: with the right to run that would end the input
     seen = text(reader.tool("read_run", run_id=run, wait_s=1))
     assert "EOFError" not in seen, seen
-    contains(text(c.tool("read_run", run_id=run, wait_s=10)), "EOFError", "whoever may run ends it by reading on")
+    contains(text(c.tool("read_run", run_id=run, wait_s=10)), "EOFError", "a key that may run ends it by reading on")
 
 
 def start_asking() -> str:
-    """A run over REST whose question nobody has: its stream is read to the question and held open."""
+    """A run over REST whose question no MCP client has: its stream is read to the question and held open."""
     connection = server().connect()
     connection.request("POST", "/api/v1/runs", json.dumps({"code": ASKS, "stream": True, "interactive": True,
                                                            "session_id": name()}).encode(),
@@ -204,7 +206,8 @@ def a_key_that_reads_neither_cancels_nor_answers_tasks():
 
 @check
 def a_key_that_reads_neither_cancels_nor_answers_calls():
-    """In a session each message has the rights of its own key: the lesser key cannot speak for what the greater one began."""
+    """In a session each message has the rights of its own key: the lesser key cannot speak for what the greater one
+    began."""
     asked: list = []
     ready = threading.Event()
     c = client(capabilities={"elicitation": {}})
@@ -397,7 +400,8 @@ def the_old_streams_are_their_users_alone():
 
 @check
 def large_requests_that_are_held_open_are_bounded():
-    """A request is kept as long as its call: whoever holds many large ones open is refused more, and others are served."""
+    """A request is kept as long as its call: a client that holds many large ones open is refused more, and others are
+    served."""
     c = client("eve", rev=MODERN, capabilities={})
     padding = list(range(90000))  # the worst a message of its size can cost
     held: list = []
@@ -449,7 +453,7 @@ def what_is_kept_of_a_message_is_short():
 
 @check
 def a_heap_of_large_bodies_is_answered():
-    """Each body of 4 MiB is parsed by a thread: what waits for one is bounded, and everybody is answered."""
+    """Each body of 4 MiB is parsed by a thread: what waits for one is bounded, and every client is answered."""
     c = client("eve", rev=MODERN)
     message = c.request("tools/list")
     message["params"]["_meta"]["padding"] = "z" * (4 * MIB - 2000)

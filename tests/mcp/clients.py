@@ -111,7 +111,7 @@ def judge(seen: dict, version: str, elicits: bool = True) -> None:
     if elicits:
         assert seen["asked"].endswith("hello Ada"), seen["asked"]
         contains(seen["asked"], "before")
-    else:  # input() has nobody to ask: the run ends with an EOFError and says what helps
+    else:  # input() has no client to ask: the run ends with an EOFError and says what helps
         contains(seen["asked"], "EOFError")
         contains(seen["asked"], "stdin")
     equal(seen["cancelled"], {"how": True, "after": "free"})
@@ -253,7 +253,7 @@ def mcpdo(era: str) -> Iterator[Any]:
 
 
 def elicits(era: str) -> None:
-    """It keeps the question until somebody answers it."""
+    """It keeps the question until a client answers it."""
     code = "code:=" + json.dumps("print('hello', input('Who? '))")
     with mcpdo(era) as command:
         asked = json.loads(command("tools/call", "execute_python", code))["elicitationPending"]
@@ -318,11 +318,11 @@ def wait_for_port(port: int, process: subprocess.Popen) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.05)
-    raise AssertionError("nobody listens on the bridge's port")
+    raise AssertionError("no process listens on the bridge's port")
 
 
 def through_supergateway(mode: str, *more: str) -> None:
-    """krait's stdio behind somebody else's HTTP."""
+    """krait's stdio behind another project's HTTP."""
     port = free_port()
     with stdio() as command, background("--require", npm_clients.script(clients(), "loopback.cjs"),
                                         clients().path("supergateway/dist/index.js"), "--stdio", " ".join(command),
@@ -345,7 +345,7 @@ def supergateway_modern() -> None:
 
 
 def through_mcp_remote(revision: str, *flags: str) -> None:
-    """krait's HTTP behind somebody else's stdio."""
+    """krait's HTTP behind another project's stdio."""
     ours = clients()
     target = url("/sse" if "sse-only" in flags else "/mcp")
     bridge = [ours.node, ours.path("mcp-remote/dist/proxy.js"), target, *flags]

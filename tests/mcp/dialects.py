@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The documents' dialects over MCP: what each lists, the form of its answers (text, structure, errors), its defaults, and that
-its answers are whole whatever a program writes. Rows of the contracts by number are in tests/contracts."""
+"""The documents' dialects over MCP: what each lists, the form of its answers (text, structure, errors), its defaults,
+and that its answers are whole whatever a program writes. Rows of the contracts by number are in tests/contracts."""
 import json
 import sys
 from pathlib import Path

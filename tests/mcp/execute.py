@@ -297,7 +297,8 @@ def files_are_named_and_linked():
         url = re.search(r"%s/data.bin 5.0 KB (http://\S+)" % folder, shown).group(1)
         with urllib.request.urlopen(url, timeout=20) as reply:
             equal(len(reply.read()), 5000)
-        # nobody is asked for a key here, so that the link is the short one; elsewhere it is signed (contracts/document_004_mcp)
+        # no key is asked for here, so that the link is the short one; elsewhere it is signed
+        # (contracts/document_004_mcp)
         contains(url, "/api/v1/sandboxes/")
         blocks = {b["type"]: b for b in result["content"]}
         equal(blocks["resource"]["resource"]["text"], "hello")

@@ -303,7 +303,7 @@ def key_of(name: str) -> str:
 
 
 @check
-def nobody_reaches_anothers_files():
+def no_user_reaches_anothers_files():
     ada, eve = key_of("ada"), key_of("eve")
     port = users().port
     with Http(port, "/mcp?dialect=krait", key=ada) as a, Http(port, "/mcp?dialect=krait", key=eve) as e:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What is no MCP, or is it wrongly: every door answers it, says what was wrong, and goes on. Each refusal has a good message
-beside it.
+"""What is no MCP, or is it wrongly: every door answers it, says what was wrong, and goes on. Each refusal has a good
+message beside it.
 """
 from __future__ import annotations
 

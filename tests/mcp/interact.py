@@ -183,7 +183,7 @@ def input_legacy_declined():
 
 
 @eras
-def input_without_anybody_is_the_end_of_input(c):
+def input_without_a_client_is_the_end_of_input(c):
     result = run(c, NAME)
     assert result["isError"]
     contains(text(result), "EOFError")
@@ -319,7 +319,7 @@ def stop_run_stops(c):
 @check
 def questions_of_a_run_that_was_left():
     code = "import time; time.sleep(5)\n" + NAME
-    with client("modern") as c:  # nobody can be asked: the end of input, once somebody looks
+    with client("modern") as c:  # no client can be asked: the end of input, once a client reads
         one, _, _ = left_running(c, code)
         shown = c.text("read_run", run_id=one, wait_s=20)
         contains(shown, "EOFError")
@@ -362,14 +362,14 @@ def a_question_that_is_with_the_client_is_left_alone():
 
 
 @check
-def with_progress_nobody_is_answered_early():
+def with_progress_no_call_is_answered_early():
     with client("modern") as c:
         result = run(c, "import time; time.sleep(5); print('done')", token="t")
         equal(text(result), "done")
 
 
 @check
-def runs_of_nobody_are_unknown():
+def runs_that_do_not_exist_are_unknown():
     with client("modern") as c:
         for tool in ("read_run", "stop_run"):
             result = c.tool(tool, run_id="01hv5k8m2nq7r9t3w6x8y0z2a4")

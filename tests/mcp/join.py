@@ -122,7 +122,7 @@ def a_server_that_stops_takes_its_socket_along() -> None:
 def strangers_do_not_get_in() -> None:
     """The folder keeps them out; so does the socket where the folder would not."""
     if os.geteuid() != 0:
-        skip("needs root to become somebody else")
+        skip("needs root to become another user")
     with Server() as s:
         path = os.path.join(s.data, "data")
         hello = b'{"krait":{"version":1,"dialect":"krait","structured":false}}\\n'
@@ -148,7 +148,7 @@ def strangers_do_not_get_in() -> None:
 
 
 @check
-def whoever_does_not_introduce_himself_is_let_go() -> None:
+def a_client_that_does_not_introduce_itself_is_disconnected() -> None:
     with Server() as s:
         path = os.path.join(s.data, "data/mcp.sock")
         for first in (b"hello\n", b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', b"x" * 4096, b'{"krait":{"version":99}}\n',

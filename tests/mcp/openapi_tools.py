@@ -195,7 +195,7 @@ def another_dialects_tool_has_its_own_shape():
 
 
 @check
-def nobody_is_asked_anything():
+def no_client_is_asked_anything():
     asks = {"code": "print(input('Who? '))", "fresh": True}
     contains(text(call("execute_python", asks)), "EOFError")
     result = call("execute_python", {**asks, "stdin": "me\n"})

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`krait mcp --connect URL`: stdin and stdout on one side, a server's /mcp on the other; against a real krait, and against
-servers that misbehave."""
+"""`krait mcp --connect URL`: stdin and stdout on one side, a server's /mcp on the other; against a real krait, and
+against servers that misbehave."""
 import json
 import os
 import shutil
@@ -122,7 +122,7 @@ def the_session_is_closed_at_the_end() -> None:
 
 
 @check
-def nobody_there_is_an_error_and_not_the_end() -> None:
+def no_server_there_is_an_error_and_not_the_end() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]

@@ -62,7 +62,7 @@ def settings_hold_for_what_runs_there():
     with client() as c:
         box = value(c.tool("create_sandbox", {"memory": "200M", "timeout": 1.5, "env": {"COLOUR": "green"}, "network": "loopback"}))
         equal((box["limits"]["memory"], box["limits"]["timeout"], box["network"]), (200 << 20, 1.5, "loopback"))
-        assert "green" not in json.dumps(box), "values of env are nobody's to read"
+        assert "green" not in json.dumps(box), "values of env are never shown"
         contains(run(c, box["sandbox_id"], "import os\nprint(os.environ['COLOUR'])"), "green")
         contains(run(c, box["sandbox_id"], "while True: pass"), "timeout")
         contains(refused(c.tool("create_sandbox", memory="900T")), "memory")
@@ -192,7 +192,7 @@ def key_of(name: str) -> str:
 
 
 @check
-def nobody_reaches_anothers_sandbox():
+def no_user_reaches_anothers_sandbox():
     ada, eve = key_of("ada"), key_of("eve")
     port = users().port
     with Http(port, "/mcp?dialect=krait", key=ada) as a, Http(port, "/mcp?dialect=krait", key=eve) as e:

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""`krait mcp` with an engine of its own: its start, garbage on its input, its end, an ordinary user, a folder of the host's."""
+"""`krait mcp` with an engine of its own: its start, garbage on its input, its end, an ordinary user, a folder of the
+host's."""
 import json
 import os
 import shutil
@@ -43,7 +44,7 @@ class Place:
 
 
 def ends_cleanly(pid: int, before: dict) -> None:
-    """Nobody of its processes is left: our own descendants are those of before."""
+    """None of its processes is left: our own descendants are those of before."""
     deadline = time.monotonic() + ENDS_S
     while True:
         left = [one for one in below(os.getpid()) if one not in before and is_alive(one)]
@@ -60,7 +61,7 @@ def nothing_is_started_before_the_first_run() -> None:
         names = [tool["name"] for tool in c.call("tools/list")["tools"]]
         contains(names, "execute_python")
         time.sleep(0.3)  # what would start of its own accord would have
-        equal(len(below(c.process.pid)), 1, "the warden has the server and nobody else")
+        equal(len(below(c.process.pid)), 1, "the warden has the server and no other child")
         equal(c.text("execute_python", code="print(6 * 7)"), "42")
         assert len(below(c.process.pid)) > 2, "and now it has a zygote"
 
@@ -164,7 +165,7 @@ def sigterm_and_sigint_end_it() -> None:
 
 
 @check
-def killed_it_leaves_nobody() -> None:
+def killed_it_leaves_no_process() -> None:
     with Place() as place:
         before = below(os.getpid())
         c = Stdio(place.argv())
@@ -234,7 +235,7 @@ def input_from_a_file() -> None:
 @check
 def an_ordinary_user_with_a_home() -> None:
     if os.geteuid() != 0:
-        skip("needs root to become somebody else")
+        skip("needs root to become another user")
     with Place(USER) as place:
         env = {"HOME": place.path, "XDG_STATE_HOME": "", "HOST": "not-an-address", "DEBUG": "maybe"}
         argv = [*place.wrap, KRAIT, "mcp", "--preload", "basic"]
@@ -251,7 +252,7 @@ def an_ordinary_user_with_a_home() -> None:
 def what_this_machine_cannot_give_is_told_by_the_call() -> None:
     """The start looks at nothing, so it is the first run that finds out; and the server goes on."""
     if os.geteuid() != 0:
-        skip("needs root to become somebody else")
+        skip("needs root to become another user")
     with Place(USER) as place, Stdio(place.argv("--level", "root"), env={"HOME": place.path}) as c:
         for _ in range(2):
             try:
@@ -311,7 +312,7 @@ def a_folder_of_the_host_is_the_workspace() -> None:
 @check
 def so_it_is_for_an_ordinary_user() -> None:
     if os.geteuid() != 0:
-        skip("needs root to become somebody else")
+        skip("needs root to become another user")
     workspace_round_trip(USER)
 
 

@@ -131,7 +131,7 @@ def legacy_input_is_asked_on_the_stream_of_the_result() -> None:
     with legacy(capabilities={"elicitation": {}}, answer=says("Ada")) as c:
         made = begin(c, "print('hello', input('Who? '))")
         until(c, made["taskId"], "input_required")
-        equal(c.asked, [])  # nobody was asked yet: there was no stream to ask on
+        equal(c.asked, [])  # no client was asked yet: there was no stream to ask on
         contains(text(c.call("tasks/result", {"taskId": made["taskId"]})), "hello Ada")
         method, params = c.asked[0]
         equal((method, params["_meta"][RELATED]), ("elicitation/create", {"taskId": made["taskId"]}))

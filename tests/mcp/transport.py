@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""MCP's transports over HTTP: Streamable HTTP of every revision, sessions, streams that are picked up again, HTTP+SSE, the
-paths they are at, and who may use them.
+"""MCP's transports over HTTP: Streamable HTTP of every revision, sessions, streams that are picked up again, HTTP+SSE,
+the paths they are at, and who may use them.
 """
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def every_revision_runs_code():
 
 
 @check
-def a_version_nobody_has_becomes_the_newest_with_a_handshake():
+def an_unknown_version_becomes_the_newest_with_a_handshake():
     for asked in ("1999-01-01", MODERN, ""):
         status, headers, body = client().raw(initialize(asked))
         equal((status, json.loads(body)["result"]["protocolVersion"]), (200, "2025-11-25"))
@@ -365,16 +365,16 @@ def subscribers_hear_of_changes():
 
 
 @check
-def a_bad_wish_to_listen_is_refused():
+def a_bad_spec_to_listen_is_refused():
     with client(rev=MODERN) as c:
-        for wish in ({}, {"notifications": []}, {"notifications": {"toolsListChanged": 1}},
+        for spec in ({}, {"notifications": []}, {"notifications": {"toolsListChanged": 1}},
                      {"notifications": {"resourceSubscriptions": [1]}}, {"notifications": {"taskIds": ["x"] * 257}}):
             try:
-                c.call("subscriptions/listen", wish, timeout=10)
+                c.call("subscriptions/listen", spec, timeout=10)
             except RpcError as e:
-                equal(e.code, -32602, str(wish))
+                equal(e.code, -32602, str(spec))
             else:
-                raise AssertionError("taken: %s" % wish)
+                raise AssertionError("taken: %s" % spec)
 
 
 # ---- paths -----------------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ def a_head_opens_no_stream():
     with client() as c:
         status, headers, body = c.raw(None, {**c.head(), "Accept": "text/event-stream"}, "HEAD")
         equal((status, headers["content-type"], body), (200, "text/event-stream", b""))
-        c.stream()  # nobody has it yet
+        c.stream()  # no client has it yet
     status, headers, body = client().raw(None, {"Accept": "text/event-stream"}, "HEAD", "/sse")
     equal((status, headers["content-type"], body), (200, "text/event-stream", b""))
 
@@ -478,7 +478,7 @@ def the_old_transport_refuses_in_its_own_words():
 
 
 @check
-def without_a_key_nobody_talks():
+def without_a_key_every_request_is_refused():
     s = keyed()
     c = Http(s.port)
     for method, path in (("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("GET", "/sse"), ("POST", "/"),

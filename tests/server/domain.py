@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The domain as a client can hurt it: runs that are refused late, starters who leave, sessions that nobody wants any
-more, places that are fought for, stops in the wrong moment. Each check starts a `krait serve` of its own.
+"""The domain under clients that misbehave: runs that are refused late, clients that leave after a start, sessions that
+are no longer used, slots that are fought for, stops at the wrong moment. Each check starts a `krait serve` of its own.
 
     tests/server/domain.py            all
     tests/server/domain.py NAME…      some
@@ -31,7 +31,7 @@ MANY_FILES = "import os\nfor i in range(15000): open(f'f{i}', 'w').close()"
 
 @contextlib.contextmanager
 def serving(*args: str, wrap=(), env=None):
-    """A server whose log must not have a word of a sanitizer in it when all is over."""
+    """A server whose log must hold no report of a sanitizer at the end."""
     server = Server(args=list(args), wrap=list(wrap), env=env or {}, validate=False)
     with server:
         yield server
@@ -56,7 +56,7 @@ def wait_for(what, seconds: float = 10, why: str = "") -> None:
 
 
 def begin(server, code: str, **more) -> socket.socket:
-    """A request whose answer nobody has read yet."""
+    """A request whose answer is not read yet."""
     body = json.dumps({"code": code, **more}).encode()
     head = f"POST {RUNS} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     s = socket.create_connection(("127.0.0.1", server.port), timeout=60)
@@ -121,7 +121,7 @@ def a_streamed_run_whose_starter_left_early_does_not_go_on_for_ever():
         begin(s, "import time; time.sleep(600)", session_id="late", timeout=3000).close()
         read_all(first)
         wait_for(lambda: any(r["session_id"] == "late" and not r["still_running"] for r in runs_of(s)), 10,
-                 "it goes on with nobody to read it")
+                 "it goes on without a reader")
 
 
 @check
@@ -230,14 +230,14 @@ def interrupting_a_run_that_waits_leaves_the_other_alone():
 
 
 @check
-def input_without_anybody_to_answer_is_the_end_of_input():
+def input_without_a_client_to_answer_is_the_end_of_input():
     with serving() as s:
         for _ in range(20):
             equal(run(s, "input('? ')").json()["error"]["type"], "EOFError")
 
 
 @check
-def an_answer_that_nobody_asked_for_is_a_conflict():
+def an_answer_without_a_question_is_a_conflict():
     with serving() as s:
         one = begin(s, "import time; time.sleep(3)")
         wait_running(s)
@@ -436,7 +436,7 @@ def a_second_signal_ends_it_at_once():
 
 
 @check
-def nobody_is_let_in_while_it_stops():
+def no_client_is_let_in_while_it_stops():
     with serving("--stop-timeout", "5s") as s:
         one = begin(s, "import time; time.sleep(2)")
         wait_running(s)
@@ -444,7 +444,7 @@ def nobody_is_let_in_while_it_stops():
         time.sleep(0.5)
         try:
             socket.create_connection(("127.0.0.1", s.port), timeout=5).close()
-            raise AssertionError("a connection that nobody will ever serve was taken")
+            raise AssertionError("a connection that is never served was accepted")
         except ConnectionRefusedError:
             pass
         contains(read_all(one).decode(), '"cause":"ok"')
@@ -469,7 +469,7 @@ def a_lost_warden_is_told_to_readers():
 @check
 def root_of_a_user_namespace_can_serve():
     if os.geteuid() != 0:
-        skip("needs root to make the outer namespace as somebody else")
+        skip("needs root to make the outer namespace as another user")
     me = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "unshare", "-rm"]
     if subprocess.run([*me, "true"], check=False).returncode != 0:
         skip("no user namespaces for ordinary users here")

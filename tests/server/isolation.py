@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Two users under load: neither can see, run in, read, change or even confirm the existence of anything of the other's.
 
-The published document is walked, not a list of our own: for every operation with a parameter that names something, user B
-sends what is A's, and the same request with names that never existed. Both must be answered alike to the byte, and what
-belongs in the path as 404. A parameter that this file does not know is a failure, so that a new route cannot be forgotten.
-Beside each refusal stands its control: A, with the same request, is served.
+The published document is walked, not a list of our own: for every operation with a parameter that names something, user
+B sends what is A's, and the same request with names that never existed. Both must be answered alike to the byte, and
+what belongs in the path as 404. A parameter that this file does not know is a failure, so that a new route cannot be
+forgotten. Beside each refusal stands its control: A, with the same request, is served.
 """
 import base64
 import contextlib
@@ -30,7 +30,7 @@ SEED = int(os.environ.get("KR_SEED", "0")) or int.from_bytes(os.urandom(4), "big
 PASSWORD = "nobody else knows it"
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-# What a parameter names, by where it is and what it is called. `None`: nothing that belongs to anybody.
+# What a parameter names, by where it is and what it is called. `None`: nothing that belongs to a user.
 NAMES = {
     ("path", "sandbox"): "sandbox", ("query", "sandbox_id"): "sandbox", ("body", "sandbox_id"): "sandbox",
     ("path", "key"): "key", ("path", "user"): "user", ("query", "user"): "user", ("body", "user"): "user",
@@ -63,7 +63,7 @@ def kind_of(path: str, place: str, name: str):
 
 @dataclass
 class World:
-    """Names of everything somebody has, by kind."""
+    """Names of everything a user has, by kind."""
     names: dict = field(default_factory=dict)
     key: str = ""
     secrets: set = field(default_factory=set)
@@ -223,7 +223,8 @@ def cursors(w: World) -> None:
 
 
 def never(world: World) -> dict:
-    """Names of the same form that never were anybody's. A link is one of B's own for another sandbox, or it would fail for its form."""
+    """Names of the same form that no user ever had. A link is one of B's own for another sandbox: a made-up one fails
+    for its form."""
     own = bob.names["token"][0]
     box = made_up()
     return {"sandbox": box, "file": "no-such-file.txt", "file_b64": base64.b64encode(b"no-such-file.txt").decode(),
@@ -267,7 +268,7 @@ def makes_something(op: Operation) -> bool:
 def try_operation(op: Operation, problems: list) -> int:
     """B tries everything of A's at one operation. How many requests."""
     count = 0
-    # Whoever makes things under A's names has some that look like hers from then on.
+    # A user who makes things under A's names has some that look like A's from then on.
     thief = make_user("thief-" + made_up(8)) if makes_something(op) else bob
     for variant in walk.variants(op):
         if not op.path_names and variant == ("", "") and not any(required for _name, required in op.query):
@@ -335,7 +336,8 @@ def tool_arguments(op: Operation, names: dict) -> dict:
 
 @check
 def tools_know_nothing_of_the_other():
-    """Every tool that names something, with A's names: the same answer as for what never was, and nothing of A's in it."""
+    """Every tool that names something, with A's names: the same answer as for what never was, and nothing of A's in
+    it."""
     tried, problems = 0, []
     thing = furnish(alice)
     for op in walk.tools:
@@ -365,7 +367,8 @@ def tools_know_nothing_of_the_other():
 
 @check
 def lists_never_show_the_other():
-    """Every GET without a name in its path, to its last page. First of all: later B's own audit has the ids that B has tried."""
+    """Every GET without a name in its path, to its last page. First of all: later B's own audit has the ids that B has
+    tried."""
     pages = 0
     for op in walk.operations:
         if op.method != "GET" or op.path_names or any(required for _n, required in op.query):
@@ -388,7 +391,8 @@ def every_operation_with_a_name_is_refused_to_the_other():
     problems, requests, operations = [], 0, 0
     for op in walk.operations:
         places = (("path", op.path_names), ("query", [q for q, _ in op.query]), ("body", op.body_names))
-        if any([kind_of(op.path, place, name) for place, names in places for name in names]):  # a list: every one is looked at
+        # a list: every one is looked at
+        if any([kind_of(op.path, place, name) for place, names in places for name in names]):
             operations += 1
             requests += try_operation(op, problems)
     print(f"{requests} requests with A's names at {operations} operations")
@@ -462,7 +466,7 @@ def nothing_of_the_other_was_touched():
 
 @check
 def the_owner_is_served_at_every_operation():
-    """The control: the same requests, by whoever they belong to."""
+    """The control: the same requests, by the user whom the things belong to."""
     problems, served = [], 0
     for op in walk.operations:
         if not op.path_names and not any(required for _n, required in op.query):
@@ -511,7 +515,8 @@ def rights_are_held_to():
             allowed += 1
             if not 200 <= reply.status < 300:
                 problems.append(f"{op.method} {op.path} by a read key: {reply.status} {reply.text[:100]}")
-    equal(good(send("GET", f"/api/v1/sandboxes/{names['sandbox']}/files/{names['file']}", key=w.key)).status, 200)  # nothing was deleted
+    # nothing was deleted
+    equal(good(send("GET", f"/api/v1/sandboxes/{names['sandbox']}/files/{names['file']}", key=w.key)).status, 200)
     assert not problems and refused > 20 and allowed > 8, (refused, allowed, problems[:5])
     equal(send("POST", "/api/v1/keys", {"rights": ["read", "run"]}, key=keys["read"]).status, 403)
     for body in ({"rights": ["admin"]}, {"user": bob.names["user"][0]}, {"user": "root"}):

@@ -2,9 +2,10 @@
 """SIGKILL of server, warden and zygote at random moments under load, KILLS times on one data directory.
 
 Clients create sandboxes, change and delete them, upload files, run code and follow streams. A model keeps what was
-acknowledged; a request that was under way when the kill came may have happened or not, but nothing in between. After each
-kill what is left of the processes is looked for (this program is their subreaper, so an orphan is found below it), the store
-is checked on a copy, krait is started again, and everything acknowledged must be there. KR_SEED repeats a sequence of kills.
+acknowledged; a request that was under way when the kill came may have happened or not, but nothing in between. After
+each kill what is left of the processes is looked for (this program is their subreaper, so an orphan is found below it),
+the store is checked on a copy, krait is started again, and everything acknowledged must be there. KR_SEED repeats a
+sequence of kills.
 """
 import glob
 import os
@@ -73,8 +74,8 @@ class Storm(Clients):
         warden = self.server.process.pid
         time.sleep(self.random.uniform(0.02, 0.9) if self.random.random() < 0.8 else self.random.uniform(WRITTEN_S, 2.2))
         self.cgroups |= cgroups_of([warden, *below(warden)])
-        # On a busy machine a process can end between the look and the signal (a zygote that has forked enough, a server that follows its
-        # warden): look again. Only the warden's own end, which would have no cause, is a failure.
+        # On a busy machine a process can end between the look and the signal (a zygote that has forked enough, a server
+        # that follows its warden): look again. Only the warden's own end, which would have no cause, is a failure.
         deadline = time.monotonic() + GONE_S
         while True:
             found = roles(warden)
@@ -197,7 +198,7 @@ class Storm(Clients):
                 self.model.boxes[one["id"]] = Box(one["id"], one["name"], {"limits": one["settings"]["limits"], "env": {"MARK": ""},
                                                                           "network": one["network"]})
             elif one["name"] != "default":
-                self.wrong("sandboxes", f"{one['name']} is there, and nobody made it")
+                self.wrong("sandboxes", f"{one['name']} exists, and no client made it")
         self.model.unsure.clear()
 
     @staticmethod
@@ -212,7 +213,7 @@ class Storm(Clients):
             entries = self.listed(f"/api/v1/sandboxes/{box.id}/files?recursive=true", "files")
             there = {e["path"] for e in entries if e["type"] == "file"}
             for extra in there - set(box.files):
-                self.wrong("files", f"{box.id} has {extra}, which nobody wrote")
+                self.wrong("files", f"{box.id} has {extra}, which no client wrote")
             for path, known in list(box.files.items()):
                 got = None
                 if path in there:
@@ -266,7 +267,8 @@ class Storm(Clients):
             self.wrong("runs", f"the log of {run_id} has gaps: {[line['seq'] for line in log][:20]}")
         else:
             self.count("logs of lost runs")
-            rest = self.server.get(f"/api/v1/runs/{run_id}/events?from={len(log) + 1000}", timeout=10)  # as a client that saw more
+            # as a client that saw more
+            rest = self.server.get(f"/api/v1/runs/{run_id}/events?from={len(log) + 1000}", timeout=10)
             if rest.status != 200:
                 self.wrong("runs", f"the log of {run_id} past its end answers {rest.status}")
 

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""The server under readers that do not read, peers that leave, followers, sessions and bombs in great number, and without descriptors.
+"""The server under readers that do not read, peers that leave, followers, sessions and bombs in great number, and
+without descriptors.
 
-Asserted is what must hold on any machine: nothing lost, memory bounded, everybody served or told. Figures are printed.
+Asserted is what must hold on any machine: nothing lost, memory bounded, every client served or refused. Figures are
+printed.
 """
 import contextlib
 import hashlib
@@ -179,7 +181,7 @@ def an_aborted_flood_leaves_nothing():
             for s in batch:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 s.close()  # a reset
-        until(lambda: not server.get(RUNS + "?running=true").json()["runs"], 20, "runs go on that nobody waits for")
+        until(lambda: not server.get(RUNS + "?running=true").json()["runs"], 20, "runs go on that no client waits for")
         for name in server.get("/api/v1/sessions").json()["sessions"]:  # those that have a name are kept, as always
             server.delete(f"/api/v1/sessions/{name}")
         until(lambda: active(server) == 0, 10, "sessions are left")

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""A storm of clients who start, queue, read half, leave, cancel, interrupt, answer, open and end sessions, change, reset and
-delete sandboxes, while the server is stopped at random moments, again and again, on one data directory.
+"""A storm of clients that start, queue, read half, leave, cancel, interrupt, answer, open and end sessions, change,
+reset and delete sandboxes, while the server is stopped at random moments, again and again, on one data directory.
 
     tests/server/storm.py [--seconds 30] [--seed N] [--clients 16] [--who root|user]
 
-As root it runs as root and then as an ordinary user, half of the time each. KRAIT names the program: one built with address
-and undefined-behaviour sanitizers is what this is for. Held, in every life of the server: no report of a sanitizer, no
-answer but those a client may get, a stop in time and with its exit status; afterwards no process, cgroup, mount or
-temporary file. And after a calm in which every client has left: no run that still runs or waits, no session that nobody
-named, figures that are back at nothing.
+As root it runs as root and then as an ordinary user, half of the time each. KRAIT names the program: one built with
+address and undefined-behaviour sanitizers is what this is for. Held, in every life of the server: no report of a
+sanitizer, no answer but those a client may get, a stop in time and with its exit status; afterwards no process, cgroup,
+mount or temporary file. And after a calm in which every client has left: no run that still runs or waits, no unnamed
+session, figures that are back at zero.
 """
 import argparse
 import contextlib
@@ -125,7 +125,7 @@ class Client(threading.Thread):
     # ---- requests ----
 
     def ask(self, method: str, path: str, body=None, read: bool = True):
-        """The status and the body; or the open response, for whoever reads it himself."""
+        """The status and the body; or the open response, for a caller that reads it itself."""
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
@@ -154,7 +154,7 @@ class Client(threading.Thread):
     def code(self) -> str:
         return self.random.choice(CODES).format(t=self.random.choice([0.01, 0.1, 0.5, 3]))
 
-    def wish(self, **more) -> dict:
+    def spec(self, **more) -> dict:
         rnd = self.random
         body = {"code": self.code(), **more}
         if rnd.random() < 0.3:
@@ -177,7 +177,7 @@ class Client(threading.Thread):
 
     def create(self) -> None:
         stream = self.random.random() < 0.5
-        status, body = self.ask("POST", RUNS, self.wish(stream=stream))
+        status, body = self.ask("POST", RUNS, self.spec(stream=stream))
         if status != 200 or not body:
             return
         last = json.loads(body.splitlines()[-1])
@@ -186,7 +186,7 @@ class Client(threading.Thread):
 
     def abandon(self) -> None:
         """Leaves at once, in the middle of the request, or after some of the answer."""
-        body = json.dumps(self.wish(stream=self.random.random() < 0.5)).encode()
+        body = json.dumps(self.spec(stream=self.random.random() < 0.5)).encode()
         head = f"POST {RUNS} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as s:
             s.sendall((head + body)[: self.random.choice([None, None, None, len(head) + 5])])

@@ -146,7 +146,7 @@ def special() -> None:
 MEETS = """
 touch {me}.here
 for i in $(seq 1000); do [ -e {other}.met ] || [ -e {other}.here ] && touch {me}.met && break; sleep 0.02; done
-[ -e {me}.met ] && echo PASS met || echo "FAIL met: nobody came"
+[ -e {me}.met ] && echo PASS met || echo "FAIL met: no other test came"
 rm {me}.here
 """
 ALONE = """

@@ -185,7 +185,7 @@ class Engine:
         assert answer["event"] == "closed", answer
 
     def wait(self, found: Callable[[dict], bool], seconds: float = SECONDS) -> dict:
-        """An event nobody asked for."""
+        """An event that no request asked for."""
         deadline = time.monotonic() + seconds
         with self.lock:
             while True:

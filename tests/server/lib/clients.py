@@ -1,4 +1,5 @@
-"""Clients that change a krait's sandboxes, files and runs, and a model of what it acknowledged. For tests that kill it under them."""
+"""Clients that change a krait's sandboxes, files and runs, and a model of what it acknowledged. For tests that kill it
+under them."""
 import hashlib
 import http.client
 import json
@@ -38,7 +39,8 @@ class Model:
 
 
 class Clients:
-    """The load. `server`, `victim` and `killed_at` are told by whoever kills; `wrong` collects what must not be."""
+    """The load. `server`, `victim` and `killed_at` are set by the caller that kills; `wrong` collects what must not
+    be."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -47,7 +49,7 @@ class Clients:
         self.counts: dict = {}
         self.server = None
         self.victim = ""
-        self.killed_at = 0.0  # 0: nobody was killed in this life
+        self.killed_at = 0.0  # 0: no process was killed in this life
         self.over = threading.Event()
         self.threads: list = []
         self.serial = 0
@@ -78,7 +80,7 @@ class Clients:
                 work(r)
             except DEAD_LINK as e:
                 if not self.killed_at or self.victim == "zygote":
-                    self.wrong("answers", f"{work.__name__}: {type(e).__name__}: {e}, and nobody was killed")
+                    self.wrong("answers", f"{work.__name__}: {type(e).__name__}: {e}, and no process was killed")
                 return
             except Exception as e:  # a client's own mistake must not look like silence
                 self.wrong("answers", f"{work.__name__}: {type(e).__name__}: {e}")
@@ -94,7 +96,7 @@ class Clients:
         self.threads = []
 
     def excused(self) -> bool:
-        """Somebody was killed, so that a refusal or a `lost` is no surprise."""
+        """A process was killed: a refusal or a `lost` is expected."""
         if self.killed_at == 0.0:
             return False
         return self.victim != "zygote" or time.monotonic() < self.killed_at + ZYGOTE_S
@@ -123,7 +125,7 @@ class Clients:
         return box
 
     def some_box(self, r: random.Random):
-        """One that nobody else uses now; its lock is taken."""
+        """One that no other thread uses now; its lock is taken."""
         with self.model.lock:
             boxes = [b for b in self.model.boxes.values() if b.there == {True}]
         r.shuffle(boxes)

@@ -299,7 +299,7 @@ static void bodies_reach_their_handlers(void)
     CHECK(ask_n("POST /api/v1/runs", large, sizeof large) == 400 && answer_has("the body is not JSON"));
 }
 
-/* The peer leaves while a thread parses: nobody is called with a dead exchange (the sanitizers look on). */
+/* The peer leaves while a thread parses: no handler is called with a dead exchange (the sanitizers look on). */
 static void a_peer_may_leave_while_a_thread_parses(void)
 {
     static char large[900000];

@@ -560,7 +560,7 @@ static void races_never_lead_out(void)
     CHECK(teardown());
 }
 
-/* Swaps `name` between a file and a FIFO that nobody writes to. */
+/* Swaps `name` between a file and a FIFO without a writer. */
 static void *swap_fifo(void *arg)
 {
     (void)arg;

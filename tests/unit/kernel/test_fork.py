@@ -283,7 +283,7 @@ def at_fork_hooks_of_the_library_work_for_user_code_and_not_in_the_zygote():
 
 
 @check
-def nobody_in_the_zygote_has_drawn_from_openssl():
+def nothing_in_the_zygote_has_drawn_from_openssl():
     """Its generator knows a fork by the pid, and pids in two cells may be equal: either there is
     none yet, or each session stirs it.
     """

@@ -135,7 +135,7 @@ def late_interrupts_do_no_harm():
 def early_interrupts_are_not_lost():
     with zygote.session() as session:
         for code in ("x = 1", "while True: pass", "import time\ntime.sleep(9)", "await __import__('asyncio').sleep(9)"):
-            session.interrupt()  # the last run's, or the user's own: told by nobody
+            session.interrupt()  # the last run's, or the user's own: no event says which
             end = session.run(code, early=True, timeout=5)
             equal((end["cause"], end["error"]["type"]), ("exception", "KeyboardInterrupt"))
             equal(session.run("'ok'")["result"], "'ok'")
@@ -222,7 +222,7 @@ def storm_of_interrupts_never_loses_an_end():
 
 
 @check
-def ignored_interrupt_is_the_users_wish():
+def an_interrupt_the_user_ignores_stays_ignored():
     with zygote.session() as session:
         session.run("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")
         end = session.run(

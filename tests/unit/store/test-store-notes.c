@@ -1,4 +1,5 @@
-/* src/store/notes.c: rows that wait, are seen by whoever reads, survive kill -9, and reach the database once. Run by tests/run. */
+/* src/store/notes.c: rows that wait, are seen by every reader, survive kill -9, and reach the database once.
+ * Run by tests/run. */
 #include "check.h"
 #include "store-common.h"
 #include "fd.h"
@@ -432,7 +433,7 @@ static void test_whose_file_it_is(void)
     CHECK(stat(path, &st) == 0 && st.st_uid == 1234 && st.st_gid == 1235 && (st.st_mode & 07777) == 0600);
 }
 
-/* While nothing can be settled: the last room is for ends, and nobody who reads tries for it each time. */
+/* While nothing can be settled: the last room is for ends, and a reader does not try for it each time. */
 static void test_ends_have_room_of_their_own(void)
 {
     struct kr_store *s = open_with_notes(fresh_dir());

@@ -335,7 +335,7 @@ static void test_key_limit(void)
     for (unsigned i = 0; i < KR_STORE_KEYS_MAX; i++)
         CHECK(kr_store_key_add(store, &new, text, &key, &err) == 0);
     CHECK(kr_store_key_add(store, &new, text, &key, &err) == -EDQUOT && err.kind == KR_ERR_LIMIT);
-    /* whoever makes and revokes for ever fills nothing */
+    /* a user who makes and revokes keys for ever fills nothing */
     for (unsigned i = 0; i < KR_STORE_KEYS_MAX + 50; i++) {
         CHECK(kr_store_key_revoke(store, frank, key.id, NOW + i, &err) == 0);
         new.now = NOW + i;

@@ -343,8 +343,8 @@ static void bursts_are_bounded_and_counted(void)
     CHECK(count_lines(said) == 1001);
 }
 
-/* Nobody reads the pipe that stderr is: the lines are dropped and nothing waits for long. */
-static void a_reader_who_sleeps_holds_nobody(void)
+/* stderr is a pipe without a reader: the lines are dropped and nothing waits for long. */
+static void a_reader_that_sleeps_delays_no_writer(void)
 {
     cleanup_fd int saved = dup(2);
     struct kr_log_figures before = kr_log_figures(), after;
@@ -537,7 +537,7 @@ static void not_every_place_is_taken(void)
     CHECK(kr_log_open("/dev/null", &err) < 0);
     snprintf(path, sizeof path, "%s/krait.log", sub);
     CHECK(symlink("/dev/null", path) == 0);
-    CHECK(kr_log_open(sub, &err) == -ELOOP); /* nobody leads us elsewhere */
+    CHECK(kr_log_open(sub, &err) == -ELOOP); /* a symbolic link is not followed */
     CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
     CHECK(kr_log_open(sub, &err) < 0); /* nor makes us wait */
     CHECK(unlink(path) == 0 && mkdir(path, 0700) == 0);
@@ -599,7 +599,7 @@ int main(void)
     RUN(noise_stays_in_its_line);
     RUN(secrets_are_masked);
     RUN(bursts_are_bounded_and_counted);
-    RUN(a_reader_who_sleeps_holds_nobody);
+    RUN(a_reader_that_sleeps_delays_no_writer);
     RUN(lines_of_threads_stay_whole);
     RUN(files_rotate_and_lose_nothing_but_the_oldest);
     RUN(a_child_writes_no_files);

@@ -266,7 +266,7 @@ static void the_start_shows_zeroes_and_no_guesses(void)
     CHECK(has_line(text, "sandbox_errors_total{type=\"timeout\"} 0"));
     CHECK(has_line(text, "sandbox_execution_duration_seconds_count 0"));
     CHECK(has_line(text, "krait_run_seconds_bucket{cause=\"ok\",le=\"+Inf\"} 0"));
-    CHECK(!strstr(text, "krait_sandboxes")); /* nobody has said how many there are */
+    CHECK(!strstr(text, "krait_sandboxes")); /* the number was not set */
     CHECK(!strstr(text, "krait_http_requests_total"));
     CHECK(strstr(text, "krait_build_info{version=\"" KR_VERSION "\",compiler=\""));
     free(text);

@@ -50,7 +50,7 @@ static void what_is_owed_has_a_bound(void)
     kr_throttle_free(t);
 }
 
-/* Somebody with a hundred thousand addresses does not make the table forget who failed often. */
+/* A client with a hundred thousand addresses does not make the table forget who failed often. */
 static void the_worst_stay_in_a_full_table(void)
 {
     struct kr_throttle *t = NULL;
@@ -305,7 +305,7 @@ static void make_key(const char *owner, unsigned rights, char *text, char *id)
 
 /* ---- the gate ---- */
 
-static void with_authentication_off_everybody_is_root(void)
+static void with_authentication_off_every_client_is_root(void)
 {
     start(false, NULL, NULL);
     CHECK(ask("GET /api/v1/admin", "") == 200 && said("root 7 1 127.0.0.1"));
@@ -618,7 +618,7 @@ static void few_passwords_at_a_time(void)
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++)
         CHECK(kr_passwords_ask(p, &one, on_done, NULL, &jobs[i], &err) == 0);
     CHECK(kr_passwords_ask(p, &one, on_done, NULL, &more, &err) == -EBUSY && err.kind == KR_ERR_BUSY);
-    kr_password_forget(jobs[0]); /* is at work: goes on, for nobody */
+    kr_password_forget(jobs[0]); /* is at work: goes on, its result is dropped */
     for (size_t i = 3; i < sizeof jobs / sizeof jobs[0]; i++)
         kr_password_forget(jobs[i]);
     CHECK(kr_passwords_ask(p, &one, on_done, NULL, &more, &err) == 0);
@@ -646,7 +646,7 @@ int main(void)
     RUN(the_worst_stay_in_a_full_table);
     RUN(an_address_is_its_network);
     RUN(grants_are_remembered_for_a_while);
-    RUN(with_authentication_off_everybody_is_root);
+    RUN(with_authentication_off_every_client_is_root);
     RUN(without_a_key_nothing_but_what_is_open);
     RUN(the_configured_key_is_root_from_every_carrier);
     RUN(two_different_keys_are_refused);

@@ -58,7 +58,7 @@ static void openapi_is_written(void)
     CHECK(!strstr(kr_buf_str(&out), "\"/assets/"));
 }
 
-/* What anybody may ask without a key is named here: a new one must be meant. */
+/* Every route that needs no key is listed here: a new one must be added on purpose. */
 static void open_routes_are_few(void)
 {
     static const char *const open[] = {

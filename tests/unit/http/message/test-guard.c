@@ -339,7 +339,7 @@ static void cors_replies(void)
     CHECK(strstr(value_of(h, n, "Access-Control-Expose-Headers"), "X-Run-Id, X-Session-Id"));
     CHECK(strstr(value_of(h, n, "Access-Control-Expose-Headers"), "X-Request-ID"));
     CHECK(!value_of(h, n, "Access-Control-Allow-Credentials"));
-    /* A request without Origin, and a refused one: caches are told, nobody is allowed. */
+    /* A request without Origin, and a refused one: Vary is set, no origin is allowed. */
     v = judge(g, (struct kr_guard_request){.host = "h"});
     n = kr_guard_cors_headers(g, &v, h);
     CHECK(n == 1 && value_of(h, n, "Vary"));

@@ -1,4 +1,4 @@
-/* Runs that nobody waits for (src/mcp/exec/exec_runs.c), over a box that only counts. */
+/* Runs that no client waits for (src/mcp/exec/exec_runs.c), over a box that only counts. */
 #include "check.h"
 #include "exec_internal.h"
 #include <errno.h>
@@ -80,7 +80,7 @@ static void asking_gets_the_end_of_input(void)
     kr_mcp_runs_take(&mcp, "r2");
     CHECK(unwatched == 1);
     begin(&x, "r3");
-    asks = false; /* it is over, or somebody has answered */
+    asks = false; /* it is over, or a client has answered */
     CHECK(kr_mcp_runs_leave(&x, KR_MCP_LEFT_ASKING, 10) == 0);
     wait_for(&unwatched, 1);
     CHECK(unwatched == 1);

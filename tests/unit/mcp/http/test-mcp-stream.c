@@ -1,5 +1,5 @@
 /* src/mcp/http_stream and http_session: what is kept of a stream whose client is not there, and who goes when there is
- * no room. Nobody is connected here: that side is tests/mcp/transport.py. Run by tests/run. */
+ * no room. No client is connected here: that side is tests/mcp/transport.py. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "api.h"
@@ -109,7 +109,7 @@ static void all_events_together_are_bounded(void)
     kr_mcp_session_free(bob);
 }
 
-static void an_answer_nobody_can_pick_up_is_dropped(void)
+static void an_answer_without_a_reader_is_dropped(void)
 {
     struct kr_mcp_session *session = session_of("ann");
     struct kr_mcp_stream *s = stream_of(session, 2);
@@ -166,7 +166,7 @@ static void a_session_in_use_stays(void)
         kr_mcp_session_free(s);
     mcp->config.max_sessions = 1;
     CHECK((s = session_of("ann")));
-    stream_of(s, 1)->ex = (struct kr_http_ex *)mcp; /* somebody is connected */
+    stream_of(s, 1)->ex = (struct kr_http_ex *)mcp; /* a client is connected */
     CHECK(kr_mcp_session_new(mcp, &config, &s) == -EBUSY && mcp->sessions->count == 1);
     TAILQ_FIRST(&TAILQ_FIRST(&mcp->sessions->all)->streams)->ex = NULL;
     CHECK(kr_mcp_session_new(mcp, &config, &s) == 0 && mcp->sessions->count == 1);
@@ -187,7 +187,7 @@ int main(void)
     RUN(events_are_kept_up_to_their_bytes);
     RUN(ended_streams_are_few);
     RUN(all_events_together_are_bounded);
-    RUN(an_answer_nobody_can_pick_up_is_dropped);
+    RUN(an_answer_without_a_reader_is_dropped);
     RUN(the_idle_session_goes_first);
     RUN(all_sessions_together_are_bounded);
     RUN(a_session_in_use_stays);

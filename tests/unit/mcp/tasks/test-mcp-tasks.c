@@ -418,7 +418,7 @@ static void finished_tasks_make_room_and_working_ones_do_not(void)
                          json_pack("{s:s, s:o, s:{}}", "name", "slow_compute", "arguments", slow(60), "task"));
     CHECK(code_of(answer) == -32603);
     json_decref(answer);
-    /* tasks/list has them all, in pages, and of nobody else. */
+    /* tasks/list has them all, in pages, and none of another user. */
     page = client_call(&cl, "tasks/list", NULL);
     CHECK(json_array_size(at(page, "result", "tasks", NULL)) == 50);
     answer = client_call(&cl, "tasks/list", json_pack("{s:O}", "cursor", at(page, "result", "nextCursor", NULL)));
