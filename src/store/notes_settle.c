@@ -280,7 +280,7 @@ int kr_store_settle(struct kr_store *s, struct kr_err *err)
 
     if (s->notes.len == 0)
         return 0;
-    if ((r = kr_store_commit(s, err)) < 0 || (r = kr_txn_begin(&t, s, err)) < 0 ||
+    if ((r = kr_txn_begin(&t, s, err)) < 0 ||
         (r = take_over(s, s->notes.data, s->notes.len, s->notes_generation, NULL, err)) < 0 ||
         (r = kr_txn_commit(&t, false, err)) < 0) {
         s->settle_after_ns = kr_clock_after_ms(SETTLE_AGAIN_MS);

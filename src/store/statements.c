@@ -28,9 +28,6 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_BEGIN] = {"begin a transaction", "BEGIN IMMEDIATE"},
     [KR_ST_COMMIT] = {"commit", "COMMIT"},
     [KR_ST_ROLLBACK] = {"undo a transaction", "ROLLBACK"},
-    [KR_ST_SAVE] = {"begin a transaction", "SAVEPOINT kr"},
-    [KR_ST_SAVE_KEEP] = {"commit", "RELEASE kr"},
-    [KR_ST_SAVE_UNDO] = {"undo a transaction", "ROLLBACK TO kr"},
     [KR_ST_SHRINK] = {"give back free pages", "PRAGMA incremental_vacuum(64)"},
 
     [KR_ST_SETTING_GET] = {"read a setting", "SELECT value FROM settings WHERE key = ?"},
@@ -282,7 +279,7 @@ static bool changes_sandboxes(enum kr_st which)
 {
     return which == KR_ST_SANDBOX_ADD || which == KR_ST_SANDBOX_RENAME || which == KR_ST_SANDBOX_CONFIGURE ||
            which == KR_ST_SANDBOX_STATE || which == KR_ST_SANDBOX_FOLDER || which == KR_ST_SANDBOX_DELETE ||
-           which == KR_ST_USER_DELETE || which == KR_ST_ROLLBACK || which == KR_ST_SAVE_UNDO;
+           which == KR_ST_USER_DELETE || which == KR_ST_ROLLBACK;
 }
 
 static int open_va(struct kr_store *s, enum kr_st which, sqlite3_stmt **ret_st, struct kr_err *err, const char *types,
@@ -297,10 +294,6 @@ static int open_va(struct kr_store *s, enum kr_st which, sqlite3_stmt **ret_st, 
     else if (sqlite3_stmt_busy(*slot))
         return kr_store_err(err, KR_ERR_INTERNAL, EDEADLK, "the store cannot %s from its own callback",
                             kr_st_rows[which].what);
-    /* A full disk may have made SQLite undo an open batch: what follows is not to be committed without the rest. */
-    if (rc == SQLITE_OK && s->batch && sqlite3_get_autocommit(s->db) &&
-        (!sqlite3_stmt_readonly(*slot) || which == KR_ST_SAVE))
-        return kr_store_err(err, KR_ERR_SYSTEM, EIO, "the store lost a batch to an earlier error");
     for (int i = 0; types[i] && rc == SQLITE_OK; i++)
         rc = bind_one(*slot, i + 1, types[i], ap);
     if (rc != SQLITE_OK)

@@ -1,15 +1,13 @@
-/* Opening and closing a store, batches and transactions, upkeep.
+/* Opening and closing a store, transactions, upkeep.
  *
  * Called by the server, `krait mcp`, `krait keys` and `krait users`. How a store is opened: everybody who has it
  * open shares a lock (store_files.c); whoever finds it missing or old lets go of that, takes the lock for itself alone,
  * makes or brings up to date, and goes back to sharing. So two first starts at once make one store, and a new krait
  * does not change the format under a running old one.
  *
- * Invariant: what a call wrote is there after kill -9 once it returned (outside a batch) or kr_store_commit() did;
- * the file is whole at every moment. */
+ * Invariant: what a call wrote is there after kill -9 once it returned; the file is whole at every moment. */
 #include "store_internal.h"
 #include "fd.h"
-#include "log.h"
 #include "notes.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -171,12 +169,8 @@ int kr_store_open(const char *dir, unsigned flags, struct kr_store **ret_store, 
 
 void kr_store_close(struct kr_store *s)
 {
-    struct kr_err err;
-
     if (!s)
         return;
-    if (s->batch && kr_store_commit(s, &err) < 0)
-        kr_log(KR_LOG_ERROR, "the last batch of the store is lost", "error=\"%s\"", err.msg);
     kr_store_notes_close(s);
     for (size_t i = 0; i < KR_ST_MAX_; i++)
         sqlite3_finalize(s->statements[i]);
@@ -194,7 +188,7 @@ void kr_store_cleanup_(struct kr_store **s)
     kr_store_close(*s);
 }
 
-/* ---- batches and transactions ---- */
+/* ---- transactions ---- */
 
 /* The log as SQLite has it open: an fsync of it is what makes a commit outlast a power cut. */
 int kr_store_sync(struct kr_store *s, struct kr_err *err)
@@ -202,73 +196,26 @@ int kr_store_sync(struct kr_store *s, struct kr_err *err)
     sqlite3_file *wal = NULL;
     int rc;
 
-    if (s->batch) {
-        s->sync_due = true;
-        return 0;
-    }
-    s->sync_due = false;
     rc = sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal);
     if (rc == SQLITE_OK && wal && wal->pMethods)
         rc = wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL);
     return rc == SQLITE_OK ? 0 : kr_st_fail(s->db, rc, "reach the disk", err);
 }
 
-int kr_store_begin(struct kr_store *s, struct kr_err *err)
-{
-    int r;
-
-    if (s->batch)
-        return 0;
-    r = kr_st_exec(s, KR_ST_BEGIN, err, "");
-    s->batch = r >= 0;
-    s->sync_due = false;
-    return r < 0 ? r : 0;
-}
-
-int kr_store_commit(struct kr_store *s, struct kr_err *err)
-{
-    int r;
-
-    if (!s->batch)
-        return 0;
-    s->batch = false;
-    if (sqlite3_get_autocommit(s->db)) /* a full disk or an I/O error has undone it already */
-        return kr_store_err(err, KR_ERR_SYSTEM, EIO, "the store lost a batch to an earlier error");
-    r = kr_st_exec(s, KR_ST_COMMIT, err, "");
-    if (r < 0) {
-        kr_st_exec(s, KR_ST_ROLLBACK, NULL, "");
-        return r;
-    }
-    return s->sync_due ? kr_store_sync(s, err) : 0;
-}
-
-void kr_store_rollback(struct kr_store *s)
-{
-    if (s->batch && !sqlite3_get_autocommit(s->db))
-        kr_st_exec(s, KR_ST_ROLLBACK, NULL, "");
-    s->batch = s->sync_due = false;
-}
-
-bool kr_store_in_batch(const struct kr_store *s)
-{
-    return s->batch;
-}
-
 int kr_txn_begin(struct kr_txn *t, struct kr_store *s, struct kr_err *err)
 {
-    int r = kr_st_exec(s, s->batch ? KR_ST_SAVE : KR_ST_BEGIN, err, "");
+    int r = kr_st_exec(s, KR_ST_BEGIN, err, "");
 
     if (r < 0)
         return r;
     t->s = s;
-    t->nested = s->batch;
     return 0;
 }
 
 int kr_txn_commit(struct kr_txn *t, bool durable, struct kr_err *err)
 {
     struct kr_store *s = t->s;
-    int r = kr_st_exec(s, t->nested ? KR_ST_SAVE_KEEP : KR_ST_COMMIT, err, "");
+    int r = kr_st_exec(s, KR_ST_COMMIT, err, "");
 
     if (r < 0)
         return r; /* kr_txn_cleanup_() undoes it */
@@ -278,11 +225,8 @@ int kr_txn_commit(struct kr_txn *t, bool durable, struct kr_err *err)
 
 void kr_txn_cleanup_(struct kr_txn *t)
 {
-    if (!t->s || sqlite3_get_autocommit(t->s->db))
-        return;
-    kr_st_exec(t->s, t->nested ? KR_ST_SAVE_UNDO : KR_ST_ROLLBACK, NULL, "");
-    if (t->nested)
-        kr_st_exec(t->s, KR_ST_SAVE_KEEP, NULL, "");
+    if (t->s && !sqlite3_get_autocommit(t->s->db)) /* a full disk or an I/O error may have undone it already */
+        kr_st_exec(t->s, KR_ST_ROLLBACK, NULL, "");
 }
 
 /* ---- upkeep ---- */

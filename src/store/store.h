@@ -3,8 +3,8 @@
  *
  * A store is used from one thread, the one that opened it, and never crosses a fork(). Several processes may have
  * the same store open. Calls block for the time of a query (tens of microseconds); a call marked `fsync` also waits
- * for the disk (milliseconds), unless it is made in a batch: then kr_store_commit() waits once for all of them. A
- * write waits up to a second for another process that is writing, and then fails with -EBUSY.
+ * for the disk (milliseconds). A write waits up to a second for another process that is writing, and then fails with
+ * -EBUSY.
  *
  * Texts handed in are borrowed for the call. Texts handed to a callback are valid until it returns; a callback may
  * call any function of the store but the one that calls it (that is refused with -EDEADLK) and kr_store_close().
@@ -31,24 +31,11 @@ enum kr_store_flag {
  * to date, but another krait has it open), -EACCES, -EROFS, -ENOSPC. fsync when something is made or brought up to
  * date. */
 int kr_store_open(const char *dir, unsigned flags, struct kr_store **ret_store, struct kr_err *err);
-/* Commits an open batch (a failure is logged), and frees. NULL is fine. The last process to close moves the log into
- * the database: fsync. */
+/* Settles the notes (a failure is logged), and frees. NULL is fine. The last process to close moves the log into the
+ * database: fsync. */
 void kr_store_close(struct kr_store *s);
 void kr_store_cleanup_(struct kr_store **s);
 #define cleanup_store __attribute__((cleanup(kr_store_cleanup_)))
-
-/* ---- batches ---- */
-
-/* Opens a batch: until kr_store_commit() the writes are one transaction (a third of the cost each). 0 also when
- * one is open already. Other processes wait for the commit: it belongs at the end of the same turn of the loop. */
-int kr_store_begin(struct kr_store *s, struct kr_err *err);
-/* Ends the batch; 0 at once when none is open. Nothing written in a batch is promised before this returned 0: answer
- * a client afterwards. -errno: the whole batch is undone (-ENOSPC, -EIO, …), unless it was only the sync that failed:
- * then it is written, but not safe from a power cut. fsync when one of its calls is marked so. */
-int kr_store_commit(struct kr_store *s, struct kr_err *err);
-/* Undoes the batch, if one is open. */
-void kr_store_rollback(struct kr_store *s);
-bool kr_store_in_batch(const struct kr_store *s);
 
 /* ---- notes ---- */
 
@@ -60,8 +47,8 @@ int kr_store_notes_open(struct kr_store *s, struct kr_err *err);
 int kr_store_notes_write(struct kr_store *s, struct kr_err *err);
 /* Bytes that wait. */
 size_t kr_store_notes_waiting(const struct kr_store *s);
-/* Moves them into the database, in one transaction; a batch that is open is committed before. 0, or -errno and they still wait:
- * call again later. Past 4 MiB that cannot be moved the calls that make new ones fail. */
+/* Moves them into the database, in one transaction. 0, or -errno and they still wait: call again later. Past 4 MiB that
+ * cannot be moved the calls that make new ones fail. */
 int kr_store_settle(struct kr_store *s, struct kr_err *err);
 
 /* ---- upkeep ---- */

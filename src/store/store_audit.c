@@ -1,6 +1,6 @@
 /* The audit log.
  *
- * Called by the server for every run, login, key use and refusal, in the batch of the turn. Invariants: a row's
+ * Called by the server for every run, login, key use and refusal. Invariants: a row's
  * content cannot keep it out; ids ascend and are never used twice. */
 #include "store_audit.h"
 #include "notes.h"

@@ -18,7 +18,7 @@ struct kr_store_audit {
     const char *detail;  /* a JSON object; secrets are the caller's to take out. Too long or no JSON: {"lost":"…"} */
 };
 
-/* 0 or -errno. Cheapest in a batch. */
+/* 0 or -errno. Cheapest as a note: kr_store_notes_open(). */
 int kr_store_audit_add(struct kr_store *s, const struct kr_store_audit *row, struct kr_err *err);
 
 /* NULL, 0: any. who and object are indexed; the others pass over rows (KR_STORE_SCAN_MAX a call). */

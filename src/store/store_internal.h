@@ -16,7 +16,7 @@
 
 /* clang-format off */
 enum kr_st {
-    KR_ST_BEGIN, KR_ST_COMMIT, KR_ST_ROLLBACK, KR_ST_SAVE, KR_ST_SAVE_KEEP, KR_ST_SAVE_UNDO, KR_ST_SHRINK,
+    KR_ST_BEGIN, KR_ST_COMMIT, KR_ST_ROLLBACK, KR_ST_SHRINK,
     KR_ST_SETTING_GET, KR_ST_SETTING_SET, KR_ST_SETTING_MAKE, KR_ST_SETTING_DELETE, KR_ST_TOTALS,
     KR_ST_USER_ADD, KR_ST_USER_GET, KR_ST_USER_FIND, KR_ST_USER_LIST, KR_ST_USER_PASSWORD, KR_ST_USER_EMAIL,
     KR_ST_USER_RIGHTS, KR_ST_USER_DISABLED, KR_ST_USER_RUNS, KR_ST_USER_FOLDERS_DOOM, KR_ST_USER_DELETE,
@@ -49,8 +49,7 @@ struct kr_store {
     sqlite3_stmt *statements[KR_ST_MAX_]; /* prepared at first use */
     char *dir, *path;
     int dir_fd, lock_fd;
-    int64_t holder;       /* the byte of the lock file that is locked as long as this process lives */
-    bool batch, sync_due; /* sync_due: a call of the batch promised to reach the disk */
+    int64_t holder; /* the byte of the lock file that is locked as long as this process lives */
     unsigned wal_pages;
     uint64_t sandboxes_version;
     int notes_fd; /* -1: rows go into the database as they come; else see notes.c */
@@ -83,18 +82,17 @@ int kr_st_fail(sqlite3 *db, int rc, const char *what, struct kr_err *err);
 int kr_store_err(struct kr_err *err, enum kr_err_kind kind, int code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* ---- transactions of more than one statement: a batch of their own, or a savepoint in the open one ---- */
+/* ---- transactions of more than one statement; they do not nest ---- */
 
 struct kr_txn {
     struct kr_store *s; /* NULL: not open */
-    bool nested;
 };
 int kr_txn_begin(struct kr_txn *t, struct kr_store *s, struct kr_err *err);
-/* 0 or -errno, undone. `durable`: reaches the disk, now or with the batch. */
+/* 0, or -errno and it is undone by cleanup_txn. `durable`: waits until it has reached the disk. */
 int kr_txn_commit(struct kr_txn *t, bool durable, struct kr_err *err);
 void kr_txn_cleanup_(struct kr_txn *t);
 #define cleanup_txn __attribute__((cleanup(kr_txn_cleanup_)))
-/* What was committed reaches the disk: now, or with the open batch. */
+/* Waits until what was committed has reached the disk. */
 int kr_store_sync(struct kr_store *s, struct kr_err *err);
 
 /* ---- files: the directory, the lock, the pepper ---- */

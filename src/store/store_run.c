@@ -1,8 +1,8 @@
 /* Runs: their start, their end, lists, and retention.
  *
- * Called by the domain for every run: start and end are the two writes of a run, best made in a batch with the audit
- * rows of the same turn. Invariants: a run ends once; one whose process is gone is ended as `lost` by the next; no
- * statement that answers a user finds a run without its owner. */
+ * Called by the domain for every run: start and end are the two writes of a run, collected as notes by a server.
+ * Invariants: a run ends once; a run whose process has died is ended as `lost` by the next start; no statement that
+ * answers a user finds a run without its owner. */
 #include "store_run.h"
 #include "notes.h"
 #include "store_internal.h"

@@ -288,6 +288,7 @@ static bool overwrite(const char *path, off_t at, int byte, size_t len)
 static void test_damage(void)
 {
     char dir[96];
+    struct kr_txn fill = {0};
     struct kr_store *s;
     sqlite3 *db = NULL;
 
@@ -303,8 +304,10 @@ static void test_damage(void)
 
     snprintf(dir, sizeof dir, "%s", fresh_dir());
     s = must_open(dir);
+    CHECK(kr_txn_begin(&fill, s, &err) == 0);
     for (int i = 0; i < 3000; i++)
-        CHECK((i || kr_store_begin(s, &err) == 0) && add_audit(s, "fill") == 0);
+        CHECK(add_audit(s, "fill") == 0);
+    CHECK(kr_txn_commit(&fill, false, &err) == 0);
     kr_store_close(s);
     CHECK(open_fails(dir, KR_STORE_CHECK) == 0); /* the control: it opens */
     CHECK(overwrite(file_of(dir, "krait.db"), 40 * 4096, 0xa5, 3 * 4096));
@@ -347,6 +350,7 @@ static void test_syncs(void)
     struct kr_store_key_new new = {KR_STORE_ROOT, "k", 7, 0, NOW};
     char text[KR_STORE_KEY_ROOM];
     struct kr_store_key key;
+    struct kr_txn t = {0};
 
     syncs = 0;
     CHECK(add_audit(s, "x") == 0 && kr_store_token_add(s, KR_STORE_ROOT, NOW + 1, NOW, text, &err) == 0 && syncs == 0);
@@ -354,12 +358,13 @@ static void test_syncs(void)
     syncs = 0;
     CHECK(kr_store_key_revoke(s, KR_STORE_ROOT, key.id, NOW, &err) == 0 && syncs == 1);
     syncs = 0;
-    CHECK(kr_store_begin(s, &err) == 0);
-    for (int i = 0; i < 10; i++)
-        CHECK(kr_store_key_add(s, &new, text, &key, &err) == 0);
-    CHECK(syncs == 0 && kr_store_commit(s, &err) == 0 && syncs == 1); /* once for all */
+    for (int i = 1; i <= 10; i++)
+        CHECK(kr_store_key_add(s, &new, text, &key, &err) == 0 && syncs == i); /* one for each */
     syncs = 0;
-    CHECK(kr_store_begin(s, &err) == 0 && add_audit(s, "x") == 0 && kr_store_commit(s, &err) == 0 && syncs == 0);
+    CHECK(kr_txn_begin(&t, s, &err) == 0 && add_audit(s, "x") == 0 && kr_txn_commit(&t, false, &err) == 0);
+    CHECK(syncs == 0);
+    CHECK(kr_txn_begin(&t, s, &err) == 0 && add_audit(s, "x") == 0 && kr_txn_commit(&t, true, &err) == 0);
+    CHECK(syncs == 1);
     sync_fails = 1;
     CHECK(kr_store_key_revoke(s, KR_STORE_ROOT, key.id, NOW, &err) == -EIO);
     sync_fails = 0;
@@ -378,13 +383,13 @@ static int fill_up(const char *dir, int expected, int (*make_room)(void))
     int rows = 0, r = 0;
 
     for (int i = 0; i < 10000 && r == 0; i++) {
-        r = kr_store_begin(s, &err);
+        cleanup_txn struct kr_txn fill = {0};
+
+        r = kr_txn_begin(&fill, s, &err);
         for (int k = 0; k < 16 && r == 0; k++)
             r = add_audit(s, "fill");
         if (r == 0)
-            r = kr_store_commit(s, &err);
-        else
-            kr_store_rollback(s);
+            r = kr_txn_commit(&fill, false, &err);
         if (r == 0)
             rows += 16;
     }
@@ -534,17 +539,19 @@ static int job_write(const char *dir, int number)
     struct kr_store_key_new key = {KR_STORE_ROOT, "k", 7, 0, NOW};
 
     for (int i = 0; i < 40; i++) {
+        cleanup_txn struct kr_txn rows = {0};
+
         snprintf(name, sizeof name, "u%d-%d", number, i);
         if (kr_store_user_add(s, &(struct kr_store_user_new){.name = name, .rights = 1, .now = NOW}, NULL, &err) < 0 ||
             kr_store_key_add(s, &key, text, NULL, &err) < 0)
             return 1;
-        if (kr_store_begin(s, &err) < 0)
+        if (kr_txn_begin(&rows, s, &err) < 0)
             return 2;
         for (int k = 0; k < 10; k++) {
             if (add_audit(s, name) < 0)
                 return 3;
         }
-        if (kr_store_commit(s, &err) < 0)
+        if (kr_txn_commit(&rows, false, &err) < 0)
             return 4;
     }
     kr_store_close(s);
@@ -610,24 +617,27 @@ static void test_runs_of_the_dead_are_lost(void)
     kr_store_close(s);
 }
 
-/* Writes for ever: a sandbox, four runs and eight audit rows a batch; tells the number of batches once one is committed. */
+/* Writes for ever: a sandbox, then four runs and eight audit rows in one transaction; writes a "+" for each that is
+ * committed. */
 static void write_for_ever(const char *dir, int pipe)
 {
     struct kr_store *s = must_open(dir);
     char name[40], id[KR_STORE_ID_ROOM];
 
     for (int i = 0;; i++) {
-        int r = kr_store_begin(s, &err);
+        struct kr_txn rows = {0};
+        int r;
 
         kr_store_new_id(name);
+        r = kr_store_sandbox_add(s, &(struct kr_store_sandbox_new){.owner = KR_STORE_ROOT, .name = name, .now = NOW},
+                                 NULL, &err);
         if (r == 0)
-            r = kr_store_sandbox_add(
-                s, &(struct kr_store_sandbox_new){.owner = KR_STORE_ROOT, .name = name, .now = NOW}, NULL, &err);
+            r = kr_txn_begin(&rows, s, &err);
         for (int k = 0; k < 4 && r == 0; k++)
             r = start_run(s, id);
         for (int k = 0; k < 8 && r == 0; k++)
             r = add_audit(s, "kill");
-        if (r < 0 || kr_store_commit(s, &err) < 0 || write(pipe, "+", 1) != 1)
+        if (r < 0 || kr_txn_commit(&rows, false, &err) < 0 || write(pipe, "+", 1) != 1)
             _exit(1);
         if (i % 16 == 15)
             kr_store_checkpoint(kr_store_path(s), &err);
@@ -639,7 +649,7 @@ static void write_for_ever(const char *dir, int pipe)
 static void test_kill(void)
 {
     const char *dir = fresh_dir();
-    int64_t promised = 0, batches;
+    int64_t promised = 0, commits, sandboxes;
     int status, pipes[2];
     char buf[4096];
     ssize_t n;
@@ -665,17 +675,19 @@ static void test_kill(void)
         while ((status = kr_store_runs_lost(s, NOW, &err)) > 0)
             ;
         CHECK(status == 0 && sql_int(s, "SELECT count(*) FROM runs WHERE ended IS NULL") == 0);
-        batches = sql_int(s, "SELECT count(*) FROM sandboxes");
-        /* at most the one batch that was committed but not told yet is more */
-        CHECK(batches >= promised && batches <= promised + 1);
-        CHECK(sql_int(s, "SELECT count(*) FROM runs") == 4 * batches);
-        CHECK(sql_int(s, "SELECT count(*) FROM audit") == 8 * batches);
-        CHECK(sql_int(s, "SELECT count FROM totals WHERE what = 'audit'") == 8 * batches);
+        commits = sql_int(s, "SELECT count(*) FROM runs") / 4;
+        /* at most the one transaction that was committed but not written to the pipe yet is more */
+        CHECK(commits >= promised && commits <= promised + 1);
+        CHECK(sql_int(s, "SELECT count(*) FROM runs") == 4 * commits);
+        sandboxes = sql_int(s, "SELECT count(*) FROM sandboxes");
+        CHECK(sandboxes >= commits && sandboxes <= commits + i + 1); /* one more for each kill between the two */
+        CHECK(sql_int(s, "SELECT count(*) FROM audit") == 8 * commits);
+        CHECK(sql_int(s, "SELECT count FROM totals WHERE what = 'audit'") == 8 * commits);
         CHECK(sql_int(s, "SELECT count(*) FROM pragma_foreign_key_check") == 0);
-        promised = batches;
+        promised = commits;
         kr_store_close(s);
     }
-    printf("# %lld batches over 50 kills\n", (long long)promised);
+    printf("# %lld transactions over 50 kills\n", (long long)promised);
     CHECK(promised >= 25);
 }
 

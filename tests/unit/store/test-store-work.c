@@ -204,13 +204,14 @@ static void test_run_retention(void)
     char id[KR_STORE_ID_ROOM], oldest[KR_STORE_ID_ROOM];
     cleanup_store_run struct kr_store_run run = {0};
     struct kr_store_totals t;
+    struct kr_txn fill = {0};
     int gone = 0, r, sum = 0;
 
     sqlite3_exec(store->db, "DELETE FROM runs", NULL, NULL, NULL);
-    CHECK(kr_store_begin(store, &err) == 0);
+    CHECK(kr_txn_begin(&fill, store, &err) == 0);
     for (int i = 0; i < 700; i++)
         CHECK(add_run(i % 2 ? alice : bob, NULL, NOW + i * SECOND, 1000, i ? id : oldest) == 0);
-    CHECK(kr_store_commit(store, &err) == 0 && totals_are_true());
+    CHECK(kr_txn_commit(&fill, false, &err) == 0 && totals_are_true());
     CHECK(kr_store_runs_prune(store, &(struct kr_store_keep){0}, on_gone, &gone, &err) == 0);
     CHECK(kr_store_runs_prune(store, &(struct kr_store_keep){.since = NOW}, on_gone, &gone, &err) == 0 && gone == 0);
     CHECK(kr_store_runs_prune(store, &(struct kr_store_keep){.since = NOW + SECOND}, on_gone, &gone, &err) == 1);
@@ -328,7 +329,7 @@ static void test_pages(void)
     static struct seen whole, seen;
     char hugo[KR_STORE_ID_ROOM], id[KR_STORE_ID_ROOM], name[20], text[KR_STORE_KEY_ROOM];
 
-    CHECK(add_user("hugo", hugo) == 0 && kr_store_begin(store, &err) == 0);
+    CHECK(add_user("hugo", hugo) == 0);
     for (int i = 0; i < 13; i++) {
         snprintf(name, sizeof name, "p%d", i);
         CHECK(add_user(name, id) == 0 && add_sandbox(hugo, name, id) == 0);
@@ -337,7 +338,7 @@ static void test_pages(void)
         CHECK(add_run(hugo, NULL, NOW + i % 3, 0, id) == 0);
         CHECK(kr_store_audit_add(store, &(struct kr_store_audit){.at = NOW, .who = hugo, .what = "w"}, &err) == 0);
     }
-    CHECK(kr_store_commit(store, &err) == 0);
+    CHECK(totals_are_true());
     for (int which = 0; which < LISTS; which++) {
         int all = walk(which, hugo, KR_STORE_PAGE_MAX, &whole);
 
@@ -494,10 +495,11 @@ static int audit_count(const struct kr_store_audit_filter *f, int *ret_calls)
 static void test_audit_filters(void)
 {
     struct kr_store_keep keep = {.since = NOW + 9};
+    struct kr_txn fill = {0};
     int calls;
 
     sqlite3_exec(store->db, "DELETE FROM audit", NULL, NULL, NULL);
-    CHECK(kr_store_begin(store, &err) == 0);
+    CHECK(kr_txn_begin(&fill, store, &err) == 0);
     for (int i = 0; i < 6000; i++) {
         struct kr_store_audit row = {.at = NOW + i * SECOND, .who = i % 2 ? alice : bob, .what = "run.start"};
 
@@ -506,7 +508,7 @@ static void test_audit_filters(void)
         row.request = i == 11 ? "r11" : "";
         CHECK(kr_store_audit_add(store, &row, &err) == 0);
     }
-    CHECK(kr_store_commit(store, &err) == 0 && totals_are_true());
+    CHECK(kr_txn_commit(&fill, false, &err) == 0 && totals_are_true());
     CHECK(audit_count(NULL, NULL) == 6000);
     CHECK(audit_count(&(struct kr_store_audit_filter){.who = alice}, NULL) == 3000);
     CHECK(audit_count(&(struct kr_store_audit_filter){.object = "special"}, &calls) == 6 && calls == 1);

@@ -1,4 +1,4 @@
-/* src/store: users, passwords, keys, tokens, settings, batches. Run by tests/run. Sandboxes, runs and the audit log are in
+/* src/store: users, passwords, keys, tokens, settings, transactions. Run by tests/run. Sandboxes, runs and the audit log are in
  * test-store-work.c, the file itself (opening, migrations, damage, crashes) in test-store-file.c. */
 #include "check.h"
 #include "password.h"
@@ -148,16 +148,17 @@ static void test_user_delete(void)
     struct kr_store_grant grant;
     struct kr_store_user user;
     struct kr_store_totals before, after;
+    struct kr_txn fill = {0};
     int gone = 0, calls = 0, r;
 
     CHECK(kr_store_totals(store, &before, &err) == 0);
     CHECK(add_user("eve", eve) == 0 && add_sandbox(eve, "one", id) == 0 && add_sandbox(eve, "two", id) == 0);
     CHECK(kr_store_key_add(store, &(struct kr_store_key_new){eve, "k", 1, 0, NOW}, key, NULL, &err) == 0);
     CHECK(kr_store_token_add(store, eve, NOW + SECOND, NOW, token, &err) == 0);
-    CHECK(kr_store_begin(store, &err) == 0);
+    CHECK(kr_txn_begin(&fill, store, &err) == 0);
     for (int i = 0; i < 600; i++)
         CHECK(add_run(eve, id, NOW + i, 10, (char[KR_STORE_ID_ROOM]){0}) == 0);
-    CHECK(kr_store_commit(store, &err) == 0);
+    CHECK(kr_txn_commit(&fill, false, &err) == 0);
     while ((r = kr_store_user_delete(store, eve, on_gone, &gone, &err)) > 0) {
         calls++;
         CHECK(kr_store_user_get(store, eve, &user, &err) == 0);
@@ -330,7 +331,7 @@ static void test_key_limit(void)
     int pruned, sum = 0;
     struct kr_store_key key;
 
-    CHECK(add_user("frank", frank) == 0 && kr_store_begin(store, &err) == 0);
+    CHECK(add_user("frank", frank) == 0);
     new.owner = frank;
     for (unsigned i = 0; i < KR_STORE_KEYS_MAX; i++)
         CHECK(kr_store_key_add(store, &new, text, &key, &err) == 0);
@@ -341,7 +342,8 @@ static void test_key_limit(void)
         new.now = NOW + i;
         CHECK(kr_store_key_add(store, &new, text, &key, &err) == 0);
     }
-    CHECK(kr_store_commit(store, &err) == 0);
+    CHECK(sql_int(store, "SELECT count(*) FROM keys WHERE owner = (SELECT id FROM users WHERE name = 'frank')") ==
+          2 * KR_STORE_KEYS_MAX);
     CHECK(sql_int(store, "SELECT count(*) FROM keys WHERE revoked IS NOT NULL AND name = 'k' AND owner = "
                          "(SELECT id FROM users WHERE name = 'frank')") == KR_STORE_KEYS_MAX);
     while ((pruned = kr_store_grants_prune(store, NOW + 3600 * SECOND, NOW, &err)) > 0)
@@ -380,7 +382,7 @@ static void test_tokens(void)
     CHECK(sql_int(store, "SELECT count(*) FROM tokens") == 0);
 }
 
-/* ---- settings, batches, upkeep ---- */
+/* ---- settings, transactions, upkeep ---- */
 
 static void test_settings(void)
 {
@@ -399,38 +401,40 @@ static void test_settings(void)
     CHECK(kr_store_secret(store, "link", again, 16, &err) < 0);
 }
 
-static void test_batches(void)
+static void test_transactions(void)
 {
     struct kr_store *other = must_open(kr_store_dir(store));
-    struct kr_store_audit row = {.at = NOW, .what = "batch"};
-    struct kr_store_sandbox_new new = {.owner = alice, .name = "batched", .now = NOW};
-    const char *count = "SELECT count(*) FROM audit WHERE what = 'batch'";
+    struct kr_store_audit row = {.at = NOW, .what = "txn"};
+    struct kr_store_sandbox_new new = {.owner = alice, .name = "in a transaction", .now = NOW};
+    const char *count = "SELECT count(*) FROM audit WHERE what = 'txn'";
+    struct kr_txn t = {0}, left_open = {0};
 
-    CHECK(kr_store_begin(store, &err) == 0 && kr_store_begin(store, &err) == 0 && kr_store_in_batch(store));
-    CHECK(kr_store_audit_add(store, &row, &err) == 0 && kr_store_sandbox_add(store, &new, NULL, &err) == 0);
-    CHECK(kr_store_sandbox_add(store, &new, NULL, &err) == -EEXIST); /* undoes itself, not the batch */
-    CHECK(kr_store_audit_add(store, &row, &err) == 0);
+    CHECK(kr_txn_begin(&t, store, &err) == 0 && t.s == store && !sqlite3_get_autocommit(store->db));
+    CHECK(kr_store_audit_add(store, &row, &err) == 0 && kr_store_audit_add(store, &row, &err) == 0);
     CHECK(sql_int(store, count) == 2 && sql_int(other, count) == 0);
     CHECK(kr_store_audit_add(other, &row, &err) == -EBUSY && err.kind == KR_ERR_TIMEOUT);
-    CHECK(kr_store_commit(store, &err) == 0 && !kr_store_in_batch(store) && kr_store_commit(store, &err) == 0);
+    CHECK(kr_txn_commit(&t, false, &err) == 0 && !t.s && sqlite3_get_autocommit(store->db));
     CHECK(sql_int(other, count) == 2);
-    CHECK(kr_store_begin(store, &err) == 0 && kr_store_audit_add(store, &row, &err) == 0);
-    kr_store_rollback(store);
-    CHECK(sql_int(store, count) == 2 && !kr_store_in_batch(store));
-    CHECK(kr_store_begin(other, &err) == 0 && kr_store_audit_add(other, &row, &err) == 0);
-    kr_store_close(other); /* commits */
-    CHECK(sql_int(store, count) == 3);
+    CHECK(kr_txn_begin(&t, store, &err) == 0 && kr_store_audit_add(store, &row, &err) == 0);
+    kr_txn_cleanup_(&t); /* not committed: undone */
+    CHECK(sql_int(store, count) == 2 && sqlite3_get_autocommit(store->db));
+    CHECK(kr_store_sandbox_add(store, &new, NULL, &err) == 0);
+    CHECK(kr_store_sandbox_add(store, &new, NULL, &err) == -EEXIST && sqlite3_get_autocommit(store->db));
+    CHECK(kr_txn_begin(&left_open, other, &err) == 0 && kr_store_audit_add(other, &row, &err) == 0);
+    kr_store_close(other); /* undoes it */
+    CHECK(sql_int(store, count) == 2 && kr_store_audit_add(store, &row, &err) == 0 && sql_int(store, count) == 3);
 }
 
 static void test_upkeep(void)
 {
+    struct kr_txn fill = {0};
     char path[200];
     uint64_t size;
 
-    CHECK(kr_store_begin(store, &err) == 0);
+    CHECK(kr_txn_begin(&fill, store, &err) == 0);
     for (int i = 0; i < 9000; i++)
         CHECK(kr_store_audit_add(store, &(struct kr_store_audit){.at = NOW, .what = "fill"}, &err) == 0);
-    CHECK(kr_store_commit(store, &err) == 0 && kr_store_wal_pages(store) > 100);
+    CHECK(kr_txn_commit(&fill, false, &err) == 0 && kr_store_wal_pages(store) > 100);
     snprintf(path, sizeof path, "%s", kr_store_path(store));
     CHECK(kr_store_checkpoint(path, &err) == 0);
     CHECK(kr_store_audit_add(store, &(struct kr_store_audit){.at = NOW, .what = "fill"}, &err) == 0);
@@ -465,7 +469,7 @@ int main(void)
     RUN(test_key_limit);
     RUN(test_tokens);
     RUN(test_settings);
-    RUN(test_batches);
+    RUN(test_transactions);
     RUN(test_upkeep);
     kr_store_close(store);
     remove_top();
