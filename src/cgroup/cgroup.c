@@ -1,5 +1,6 @@
-/* What a cell's cgroup does: limits, attachment, counters, removal. Where the hierarchies are is cgroup_find.c's business, which folders are used
- * again cgroup_keep.c's. Called by the warden for each cell. Invariant: no limit is taken for set unless its file took it. */
+/* What a cell's cgroup does: limits, attachment, counters, removal. Where the hierarchies are is cgroup_find.c's
+ * business, which folders are used again cgroup_keep.c's. Called by the warden for each cell. Invariant: no limit is
+ * taken for set unless its file took it. */
 #include "cgroup_files.h"
 #include "counters.h"
 #include "fd.h"
@@ -61,7 +62,7 @@ static void knob_text(const struct knob *k, const struct kr_limits *l, char *buf
     }
 }
 
-/* One knob, unless it says so already. */
+/* Writes one knob, unless it has the value already. */
 static int turn(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const struct knob *k,
                 const struct kr_limits *l, const struct kr_limits *was, struct kr_err *err)
 {

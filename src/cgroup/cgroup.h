@@ -11,7 +11,7 @@ extern const char *const kr_cgroup_kind_names[KR_CGROUP_MAX_];
 
 struct kr_cgroup_hier {
     int dir;             /* our folder in this hierarchy */
-    struct kr_w_hier is; /* which it is, as the engine is told */
+    struct kr_w_hier is; /* which it is, as the engine receives it */
     char path[512];
 };
 
@@ -34,12 +34,13 @@ struct kr_cgroups {
     struct kr_group free[KR_GROUPS_FREE_MAX]; /* as good as new, for the next cells */
     unsigned free_count, open_count, open_max;
     char why[192]; /* what is missing and how to get it */
-    /* Told of each folder before it is made, so that one we are killed over is found again. */
+    /* Called with each folder before it is made, so that the next start finds it if we are killed meanwhile. */
     int (*note)(void *arg, const char *path);
     void *note_arg;
 };
 
-/* Finds the hierarchies and makes our folder in each, of a name no other instance has; `note` and `note_arg` are the caller's. Never fails for lack of cgroups: that is kind NONE with `why` filled. */
+/* Finds the hierarchies and makes our folder in each, of a name no other instance has; `note` and `note_arg` are the
+ * caller's. Never fails for lack of cgroups: that is kind NONE with `why` filled. */
 int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err);
 /* Removes our folders; -errno if one is still there, for the next start to remove. */
 int kr_cgroups_done(struct kr_cgroups *g);
@@ -48,17 +49,17 @@ int kr_cgroups_done(struct kr_cgroups *g);
 int kr_cgroup_take(struct kr_cgroups *g, uint64_t cell, struct kr_group *ret, struct kr_err *err);
 /* Sets the limits; what is the same already is not written again. */
 int kr_cgroup_limit(const struct kr_cgroups *g, struct kr_group *group, const struct kr_limits *l, struct kr_err *err);
-/* v2: moves a session in. On v1 it moves itself, through kr_cgroup_tasks(), because only a thread that moves itself is spared the lock whose first use
- * after an idle spell costs 10 ms. */
+/* v2: moves a session in. On v1 it moves itself, through kr_cgroup_tasks(), because only a thread that moves itself is
+ * spared the lock whose first use after an idle spell costs 10 ms. */
 int kr_cgroup_attach(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err);
-/* The v1 hierarchies' tasks files, opened for the process that shall write "0" to each. Their count, or -errno. */
+/* The v1 hierarchies' tasks files, opened for the process that will write "0" to each. Their count, or -errno. */
 int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, int ret_fds[KR_HIERARCHIES_MAX],
                     struct kr_err *err);
 /* Is the process in the cell's folder of every hierarchy? 0, or -errno with err. */
 int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err);
 void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, struct kr_usage *ret);
-/* Keeps a folder whose cell has ended for the next one, if it can be made as good as new. 1 kept, 0 not: it is to be removed, -EBUSY when a process
- * of it is not yet reaped. */
+/* Keeps a folder whose cell has ended for the next one, if it can be made as good as new. 1 kept, 0 not: it is to be
+ * removed, -EBUSY when a process of it is not yet reaped. */
 int kr_cgroup_keep(struct kr_cgroups *g, struct kr_group *group);
 /* 0 when every folder is gone, -EBUSY when one is still occupied. */
 int kr_cgroup_remove(struct kr_cgroups *g, struct kr_group *group);

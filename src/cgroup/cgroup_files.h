@@ -1,4 +1,5 @@
-/* The files of a cell's cgroup folder, shared by cgroup.c and cgroup_keep.c. `hier` is an index into g->hier[], `file` a name without slashes. */
+/* The files of a cell's cgroup folder, shared by cgroup.c and cgroup_keep.c. `hier` is an index into g->hier[], `file`
+ * a name without slashes. */
 #pragma once
 #include "cgroup.h"
 #include <stddef.h>
@@ -16,5 +17,6 @@ int kr_group_look(const struct kr_cgroups *g, unsigned hier, const struct kr_gro
                   const char *key, uint64_t *ret);
 /* Closes what is kept open of it. */
 void kr_group_close(struct kr_cgroups *g, struct kr_group *group);
-/* Writes a v1 CPU quota again, which refills it: what the last cell used up of this period is not the next one's loss. */
+/* Writes a v1 CPU quota again, which refills it: what the last cell used up of this period is not the next one's
+ * loss. */
 int kr_cgroup_refill(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, struct kr_err *err);

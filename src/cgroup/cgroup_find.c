@@ -1,8 +1,9 @@
 /* Where our cgroup folders go: reads /proc/self/mountinfo and /proc/self/cgroup once, at start.
  *
- * v1: beneath our own cgroup of each controller. v2: beneath our own cgroup if it can hand its controllers down, which the kernel allows only to
- * a cgroup without processes of its own: so either it was delegated with controllers on, or we are its only process and step into a leaf. As
- * root, a login shell usually shares our cgroup: then the nearest ancestor that does hand the controllers down takes our folder. */
+ * v1: beneath our own cgroup of each controller. v2: beneath our own cgroup if it can hand its controllers down, which
+ * the kernel allows only to a cgroup without processes of its own: so either it was delegated with controllers on, or
+ * we are its only process and step into a leaf. As root, a login shell usually shares our cgroup: then the nearest
+ * ancestor that does hand the controllers down takes our folder. */
 #include "cgroup_files.h"
 #include "fd.h"
 #include <errno.h>
@@ -150,7 +151,7 @@ static void step_into_leaf(const char *path)
     (void)kr_fd_write_file_at(AT_FDCWD, file, "0");
 }
 
-/* The v2 cgroup that shall hold our folder, in *path; its layers, or 0. */
+/* The v2 cgroup that will hold our folder, in *path; its layers, or 0. */
 static uint32_t find_v2_parent(const char *mount_point, const char *own, char *path, size_t size)
 {
     uint32_t layers;

@@ -1,9 +1,10 @@
-/* Folders of ended cells that are used again, and their files, which stay open meanwhile. Called by the warden through cgroup.h; cgroup.c does its
- * reading and writing here.
+/* Folders of ended cells that are used again, and their files, which stay open meanwhile. Called by the warden through
+ * cgroup.h; cgroup.c does its reading and writing here.
  *
- * Why: making and removing a folder in four hierarchies is the dearest part of the warden's work on a short session, and opening a file of it costs
- * more than reading it. Invariants: a cell that gets a kept folder can neither tell that another had it nor be charged for that one; no more than
- * KR_GROUPS_OPEN_MAX folders have open files, fewer where descriptors are scarce, the files of all others are opened each time. */
+ * Why: making and removing a folder in four hierarchies is the dearest part of the warden's work on a short session,
+ * and opening a file of it costs more than reading it. Invariants: a cell that gets a kept folder can neither tell that
+ * another had it nor be charged for that one; no more than KR_GROUPS_OPEN_MAX folders have open files, fewer where
+ * descriptors are scarce, the files of all others are opened each time. */
 #include "cgroup_files.h"
 #include "counters.h"
 #include "fd.h"
@@ -129,7 +130,8 @@ void kr_group_close(struct kr_cgroups *g, struct kr_group *group)
     g->open_count--;
 }
 
-/* What a folder may still hold to be used again, and what is set back: each row a file, a line of it, the most it may say, what is written. */
+/* What a folder may still hold to be used again, and what is set back: each row a file, a line of it, the most it may
+ * say, what is written. */
 static const struct {
     uint32_t layer; /* 0: CPU accounting */
     const char *file, *key;

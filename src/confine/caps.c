@@ -1,4 +1,5 @@
-/* Capabilities and ids of the calling thread. Raw system calls: glibc's setresuid() signals other threads, and libcap has nothing shorter. */
+/* Capabilities and ids of the calling thread. Raw system calls: glibc's setresuid() signals other threads, and libcap
+ * has nothing shorter. */
 #include "caps.h"
 #include "fd.h"
 #include <errno.h>
@@ -23,8 +24,8 @@ uint64_t kr_caps_effective(void)
     return (uint64_t)data[1].effective << 32 | data[0].effective;
 }
 
-/* The bounding set can only shrink while CAP_SETPCAP is still held, so it goes first. Without it the set stays as it is, which is harmless
- * under no_new_privs: no exec can draw from it. */
+/* The bounding set can only shrink while CAP_SETPCAP is still held, so it goes first. Without it the set stays as it
+ * is, which is harmless under no_new_privs: no exec can draw from it. */
 static int caps_bound(uint64_t keep, struct kr_err *err)
 {
     for (int cap = 0; cap < 64; cap++) {

@@ -145,7 +145,7 @@ static int add_path(int ruleset, const struct kr_landlock_path *p, uint64_t hand
     return 0;
 }
 
-/* As far as we know it; a newer one is used as that. */
+/* At most the newest ABI that this code handles; a newer kernel is used as that one. */
 static int usable_abi(void)
 {
     int abi = kr_landlock_abi();

@@ -26,12 +26,12 @@ struct kr_landlock_path {
  * `loopback`; signals and abstract sockets kept inside the domain. Returns the ABI used (at most
  * KR_LANDLOCK_ABI_KNOWN), or -errno. */
 int kr_landlock_restrict(const struct kr_landlock_path *paths, size_t count, int loopback, struct kr_err *err);
-/* The same in two steps, for whoever wants most of it done before the time comes. A ruleset with these rules that restricts
- * nobody yet, or -errno. */
+/* The same in two steps, for a caller that does most of it in advance. Returns a ruleset with these rules, which
+ * restricts no thread yet, or -errno. */
 int kr_landlock_ruleset(const struct kr_landlock_path *paths, size_t count, int loopback, struct kr_err *err);
 /* Adds these rules and restricts the calling thread as kr_landlock_restrict() does; closes the ruleset. */
 int kr_landlock_enforce(int ruleset, const struct kr_landlock_path *paths, size_t count, struct kr_err *err);
-/* As kr_landlock_restrict(), as if the kernel had this ABI and no newer one (1 to what kr_landlock_abi() says): for tests. */
+/* As kr_landlock_restrict(), as if the kernel had this ABI and no newer one (1 to kr_landlock_abi()): for tests. */
 int kr_landlock_restrict_abi(const struct kr_landlock_path *paths, size_t count, int loopback, int abi,
                              struct kr_err *err);
 /* The paths of a session in a cell: what stands from the beginning, and what is attached at hand-off. */

@@ -6,11 +6,11 @@
  * test of the machine first. The kernel runs a new filter once for every number it knows, to learn which are
  * always allowed; so the length of the way to an answer is what loading costs, and the tree is balanced by how
  * many numbers a range holds. BPF jumps forward only: the program is built from its end, so that every target has
- * its address before somebody needs it.
+ * its address before a jump needs it.
  *
  * Invariants: each way ends in a return. Another machine's call kills the process; a number beyond the table, which
- * includes every x32 number (0x40000000 and up, compared unsigned), is ENOSYS. The two parts of a filter together answer
- * every call as the whole does. */
+ * includes every x32 number (0x40000000 and up, compared unsigned), is ENOSYS. The two parts of a filter together
+ * answer every call as the whole does. */
 #define _GNU_SOURCE 1
 #include "seccomp.h"
 #include "fd.h"
@@ -46,7 +46,7 @@ struct build {
     int full;
     struct range ranges[RANGES_MAX];
     size_t range_count;
-    unsigned near[KR_SC_ACT_MAX_]; /* the lowest place where the answer to an act begins; 0: nowhere yet */
+    unsigned near[KR_SC_ACT_MAX_]; /* the lowest address where the answer to an act begins; 0: none yet */
 };
 
 static uint32_t error_action(unsigned error)
@@ -229,7 +229,7 @@ static unsigned act_of(const struct build *b, const struct kr_sc_row *row)
     return KR_SC_ALLOW;
 }
 
-/* Rows become ranges; the numbers between and after them are ENOSYS, which the common part says. */
+/* Rows become ranges; the common part answers ENOSYS to the numbers between and after them. */
 static int collect_ranges(struct build *b)
 {
     unsigned next = 0, unknown = b->part == KR_SECCOMP_REST ? KR_SC_ALLOW : KR_SC_ENOSYS;

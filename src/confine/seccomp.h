@@ -1,6 +1,6 @@
-/* The session's syscall filter: rows with reasons, compiled to balanced trees. Called by the zygote (compile once, install
- * the common part) and the session (install the rest). Invariant: a number the table does not know is ENOSYS; a call it knows and
- * refuses is EPERM, unless its row says which other error lets callers go on. */
+/* The session's syscall filter: rows with reasons, compiled to balanced trees. Called by the zygote (compile once,
+ * install the common part) and the session (install the rest). Invariant: a number the table does not know is ENOSYS; a
+ * call it knows and refuses is EPERM, unless its row says which other error lets callers go on. */
 #pragma once
 #include "err.h"
 #include <linux/filter.h>
@@ -14,8 +14,9 @@ enum kr_seccomp_profile {
     KR_SECCOMP_MAX_,
 };
 
-/* A profile's filter is one program, or two that give the same answers together: what is common to all sessions of a zygote, which takes it once,
- * and the rest, which each session adds. The first lets through what is judged by the second; of two refusals the kernel takes the later filter's. */
+/* A profile's filter is one program, or two that give the same answers together: what is common to all sessions of a
+ * zygote, which takes it once, and the rest, which each session adds. The first lets through what is judged by the
+ * second; of two refusals the kernel takes the later filter's. */
 enum kr_seccomp_part { KR_SECCOMP_WHOLE, KR_SECCOMP_COMMON, KR_SECCOMP_REST };
 
 /* A compiled filter. */

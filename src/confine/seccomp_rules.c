@@ -75,8 +75,8 @@ static const struct kr_sc_rule pair_bound_rules[] = {
     {"type SOCK_SEQPACKET", 0, {IS_IN(1, SOCK_KIND, SOCK_SEQPACKET)}},
 };
 
-/* A socket with a linger time makes whoever closes it last wait. One that is sent along the channel is closed last by
- * the engine, which stood still for as long as the sender had asked. */
+/* A socket with a linger time makes the process that closes it last wait. A socket that a session sends along the
+ * channel is closed last by the engine, which would stand still for that time. */
 #define OPT(level, name) {#name, EPERM, {IS(1, level), IS(2, name)}}
 static const struct kr_sc_rule sockopt_rules[] = {
     OPT(SOL_SOCKET, SO_ATTACH_FILTER), OPT(SOL_SOCKET, SO_ATTACH_BPF), OPT(SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF),
@@ -158,7 +158,7 @@ static const struct kr_sc_rule ioprio_self_rules[] = {{"IOPRIO_WHO_PROCESS 0 (on
 static const struct kr_sc_rule mmap_rules[] = {{"MAP_HUGETLB", EPERM, {ANY(3, MAP_HUGETLB)}}};
 static const struct kr_sc_rule memfd_rules[] = {{"MFD_HUGETLB", EPERM, {ANY(1, 4)}}};
 static const struct kr_sc_rule shmget_rules[] = {{"SHM_HUGETLB", EPERM, {ANY(2, SHM_HUGETLB)}}};
-/* The kernel lets anybody make the device 0:0 that stands for a deleted file in an overlay. */
+/* The kernel lets any process make the device 0:0 that stands for a deleted file in an overlay. */
 static const struct kr_sc_rule rename2_rules[] = {{"RENAME_WHITEOUT", EPERM, {ANY(4, RENAME_WHITEOUT)}}};
 /* The kernel starts no handler of core_pattern at a limit of 1, and does at 0: where it is, it stays. */
 static const struct kr_sc_rule setrlimit_rules[] = {NO(0, RLIMIT_CORE)};
@@ -603,7 +603,7 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(process_vm_writev, TRACE, EPERM),
     ALL(kcmp, TRACE, EPERM),
     ALL(finit_module, MODULE, EPERM),
-    ALL(sched_setattr, SCHED, EPERM, "would choose its own slice, of which everybody else has to await the end; sched_setscheduler and nice do the rest"),
+    ALL(sched_setattr, SCHED, EPERM, "would set its own slice and make others wait; sched_setscheduler and nice remain"),
     ALL(sched_getattr, SCHED, ALLOW),
     ALL(renameat2, FILE, RENAME2),
     ALL(seccomp, SECCOMP, EPERM),
@@ -680,8 +680,8 @@ const struct kr_sc_row kr_sc_rows[] = {
 const size_t kr_sc_rows_count = LEN(kr_sc_rows);
 /* clang-format on */
 
-/* Ids and capabilities go, the namespaces are entered, RLIMIT_CORE is set, the session leads its own group and the last filter is put on; the
- * zygote names its child by a pidfd. */
+/* Ids and capabilities go, the namespaces are entered, RLIMIT_CORE is set, the session leads its own group and the last
+ * filter is put on; the zygote names its child by a pidfd. */
 const uint16_t kr_sc_setup[] = {SYS_setns, SYS_unshare,   SYS_setgroups, SYS_setresgid, SYS_setresuid, SYS_capset,
                                 SYS_prctl, SYS_prlimit64, SYS_setsid,    SYS_seccomp,   SYS_pidfd_open};
 const size_t kr_sc_setup_count = LEN(kr_sc_setup);

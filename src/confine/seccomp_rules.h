@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The one place that knows the machine. Another one needs its AUDIT_ARCH_ here and its own kr_sc_rows[]; the
+/* Only this block depends on the machine. Another machine needs its AUDIT_ARCH_ here and its own kr_sc_rows[]; the
  * checks are shared as long as its argument order is this one (clone's is not the same everywhere: see
  * CONFIG_CLONE_BACKWARDS in clone(2)). */
 #if defined(__x86_64__) && defined(__LP64__)
@@ -106,7 +106,8 @@ struct kr_sc_row {
 };
 extern const struct kr_sc_row kr_sc_rows[];
 extern const size_t kr_sc_rows_count;
-/* The calls with which a zygote makes a session of its copy: judged in the session's own filter, not in the zygote's. */
+/* The calls with which a zygote makes a session of its copy: judged in the session's own filter, not in the
+ * zygote's. */
 extern const uint16_t kr_sc_setup[];
 extern const size_t kr_sc_setup_count;
 

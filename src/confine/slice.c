@@ -15,7 +15,8 @@ struct attr {
 void kr_slice_set(uint64_t ns)
 {
     struct attr a = {.size = sizeof a};
-    /* What we were started with, niceness above all, stays as it is. A process that was given another policy keeps it. */
+    /* What we were started with, niceness above all, stays as it is. A process that was given another policy keeps
+     * it. */
     if (syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) < 0 || a.policy != 0)
         return;
     a.size = sizeof a;

@@ -1,8 +1,9 @@
 /* The way into a cell, walked by a fresh copy of the zygote before any user code exists in it.
  *
- * Before: the zygote's ids, capabilities and half of the syscall filter, the cell's pid namespace (the fork saw to that), the zygote's other namespaces. After: the cell's
- * namespaces, uid and gid 1000, no capability, no_new_privs, its own session and process group, no descriptor but 0 to 4, the rest
- * of the filter. Every failure is reported and ends the process: there is no half-way cell. */
+ * Before: the zygote's ids, capabilities and half of the syscall filter, the cell's pid namespace (the fork saw to
+ * that), the zygote's other namespaces. After: the cell's namespaces, uid and gid 1000, no capability, no_new_privs,
+ * its own session and process group, no descriptor but 0 to 4, the rest of the filter. Every failure is reported and
+ * ends the process: there is no half-way cell. */
 #include "caps.h"
 #include "kernel.h"
 #include <errno.h>
@@ -41,7 +42,8 @@ static int reset_signals(struct kr_err *err)
     return 0;
 }
 
-/* A core_pattern that is a pipe runs a handler on the host even at RLIMIT_CORE 0; at exactly 1 the kernel refuses (core(5)). The filter keeps it there. */
+/* A core_pattern that is a pipe runs a handler on the host even at RLIMIT_CORE 0; at exactly 1 the kernel refuses
+ * (core(5)). The filter keeps it there. */
 static int no_core(struct kr_err *err)
 {
     struct rlimit one = {1, 1};
@@ -49,7 +51,8 @@ static int no_core(struct kr_err *err)
         struct rlimit have;
         if (getrlimit(RLIMIT_CORE, &have) < 0 || have.rlim_max != 0)
             return kr_err_set(err, KR_ERR_SYSTEM, errno, "RLIMIT_CORE");
-        /* A hard limit of 0 came from outside and cannot be raised to 1: undumpable is what is left, and is set by the caller. */
+        /* A hard limit of 0 came from outside and cannot be raised to 1: undumpable is what is left, and is set by the
+         * caller. */
         return 1;
     }
     return 0;
@@ -78,8 +81,8 @@ int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr
         return undumpable;
     if ((r = kr_caps_keep(0, err)) < 0 || (r = kr_no_new_privs(err)) < 0)
         return r;
-    /* Changing ids made us undumpable, which hides /proc/self/fd and the like from the user's own code. No other process can look: no ptrace in the
-     * filter, and no other uid in the cell. */
+    /* Changing ids made us undumpable, which hides /proc/self/fd and the like from the user's own code. No other
+     * process can look: no ptrace in the filter, and no other uid in the cell. */
     if (!undumpable && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "dumpable");
     if ((r = reset_signals(err)) < 0)

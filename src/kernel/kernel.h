@@ -1,4 +1,5 @@
-/* What the extension's files share. The extension is loaded by a zygote, which forks sessions with it; only the stable ABI of Python 3.8 is used. */
+/* What the extension's files share. The extension is loaded by a zygote, which forks sessions with it; only the stable
+ * ABI of Python 3.8 is used. */
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -25,7 +26,8 @@ struct kr_hooks {
 };
 extern struct kr_hooks kr_hooks;
 
-/* enter.c: from a fresh copy of the zygote to a confined process. On return every layer but Landlock holds and only descriptors 0 to 4 are open. */
+/* enter.c: from a fresh copy of the zygote to a confined process. On return every layer but Landlock holds and only
+ * descriptors 0 to 4 are open. */
 int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr_err *err);
 
 /* kernel_session.c */

@@ -1,7 +1,7 @@
 /* A session: a fork of the zygote inside its cell. Serves the engine's frames on descriptor 3 and runs what they say.
  *
- * Invariants: SIGINT is blocked except while user code runs, so a late one never reaches the next run; a copy of this process that user code
- * forked never touches the channel; nothing is believed to have run unless this loop said so. */
+ * Invariants: SIGINT is blocked except while user code runs, so a late one never reaches the next run; a copy of this
+ * process that user code forked never touches the channel; only this loop reports that a run took place. */
 #include "clock.h"
 #include "fd.h"
 #include "frame.h"
@@ -36,7 +36,8 @@ static int is_copy(void)
 
 /* ---- frames ---- */
 
-/* The next frame and its payload (malloc'd, NUL terminated). Ends the process when the engine has closed the channel. */
+/* The next frame and its payload (malloc'd, NUL terminated). Ends the process when the engine has closed the
+ * channel. */
 static unsigned char *next_frame(struct kr_frame *head)
 {
     struct kr_err err;
@@ -117,8 +118,8 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
 
 /* ---- what the Python side asks of the process ---- */
 
-/* Was this run interrupted before its code began? The engine says so here first and then sends the signal, which does not say which run it
- * was for. Looks at the channel without waiting; takes the word. */
+/* Was this run interrupted before its code began? The engine first sends a frame and then the signal, because a signal
+ * does not name its run. Looks at the channel without waiting; consumes the frame. */
 static int take_interrupt(void)
 {
     struct kr_frame head;
@@ -140,7 +141,7 @@ PyObject *kr_py_sigint(PyObject *self, PyObject *args)
     early = 0;
     if (on) {
         static const struct timespec none = {0, 0};
-        while (sigtimedwait(&set, NULL, &none) == SIGINT) /* meant for the run before, or told on the channel first */
+        while (sigtimedwait(&set, NULL, &none) == SIGINT) /* for the run before, or reported by a frame */
             ;
         early = take_interrupt();
     }
@@ -212,8 +213,8 @@ PyObject *kr_py_setrlimits(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Without a mount namespace the host's own tree is what is there: its programs and libraries to read, and the session's folders to write. No
- * /etc/passwd, no /home, no /proc but one's own. */
+/* Without a mount namespace the host's own tree is what is there: its programs and libraries to read, and the session's
+ * folders to write. No /etc/passwd, no /home, no /proc but one's own. */
 static const struct kr_landlock_path contained_paths[] = {
     {"/usr", KR_LL_READ | KR_LL_EXEC},
     {"/bin", KR_LL_READ | KR_LL_EXEC | KR_LL_MAY_MISS},
@@ -345,8 +346,9 @@ static void python_error(struct kr_err *err, const char *where)
     Py_XDECREF(trace);
 }
 
-/* START comes at the same time as the warden's order to the init. A byte from the init (at level contained from the warden) says that the limits
- * are set, the workspace is attached and the init's rights are gone; the end of the pipe, that they never will be, and the warden tells why. */
+/* START arrives while the init still carries out the warden's order. A byte from the init (at level contained from the
+ * warden) means that the limits are set, the workspace is attached and the init has dropped its rights. The end of the
+ * pipe means that one of these failed; the warden reports the reason. */
 static void wait_for_gate(void)
 {
     char open;
@@ -469,7 +471,7 @@ static void wait_for_go(int channel)
         _exit(111);
 }
 
-/* The only place a contained session may write to; the warden removes it with the cell. */
+/* The only folder that a contained session may write to; the warden removes it with the cell. */
 static int make_scratch(uint64_t cell)
 {
     const char *root = getenv("KRAIT_SCRATCH");
@@ -496,7 +498,7 @@ static int get_ready(struct kr_err *err)
     inherited = inherited_data();
     if (inherited < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, (int)-inherited, "read the size of the session's data");
-    if (current.req.contained || kr_landlock_abi() < 1) /* whether it may be missing START says */
+    if (current.req.contained || kr_landlock_abi() < 1) /* START carries whether it is required */
         return 0;
     ruleset = kr_landlock_ruleset(kr_landlock_cell_paths, kr_landlock_cell_paths_count,
                                   current.req.network == KR_NET_LOOPBACK, err);

@@ -1,7 +1,7 @@
 /* The zygote's loop: forks sessions into cells the warden names, reaps them, reports how they ended.
  *
- * One thread, always: glibc's fork() then leaves no lock behind (raw clone3 hangs with a threaded BLAS, so fork() it is). It never reads
- * anything a session or a user wrote. When the warden's socket closes, it ends. */
+ * One thread, always: glibc's fork() then leaves no lock behind (raw clone3 hangs with a threaded BLAS, so fork() it
+ * is). It never reads anything a session or a user wrote. When the warden's socket closes, it ends. */
 #include "caps.h"
 #include "clock.h"
 #include "fd.h"
@@ -128,8 +128,9 @@ static uint64_t cpu_ns(const struct rusage *u)
            ((uint64_t)u->ru_utime.tv_usec + (uint64_t)u->ru_stime.tv_usec) * 1000u;
 }
 
-/* Without a pid namespace the session's process group is all we have to take the rest of it down by; the leader is not yet reaped, so the number
- * is still its own. In a cell the group number means another process here, or none, and the init takes everything down instead. */
+/* Without a pid namespace the session's process group is all we have to take the rest of it down by; the leader is not
+ * yet reaped, so the number is still its own. In a cell the group number means another process here, or none, and the
+ * init takes everything down instead. */
 static void reap(struct zygote *z, int contained)
 {
     siginfo_t info;
@@ -170,8 +171,9 @@ static uint64_t own_data_bytes(void)
     return strtoull(at + 8, NULL, 10) * 1024;
 }
 
-/* From here on we are under the part of the filter that all our sessions share, and they inherit it: the kernel takes about 0.1 ms to load it.
- * What a session still has to do before user code is let through by it, and refused by what the session adds. Failing means no zygote. */
+/* From here on we are under the part of the filter that all our sessions share, and they inherit it: the kernel takes
+ * about 0.1 ms to load it. What a session still has to do before user code is let through by it, and refused by what
+ * the session adds. Failing means no zygote. */
 static int take_filter(struct zygote *z, int contained, struct kr_err *err)
 {
     struct kr_seccomp common = {0};

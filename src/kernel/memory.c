@@ -1,4 +1,5 @@
-/* Small helpers for the Python side: page-table inheritance, huge pages, numpy's seed, the drain barrier. None of them is needed for isolation. */
+/* Small helpers for the Python side: page-table inheritance, huge pages, numpy's seed, the drain barrier. None of them
+ * is needed for isolation. */
 #include "kernel.h"
 #include <errno.h>
 #include <stdint.h>
@@ -56,8 +57,8 @@ PyObject *kr_py_madvise(PyObject *self, PyObject *args)
     return PyLong_FromLong(r < 0 ? -errno : 0);
 }
 
-/* fork() copies no page table of a file mapping that was never written to, so each session would fault the interpreter's text in again. One byte
- * written back as it was gives the mapping an anon_vma, and with it the copy. */
+/* fork() copies no page table of a file mapping that was never written to, so each session would fault the
+ * interpreter's text in again. One byte written back as it was gives the mapping an anon_vma, and with it the copy. */
 PyObject *kr_py_anonify(PyObject *self, PyObject *args)
 {
     unsigned long long start, end;

@@ -1,14 +1,16 @@
 /* The hand-over's mounts: what of the host a cell gets to see, as detached mounts that its init puts in place.
  *
- * Called by birth.c for W_START, whose fields are checked by then. Invariants: nothing is mounted but what was given at the start or lies on the
- * shelf; every mount is idmapped to this cell's session where cells have ids of their own; what was opened is closed, whatever fails. */
+ * Called by birth.c for W_START, whose fields are checked by then. Invariants: nothing is mounted but what was given at
+ * the start or lies on the shelf; every mount is idmapped to this cell's session where cells have ids of their own;
+ * what was opened is closed, whatever fails. */
 #include "fd.h"
 #include "frame.h"
 #include "warden_internal.h"
 #include <errno.h>
 #include <unistd.h>
 
-/* The map with which a folder's owner is the session; -1 where all share our id. Those of the shelf's owner are kept: making one is a clone(). */
+/* The map with which a folder's owner is the session; -1 where all share our id. Those of the shelf's owner are kept:
+ * making one is a clone(). */
 static int idmap_of(struct kr_cell *c, const struct kr_workspace *folder, int *ret_own, struct kr_err *err)
 {
     struct kr_warden *w = c->family->w;

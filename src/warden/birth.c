@@ -1,11 +1,12 @@
 /* A cell's way from nothing to a started session, each step taken when the answer to the one before it comes:
- *     BUILDING  cgroup made, the builder asked for an init (CELL, MADE); the init told to build (GO, READY)
+ *     BUILDING  cgroup made, the builder asked for an init (CELL, MADE); the init builds (GO, READY)
  *     STOCK     a finished cell, for the next OPEN
- *     FORKING   the zygote asked for a session (FORK, FORKED); it is attached to the cgroup and told to enter (S_GO)
+ *     FORKING   the zygote asked for a session (FORK, FORKED); it is attached to the cgroup and enters (S_GO)
  *     PARKED    the engine has its descriptors (OPENED)
- *     STARTING  limits set, the init told to attach the workspace and open the gate (ATTACH, DONE)
+ *     STARTING  limits set; the init attaches the workspace and opens the gate (ATTACH, DONE)
  *     STARTED   the engine knows (STARTED)
- * Called from the loop by warden.c and family.c. Invariants: nothing here waits; whatever fails ends the cell, and the engine is told why. */
+ * Called from the loop by warden.c and family.c. Invariants: nothing here waits; every failure ends the cell, and the
+ * engine gets the reason. */
 #include "clock.h"
 #include "fd.h"
 #include "frame.h"
@@ -145,8 +146,8 @@ void kr_cell_on_made(struct kr_cell *c, int pidfd)
 
 /* ---- a session in it ---- */
 
-/* channel, stdout, stderr, stdin: c->ends[] for the engine, theirs[] for the session. The pipes belong to `owner`, so that the session may open them
- * again as /dev/stdout and /dev/stderr. */
+/* channel, stdout, stderr, stdin: c->ends[] for the engine, theirs[] for the session. The pipes belong to `owner`, so
+ * that the session may open them again as /dev/stdout and /dev/stderr. */
 static int make_pipes(struct kr_cell *c, int theirs[4])
 {
     uint32_t owner = kr_cell_session_id(c);

@@ -1,8 +1,9 @@
 /* PID 1 of a zygote's user, pid, mount, ipc, uts and network namespaces.
  *
- * Theory: a zygote may only enter cells whose user namespace is a child of its own and whose pid namespace lies beneath its own (setns(2)), so
- * cells are cloned here, by a small process that lives in the same namespaces, and not by the warden. Being PID 1, its end is the end of the
- * zygote and of every cell, however deep. It has one thread, runs only this code, and waits on nothing without a deadline but its work. */
+ * Theory: a zygote may only enter cells whose user namespace is a child of its own and whose pid namespace lies beneath
+ * its own (setns(2)), so cells are cloned here, by a small process that lives in the same namespaces, and not by the
+ * warden. Being PID 1, its end is the end of the zygote and of every cell, however deep. It has one thread, runs only
+ * this code, and waits on nothing without a deadline but its work. */
 #include "builder.h"
 #include "caps.h"
 #include "clock.h"
@@ -32,13 +33,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* SYS_ADMIN to make and enter namespaces, SETUID and SETGID to write the cells' maps, NET_ADMIN to raise lo, SYS_CHROOT for pivoted mounts,
- * SETPCAP to shrink the zygote's set, SETFCAP because a map that names our own root asks for it (user_namespaces(7), Linux 5.12). All of them only over what the zygote's user namespace owns. */
+/* SYS_ADMIN to make and enter namespaces, SETUID and SETGID to write the cells' maps, NET_ADMIN to raise lo, SYS_CHROOT
+ * for pivoted mounts, SETPCAP to shrink the zygote's set, SETFCAP because a map that names our own root asks for it
+ * (user_namespaces(7), Linux 5.12). All of them only over what the zygote's user namespace owns. */
 #define BUILDER_CAPS                                                                                                   \
     (KR_CAP(CAP_SYS_ADMIN) | KR_CAP(CAP_SETUID) | KR_CAP(CAP_SETGID) | KR_CAP(CAP_NET_ADMIN) |                         \
      KR_CAP(CAP_SYS_CHROOT) | KR_CAP(CAP_SETPCAP) | KR_CAP(CAP_SETFCAP))
-/* What the zygote keeps: setns() into a cell's pid and network namespaces asks for CAP_SYS_ADMIN in ours. Over its cells it has every right anyway,
- * as the owner of their user namespaces. */
+/* What the zygote keeps: setns() into a cell's pid and network namespaces asks for CAP_SYS_ADMIN in ours. Over its
+ * cells it has every right anyway, as the owner of their user namespaces. */
 #define ZYGOTE_CAPS KR_CAP(CAP_SYS_ADMIN)
 #define GO_WAIT_MS 10000
 
@@ -108,7 +110,8 @@ static int make_cell(struct builder *b, const struct kr_b_cell *req, const int *
     pid_t pid;
     if (r < 0)
         return r;
-    /* Changing ids made us undumpable, and an undumpable child's uid_map belongs to the host's root; the flag is copied by clone. */
+    /* Changing ids made us undumpable, and an undumpable child's uid_map belongs to the host's root; the flag is copied
+     * by clone. */
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
         r = kr_err_set(err, KR_ERR_SYSTEM, errno, "dumpable");
         kr_netns_unused(&b->nets);
@@ -172,8 +175,8 @@ static void on_children(struct builder *b)
     }
 }
 
-/* The inits of cells are copies of us, and we are one of the warden: its arguments and environment, with whatever secrets they hold, end here.
- * Their place is known to the kernel alone (proc(5), stat fields 48 to 51). */
+/* The inits of cells are copies of us, and we are one of the warden: its arguments and environment, with whatever
+ * secrets they hold, end here. Only the kernel knows their position (proc(5), stat fields 48 to 51). */
 static void wipe_arguments(void)
 {
     char text[2048];
@@ -200,12 +203,13 @@ static void prepare(struct builder *b, uint32_t *layers)
     wipe_arguments();
     if (kr_frame_recv(b->a->control, &f, &go, sizeof go, fds, kr_clock_after_ms(GO_WAIT_MS), &err) < 0)
         _exit(0);
-    /* Before: a process of the caller's uid with every capability in a namespace just made. After: uid 0 of that namespace, the named
-     * capabilities, no way to gain another. Failing means no zygote. */
+    /* Before: a process of the caller's uid with every capability in a namespace just made. After: uid 0 of that
+     * namespace, the named capabilities, no way to gain another. Failing means no zygote. */
     if (kr_become(0, 0, &err) < 0 || kr_tree_build(b->a, layers, &err) < 0 || kr_caps_keep(BUILDER_CAPS, &err) < 0 ||
         kr_no_new_privs(&err) < 0)
         die(b, &err);
-    /* After the change of ids, which clears it; the lifeline covers the gap. Off the terminal: its Ctrl-C is the engine's. */
+    /* After the change of ids, which clears it; the lifeline covers the gap. Off the terminal: its Ctrl-C is the
+     * engine's. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || setsid() < 0)
         _exit(1);
     sigemptyset(&set);
@@ -218,8 +222,8 @@ static void prepare(struct builder *b, uint32_t *layers)
     }
 }
 
-/* What an init runs, by the beginning of its name: the program itself (which has none here), the C library, its loader. And what is the server's
- * alone; the last two come with its look-up of users. */
+/* What an init runs, by the beginning of its name: the program itself (which has none here), the C library, its loader.
+ * And what is the server's alone; the last two come with its look-up of users. */
 static const char *const needed[] = {"libc.so.", "ld-", "linux-vdso"};
 static const char *const spare[] = {"libuv.so.",      "libjansson.so.", "libsqlite3.so.", "libsodium.so.",
                                     "libseccomp.so.", "libm.so.",       "libcap.so.",     "libnss_"};
@@ -274,7 +278,8 @@ _Noreturn void kr_builder_main(const struct kr_builder_args *a)
     if (pidfd < 0 || kr_frame_send(a->control, KR_B_READY, 0, &ready, sizeof ready, &pidfd, 1) < 0)
         _exit(1);
     pidfd = kr_fd_close(pidfd);
-    /* Half of what a short session's init costs is the copy of our mappings and its end. The server's libraries are no use to it. */
+    /* Half of what a short session's init costs is the copy of our mappings and its end. The server's libraries are no
+     * use to it. */
     if (dl_iterate_phdr(is_foreign, NULL) == 0)
         (void)dl_iterate_phdr(keep_from_inits, NULL);
     for (;;) {

@@ -1,5 +1,5 @@
-/* The builder: PID 1 of a zygote's namespaces. Makes the tree, starts the zygote, clones inits of cells. Ends, and everything with it, when the
- * warden or the zygote does. */
+/* The builder: PID 1 of a zygote's namespaces. Makes the tree, starts the zygote, clones inits of cells. Ends, and
+ * everything with it, when the warden or the zygote does. */
 #pragma once
 #include "proto.h"
 #include "warden.h"
@@ -15,6 +15,6 @@ struct kr_builder_args {
     const struct kr_mount_config *mounts; /* KR_MOUNTS_MAX of them, name NULL behind the last */
 };
 
-/* Runs the builder; never returns. Called in the child of a clone() into the zygote's namespaces, before its id maps are written: the first
- * frame on `control` (KR_I_GO) says they are. */
+/* Runs the builder; never returns. Called in the child of a clone() into the zygote's namespaces, before its id maps
+ * are written: the first frame on `control` (KR_I_GO) says they are. */
 _Noreturn void kr_builder_main(const struct kr_builder_args *a);

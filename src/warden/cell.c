@@ -1,7 +1,8 @@
-/* A cell as the warden keeps it: its state, who owes it an answer, and its end. How it comes to be is birth.c's business.
- * Invariants: a cell's ids, cgroup and index are given to another only after its init is reaped, and an init is reaped only after every process
- * of its pid namespace is (pid_namespaces(7)); a cell that a builder or a zygote still owes an answer is kept until the answer or their end comes;
- * its requester is answered once, however it ends. Nothing is freed but by kr_cell_finish(), which only the loop calls. */
+/* A cell as the warden keeps it: its state, who owes it an answer, and its end. How it comes to be is birth.c's
+ * business. Invariants: a cell's ids, cgroup and index are given to another only after its init is reaped, and an init
+ * is reaped only after every process of its pid namespace is (pid_namespaces(7)); a cell that a builder or a zygote
+ * still owes an answer is kept until the answer or their end comes; its requester is answered once, however it ends.
+ * Nothing is freed but by kr_cell_finish(), which only the loop calls. */
 #include "clock.h"
 #include "fd.h"
 #include "warden_internal.h"
@@ -119,8 +120,8 @@ int kr_cell_signal(struct kr_cell *c, int signo)
         return 0;
     if (errno != EINVAL)
         return -errno;
-    /* Before Linux 6.9 a pidfd cannot name its group. The pid is still the session's if the pidfd says that it lives: it leads its own group,
-     * and its zygote reports the end before another process can have the number. */
+    /* Before Linux 6.9 a pidfd cannot name its group. The pid is still the session's if the pidfd says that it lives:
+     * it leads its own group, and its zygote reports the end before another process can have the number. */
     if (syscall(SYS_pidfd_send_signal, c->session_pidfd, 0, NULL, 0) < 0)
         return -errno;
     return kill(-c->session, signo) < 0 ? -errno : 0;

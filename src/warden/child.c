@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* Linux 6.13; Debian 12's headers do not have it. The first version of the structure, which every later kernel takes. */
+/* Linux 6.13; Debian 12's headers do not have it. The first version of the structure, which every later kernel
+ * takes. */
 struct who {
     uint64_t mask, cgroupid;
     uint32_t pid, tgid, ppid, ids[8], spare;

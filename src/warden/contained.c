@@ -1,7 +1,9 @@
-/* The keeper: what the builder is where no namespace can be made. It starts the zygote and is the subreaper of everything below, so that nothing
- * outlives the zygote or the warden: orphans become its children, and it kills its children until there are none.
+/* The keeper: what the builder is where no namespace can be made. It starts the zygote and is the subreaper of
+ * everything below, so that nothing outlives the zygote or the warden: orphans become its children, and it kills its
+ * children until there are none.
  *
- * What holds a session at this level is Landlock (files, TCP, signals, abstract sockets), the stricter syscall filter and rlimits; not this process. */
+ * What holds a session at this level is Landlock (files, TCP, signals, abstract sockets), the stricter syscall filter
+ * and rlimits; not this process. */
 #include "contained.h"
 #include "caps.h"
 #include "clock.h"
@@ -32,7 +34,8 @@ static _Noreturn void die(const struct kr_builder_args *a, const struct kr_err *
     _exit(1);
 }
 
-/* One of the kernel's files, put beside its name and then renamed: a zygote that is being replaced may still have the old one mapped. */
+/* One of the kernel's files, put beside its name and then renamed: a zygote that is being replaced may still have the
+ * old one mapped. */
 static int put_one(const char *dir, const struct kr_embed *e)
 {
     char path[400], next[420];

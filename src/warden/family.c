@@ -1,5 +1,6 @@
-/* A family: one builder, its zygote, their cells. Started by the warden, replaced when it has forked enough or has died, and it says so.
- * Invariant: nothing here waits for a family. What it owes has a deadline, and one that does not answer is killed as a whole. */
+/* A family: one builder, its zygote, their cells. Started by the warden, replaced when it has forked enough or has
+ * died, and it says so. Invariant: nothing here waits for a family. What it owes has a deadline, and one that does not
+ * answer is killed as a whole. */
 #include "builder.h"
 #include "clock.h"
 #include "contained.h"
@@ -25,7 +26,7 @@
 #define START_MS 90000 /* a data zygote imports for seconds, minutes under emulation */
 #define RESTART_MS 200 /* after the first crash; doubles */
 #define RESTART_MAX_MS 30000
-#define CRASHES_MAX 5 /* in a row, then it is told as failed, and tried on */
+#define CRASHES_MAX 5 /* in a row; then it is reported as failed, and tried again */
 #define FIRST_CRASHES_MAX 1
 
 static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
@@ -103,7 +104,8 @@ static int write_builder_maps(struct kr_family *f, struct kr_err *err)
     return kr_maps_write(f->builder, map_uid, map_gid, !s->unique, err);
 }
 
-/* An interpreter outside /usr brings its folder along; as root its owner's folders may be closed to the builder's id, so the mount is cloned here. */
+/* An interpreter outside /usr brings its folder along; as root its owner's folders may be closed to the builder's id,
+ * so the mount is cloned here. */
 static int open_prefix(const struct kr_family *f)
 {
     const char *prefix = f->w->prefixes[f->index];
@@ -206,8 +208,8 @@ static void retire_older(struct kr_family *newest)
             set_state(f, KR_ZYG_RETIRED, 0);
 }
 
-/* What each of the two may say, and when: a zygote that speaks for its builder, or greets twice, is no zygote of ours. `c` is the cell that it
- * owes the answer to. */
+/* What each of the two may say, and when: a zygote that speaks for its builder, or greets twice, is no zygote of ours.
+ * `c` is the cell that it owes the answer to. */
 static int in_place(const struct kr_family *f, int from_zygote, const struct kr_frame *head, const void *payload,
                     const struct kr_cell *c)
 {
@@ -319,8 +321,9 @@ void kr_family_on_zygote(struct kr_family *f)
     on_readable(f, f->zygote_control);
 }
 
-/* Another start after a pause, twice as long each time; 0: there is no hope in it, and the engine is to know. One that never was ready will fail again,
- * but it may have been killed (by a person, by the system for memory): two tries. One that was is tried on, for what is short now may be there later. */
+/* Another start after a pause, twice as long each time; 0: there is no hope in it, and the engine is to know. One that
+ * never was ready will fail again, but it may have been killed (by a person, by the system for memory): two tries. One
+ * that was is tried on, for what is short now may be there later. */
 static int try_later(struct kr_warden *w, unsigned index)
 {
     unsigned crashes = ++w->crashes[index];

@@ -1,7 +1,9 @@
-/* PID 1 of a cell: mounts what is the cell's own, attaches the workspace at hand-off, then gives up its last right and only waits to die.
+/* PID 1 of a cell: mounts what is the cell's own, attaches the workspace at hand-off, then gives up its last right and
+ * only waits to die.
  *
- * Privilege: it starts with every capability, but only over the namespaces of its own cell, and it runs no code but this. Once the cell stands
- * it keeps CAP_SYS_ADMIN, for the mount of the workspace; at hand-off, before the first byte of user code, that goes too. When it ends, for whatever reason, the kernel kills everything in the cell. */
+ * Privilege: it starts with every capability, but only over the namespaces of its own cell, and it runs no code but
+ * this. Once the cell stands it keeps CAP_SYS_ADMIN, for the mount of the workspace; at hand-off, before the first byte
+ * of user code, that goes too. When it ends, for whatever reason, the kernel kills everything in the cell. */
 #include "init.h"
 #include "caps.h"
 #include "clock.h"
@@ -40,8 +42,8 @@ static int mount_tmpfs(const char *at, uint64_t bytes, uint64_t inodes, unsigned
     return 0;
 }
 
-/* A fresh /proc that shows only this cell's processes. Where none can be mounted (a container masks parts of its own) an empty folder takes its
- * place, never the zygote's, and the layer is reported as lost. */
+/* A fresh /proc that shows only this cell's processes. Where none can be mounted (a container masks parts of its own)
+ * an empty folder takes its place, never the zygote's, and the layer is reported as lost. */
 static int mount_proc(uint32_t *layers, struct kr_err *err)
 {
     /* ptraceable, not invisible: where there is only one id, "invisible" would show us to the session. */
@@ -103,7 +105,8 @@ static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, c
     return 0;
 }
 
-/* The last rights go. Undumpable, so that a session that shares our uid (where there is only one) cannot open our memory. */
+/* The last rights go. Undumpable, so that a session that shares our uid (where there is only one) cannot open our
+ * memory. */
 static int give_up(struct kr_err *err)
 {
     int r = kr_caps_hold(0, err);
@@ -161,13 +164,14 @@ _Noreturn void kr_init_main(const struct kr_init_args *a)
     expect(a, KR_I_GO, &go, sizeof go, fds, kr_clock_after_ms(WAIT_MS));
     if (!a->shared_id && kr_become(0, 0, &err) < 0)
         fail(a, &err);
-    /* setns(pidfd) asks ptrace_may_access(), which an undumpable process fails; changing ids made us one. Taken back in give_up(). */
+    /* setns(pidfd) asks ptrace_may_access(), which an undumpable process fails; changing ids made us one. Taken back in
+     * give_up(). */
     if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
         kr_err_set(&err, KR_ERR_SYSTEM, errno, "dumpable");
         fail(a, &err);
     }
-    /* The bounding set stays as it is: it bounds what an exec can bring, which is nothing under no_new_privs, and we never exec. Emptying it is
-     * forty calls and as many copies of our credentials. */
+    /* The bounding set stays as it is: it bounds what an exec can bring, which is nothing under no_new_privs, and we
+     * never exec. Emptying it is forty calls and as many copies of our credentials. */
     if (build(&go, &ready.layers, &err) < 0 || kr_no_new_privs(&err) < 0 ||
         kr_caps_hold(KR_CAP(CAP_SYS_ADMIN), &err) < 0)
         fail(a, &err);

@@ -38,7 +38,8 @@ static int remove_line(const struct kr_instance *in, const char *line)
     return 0;
 }
 
-/* Removes what a dead instance noted. Its processes may still be dying: their cgroups are waited for, a second at most. */
+/* Removes what a dead instance noted. Its processes may still be dying: their cgroups are waited for, a second at
+ * most. */
 static int remove_noted(const struct kr_instance *in, char *text, uint64_t wait_ms)
 {
     char *save = NULL;
@@ -63,7 +64,7 @@ void kr_instance_remove(const struct kr_instance *in, const char *name)
     (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Our uid as the host knows it: inside a user namespace everybody is 0, and /tmp is everybody's. */
+/* Our uid as the host knows it: inside a user namespace every user is 0, and all users share /tmp. */
 unsigned kr_host_uid(void)
 {
     char text[1024], *save = NULL;
@@ -136,7 +137,8 @@ static int take_slot(struct kr_instance *in, unsigned slot)
     return 0;
 }
 
-/* What other dead instances left goes too: they may have been many, and their slots may never be taken again. A living one holds its lock. */
+/* What other dead instances left goes too: they may have been many, and their slots may never be taken again. A living
+ * one holds its lock. */
 static void sweep(const struct kr_instance *in)
 {
     DIR *dir = opendir(in->dir);

@@ -1,5 +1,5 @@
-/* One running krait among others: a lock file that names what it made, so that the next start can clean up after one that was killed, and a
- * number that decides which host ids its cells get. Only the warden calls it. */
+/* One running krait among others: a lock file that names what it made, so that the next start can clean up after one
+ * that was killed, and a number that decides which host ids its cells get. Only the warden calls it. */
 #pragma once
 #include "err.h"
 #include <stdint.h>

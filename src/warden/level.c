@@ -1,4 +1,5 @@
-/* Levels and ids. The trial in a child is the only honest test for user namespaces: sysctls, AppArmor and seccomp filters can each forbid them. */
+/* Levels and ids. The trial in a child is the only honest test for user namespaces: sysctls, AppArmor and seccomp
+ * filters can each forbid them. */
 #include "level.h"
 #include "caps.h"
 #include "fd.h"
@@ -94,7 +95,8 @@ int kr_level_find(int wanted, int allow_contained, enum kr_level *ret, struct kr
     return kr_err_set(err, KR_ERR_UNAVAILABLE, code, "no user namespaces here (%s)", namespace_fix(code));
 }
 
-/* The largest range above the system's own ids in a uid_map or gid_map; both maps must have it, so it is asked twice. */
+/* The largest range above the system's own ids in a uid_map or gid_map; both maps must have it, so it is asked
+ * twice. */
 static void largest_range(const char *path, uint32_t *first, uint32_t *count)
 {
     char text[4096], *save = NULL;

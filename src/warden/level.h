@@ -1,4 +1,5 @@
-/* What privilege we were given and which ids we have to give away. Decided once at start by the warden; everything else asks here. */
+/* What privilege we were given and which ids we have to give away. Decided once at start by the warden; everything else
+ * asks here. */
 #pragma once
 #include "err.h"
 #include "proto.h"
@@ -18,13 +19,14 @@ struct kr_id_space {
     uint32_t first, per_slot, slots;
 };
 
-/* Which level is possible: tries a user namespace in a child. `wanted` is an enum kr_level or -1. Fails with what is missing and the setting that
- * helps; contained only if allowed. */
+/* Which level is possible: tries a user namespace in a child. `wanted` is an enum kr_level or -1. Fails with what is
+ * missing and the setting that helps; contained only if allowed. */
 int kr_level_find(int wanted, int allow_contained, enum kr_level *ret, struct kr_err *err);
 /* The ids our own user namespace lets us give away. */
 void kr_ids_find(enum kr_level level, struct kr_id_space *ret);
-/* At level user: becomes root of a user and mount namespace of our own. What holds before: an ordinary user with one thread. After: every capability,
- * but only over what this namespace owns. On failure nothing has changed that outlives the process. */
+/* At level user: becomes root of a user and mount namespace of our own. What holds before: an ordinary user with one
+ * thread. After: every capability, but only over what this namespace owns. On failure nothing has changed that outlives
+ * the process. */
 int kr_level_enter(struct kr_err *err);
 /* Writes the id maps of a process that was cloned into a new user namespace beneath ours. */
 int kr_maps_write(int pid, const char *map_uid, const char *map_gid, int deny_setgroups, struct kr_err *err);

@@ -1,6 +1,6 @@
-/* The warden's start, step by step. Order matters: every path is resolved before there is an engine, which could change what it means; the engine is
- * forked before the warden changes its own namespaces, and after the lock is held, unless the start is lazy: then the lock and all that follows
- * it come when the engine asks for a zygote (kr_setup_late()). */
+/* The warden's start, step by step. Order matters: every path is resolved before there is an engine, which could change
+ * what it means; the engine is forked before the warden changes its own namespaces, and after the lock is held, unless
+ * the start is lazy: then the lock and all that follows it come when the engine asks for a zygote (kr_setup_late()). */
 #include "setup.h"
 #include "caps.h"
 #include "fd.h"
@@ -37,7 +37,8 @@ uint32_t kr_setup_layers(const struct kr_warden *w)
     return layers;
 }
 
-/* All of a prefix will be readable in cells, so it must be one: an interpreter in ~/bin must not bring the home folder along. */
+/* All of a prefix will be readable in cells, so it must be one: an interpreter in ~/bin must not bring the home folder
+ * along. */
 static int is_prefix(const char *path)
 {
     char lib[300];
@@ -91,7 +92,8 @@ static void close_folders(struct kr_warden *w)
     w->shelf.dir = kr_fd_close(w->shelf.dir);
 }
 
-/* What holds after: the caller's uid or the one given for it, no capability, no way to gain one, none of the warden's descriptors. */
+/* What holds after: the caller's uid or the one given for it, no capability, no way to gain one, none of the warden's
+ * descriptors. */
 static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main *engine, void *arg)
 {
     uint32_t uid = w->config->engine_uid, gid = w->config->engine_gid;
@@ -104,7 +106,8 @@ static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main
     close_folders(w);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Before: the host's root, or the user who started us. After: the server's own user, who owns its data and nothing else. */
+    /* Before: the host's root, or the user who started us. After: the server's own user, who owns its data and nothing
+     * else. */
     if ((uid != 0 && geteuid() == 0 && kr_become(uid, gid, &err) < 0) || kr_caps_keep(0, &err) < 0 ||
         kr_no_new_privs(&err) < 0) {
         kr_log(KR_LOG_ERROR, "the engine cannot give up its privileges", "error=\"%s\"", err.msg);
@@ -160,7 +163,8 @@ static int open_workspaces(struct kr_warden *w, struct kr_err *err)
     return w->config->shelf ? open_shelf(w, err) : 0;
 }
 
-/* A mount can be cloned only from within its mount namespace, and ours may be a new one since the folders were opened. */
+/* A mount can be cloned only from within its mount namespace, and ours may be a new one since the folders were
+ * opened. */
 static int reopen_workspaces(struct kr_warden *w, struct kr_err *err)
 {
     int r = 0;
@@ -184,8 +188,9 @@ static unsigned cells_by_descriptors(void)
                                               : 16;
 }
 
-/* A core limit of exactly 1 stops a core_pattern that is a pipe (core(5)); at 0 the kernel runs the pipe's handler, on the host and as root. A hard
- * limit of 0 can be raised only by root, so any other user is refused where there is a handler to run. */
+/* A core limit of exactly 1 stops a core_pattern that is a pipe (core(5)); at 0 the kernel runs the pipe's handler, on
+ * the host and as root. A hard limit of 0 can be raised only by root, so any other user is refused where there is a
+ * handler to run. */
 static int limit_core(struct kr_err *err)
 {
     const struct rlimit one = {1, 1};
@@ -238,8 +243,8 @@ static int make_table(struct kr_warden *w, unsigned count, struct kr_err *err)
     return 0;
 }
 
-/* Ids of their own need mounts that map ids. The host's root refuses a filesystem that cannot, by name; inside a user namespace that never can for
- * the host's filesystems, so there cells share our id instead, and say so. */
+/* Ids of their own need mounts that map ids. The host's root refuses a filesystem that cannot, by name; inside a user
+ * namespace that never can for the host's filesystems, so there cells share our id instead, and say so. */
 static int settle_ids(struct kr_warden *w, const struct kr_id_space *space, int nested, struct kr_err *err)
 {
     struct kr_standing *s = &w->standing;
@@ -350,7 +355,8 @@ static int note_folder(void *arg, const char *path)
     return r;
 }
 
-/* A folder that cannot be made is a missing layer; one that cannot be noted is a start that fails, for nothing could clean up after it. */
+/* A folder that cannot be made is a missing layer; one that cannot be noted is a start that fails, for nothing could
+ * clean up after it. */
 static int make_cgroups(struct kr_warden *w, struct kr_err *err)
 {
     struct notes notes = {.instance = &w->instance, .err = err};
@@ -390,7 +396,8 @@ static int settle(struct kr_warden *w, const struct kr_id_space *space, struct k
     int nested = space->first != 0x70000000u, r;
     if (w->standing.level == KR_LEVEL_USER && (r = kr_level_enter(err)) < 0)
         return r;
-    /* Root of a user namespace may still sit in a mount namespace that is not its own, and then cannot clone a mount. */
+    /* Root of a user namespace may still sit in a mount namespace that is not its own, and then cannot clone a
+     * mount. */
     if (w->standing.level == KR_LEVEL_ROOT && nested && unshare(CLONE_NEWNS) < 0)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, errno, "a mount namespace of our own");
     if ((r = reopen_workspaces(w, err)) < 0)

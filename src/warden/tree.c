@@ -72,7 +72,8 @@ static int put_file(const char *path, const void *data, size_t len)
     return kr_fd_write_all(fd, data, len);
 }
 
-/* Copies a file of the host, following its links: /etc/localtime points into /usr on one machine and at a file on another. */
+/* Copies a file of the host, following its links: /etc/localtime points into /usr on one machine and at a file on
+ * another. */
 static int copy_file(const char *from, const char *to)
 {
     char buf[65536];
@@ -106,7 +107,8 @@ static int make_dirs(const char *path)
     return mkdir(part, 0755) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* Private too: a tree that was cloned from a shared mount would otherwise go on receiving what the host mounts in it. */
+/* Private too: a tree that was cloned from a shared mount would otherwise go on receiving what the host mounts in
+ * it. */
 static int make_read_only(const char *path)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
@@ -138,8 +140,9 @@ static int like_host(const char *from, const char *to)
     return symlink(target, to) < 0 ? -errno : 0;
 }
 
-/* A device node cannot be made in a user namespace, but the host's can be mounted over a file. Read-only: the device is written to all the same,
- * while its mode and times are the host's, and a session with the host's own id (krait as root of a container) could change them. */
+/* A device node cannot be made in a user namespace, but the host's can be mounted over a file. Read-only: the device is
+ * written to all the same, while its mode and times are the host's, and a session with the host's own id (krait as root
+ * of a container) could change them. */
 static int bind_device(const char *from, const char *to)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
@@ -261,7 +264,8 @@ int kr_tree_build(const struct kr_builder_args *a, uint32_t *ret_layers, struct 
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", a->prefix);
     if ((r = make_data_places(a->mounts)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /data");
-    /* Whole, not subset=pid: the kernel lets a nested user namespace mount its own /proc only where it sees a whole one. */
+    /* Whole, not subset=pid: the kernel lets a nested user namespace mount its own /proc only where it sees a whole
+     * one. */
     if (mount("proc", STAGE "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0)
         *ret_layers |= KR_LAYER_PROC;
     else if (errno != EPERM)

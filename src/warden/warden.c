@@ -1,10 +1,11 @@
 /* The warden: theory of operation.
  *
- * The process as started keeps its privilege and does one thing: build cells, on request, for an engine it does not trust. It forks the engine
- * first, then looks at what the machine can give, starts a family (builder + zygote) per interpreter and preload, and serves a closed set of
- * requests over one socket. Requests carry indices and numbers, never paths or pids; each field is checked again here. One thread, one epoll;
- * every wait on another process has a deadline. When the engine ends, everything ends; when the warden ends, the lifeline pipe and the pid
- * namespaces end everything without it. */
+ * The process as started keeps its privilege and does one thing: build cells, on request, for an engine it does not
+ * trust. It forks the engine first, then looks at what the machine can give, starts a family (builder + zygote) per
+ * interpreter and preload, and serves a closed set of requests over one socket. Requests carry indices and numbers,
+ * never paths or pids; each field is checked again here. One thread, one epoll; every wait on another process has a
+ * deadline. When the engine ends, everything ends; when the warden ends, the lifeline pipe and the pid namespaces end
+ * everything without it. */
 #include "caps.h"
 #include "clock.h"
 #include "fd.h"
@@ -46,9 +47,10 @@ int kr_warden_tell(struct kr_warden *w, uint16_t type, uint32_t id, const void *
     for (;;) {
         int r = kr_frame_send(w->engine, type, id, payload, len, fds, nfds);
         if (r < 0 && r != -EAGAIN && (id == 0 || type == KR_W_FAILED) && !w->stopping) {
-            /* What it does not learn now it never learns: it would wait for a zygote that is ready, or keep a session that has ended. */
+            /* What it does not learn now it never learns: it would wait for a zygote that is ready, or keep a session
+             * that has ended. */
             if (r != -EPIPE) /* else it has ended, and has said why */
-                kr_log(KR_LOG_ERROR, "the engine cannot be told; stopping", "errno=%d", -r);
+                kr_log(KR_LOG_ERROR, "cannot send to the engine; stopping", "errno=%d", -r);
             w->stopping = 1;
         }
         if (r != -EAGAIN)
@@ -184,7 +186,7 @@ static void on_signal(struct kr_warden *w, const struct kr_w_signal *req)
 
 static int say_hello(struct kr_warden *w);
 
-/* `err` is told only what ends it: a step that goes on without something (ids of their own, a cgroup) may have left words in it. */
+/* `err` counts only if this fails: a step that continues without something (own ids, a cgroup) may have set it. */
 static void wake(struct kr_warden *w)
 {
     struct kr_err err;
@@ -196,8 +198,8 @@ static void wake(struct kr_warden *w)
         kr_log(KR_LOG_ERROR, "no cell can be made here", "error=\"%s\"", w->why_not.msg);
 }
 
-/* The first wake does what a start that is not lazy does at once. What cannot be is told as the zygote's failure: its opens are refused with the
- * reason, and the engine goes on without cells. */
+/* The first wake does what a start that is not lazy does at once. A failure is reported as the zygote's: its opens are
+ * refused with the reason, and the engine goes on without cells. */
 static void on_wake(struct kr_warden *w, uint32_t index)
 {
     struct kr_w_zygote z = {.zygote = index, .state = KR_ZYG_FAILED};
@@ -294,7 +296,8 @@ static int is_pressed(const struct kr_family *f)
     return f->uses[KR_USE_SPARE] == 0 && f->uses[KR_USE_WANTED] > 0;
 }
 
-/* One ready cell more for each family that is short of them: at once where opens follow each other, else one at a time and after the calm. */
+/* One ready cell more for each family that is short of them: at once where opens follow each other, else one at a time
+ * and after the calm. */
 static void restock(struct kr_warden *w)
 {
     struct kr_err err;
@@ -441,7 +444,7 @@ int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, v
     if (r >= 0)
         serve(&w);
     else if (w.engine_pid > 0)
-        (void)kill(w.engine_pid, SIGKILL); /* it has been told nothing yet, so nothing was run */
+        (void)kill(w.engine_pid, SIGKILL); /* it has received nothing yet, so nothing was run */
     stop(&w);
     status = w.engine_pid > 0 ? reap_engine(&w) : 0;
     kr_setup_undo(&w);

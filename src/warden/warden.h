@@ -41,7 +41,7 @@ struct kr_warden_config {
     void (*on_engine_forked)(
         void *arg); /* in the warden: what only the engine needs (keys) is forgotten here. May be NULL */
     int lazy;       /* nothing of the machine is looked at or made until the engine asks for a zygote (KR_W_WAKE);
-                                what fails then is told as that zygote's failure, and ends nothing */
+                                a failure then is reported as that zygote's, and ends nothing */
     uint32_t rotate_after;   /* forks before a zygote is replaced; 0: never */
     uint32_t rotate_rest_ms; /* and not before it has lived so long: a new one costs up to a second of CPU */
     uint32_t stock;          /* ready cells kept per zygote (network none); 0: built on demand */
@@ -49,13 +49,13 @@ struct kr_warden_config {
     const char *runtime_dir; /* NULL: /run/krait, XDG_RUNTIME_DIR/krait or a private folder in /tmp */
 };
 
-/* What the engine is: runs in the forked child with its end of the control socket; returns the exit status of the whole program.
- * It has no capability left and no_new_privs set; its uid is the caller's, or engine_uid. */
+/* What the engine is: runs in the forked child with its end of the control socket; returns the exit status of the whole
+ * program. It has no capability left and no_new_privs set; its uid is the caller's, or engine_uid. */
 typedef int kr_engine_main(int control, void *arg);
 
 void kr_warden_config_default(struct kr_warden_config *c);
-/* Looks at the machine, forks the engine, serves it, cleans up. Blocks until the engine has ended. Returns the engine's exit status
- * (128 + signal if it died by one), or -errno with err set if nothing could be started. */
+/* Looks at the machine, forks the engine, serves it, cleans up. Blocks until the engine has ended. Returns the engine's
+ * exit status (128 + signal if it died by one), or -errno with err set if nothing could be started. */
 int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, void *arg, struct kr_err *err);
 
 /* One row per layer, for doctor, --json and docs. */

@@ -25,7 +25,8 @@ struct kr_source {
     void *owner;
 };
 
-/* What a cell is there for: the stock, an OPEN that is under way, or a session the engine knows (or nothing any more). */
+/* What a cell is there for: the stock, an OPEN that is under way, or a session the engine knows (or nothing any
+ * more). */
 enum kr_use { KR_USE_SPARE, KR_USE_WANTED, KR_USE_GIVEN, KR_USE_MAX_ };
 
 /* A builder, its zygote and their cells. */
@@ -45,7 +46,8 @@ struct kr_family {
     struct kr_err err;
 };
 
-/* BUILDING until its init is ready, FORKING until its session is attached, PARKED until START, STARTING until the init has attached the workspace. */
+/* BUILDING until its init is ready, FORKING until its session is attached, PARKED until START, STARTING until the init
+ * has attached the workspace. */
 enum kr_cell_state {
     KR_CELL_BUILDING,
     KR_CELL_STOCK,
@@ -75,7 +77,7 @@ struct kr_cell {
     int ends[4];                               /* the engine's: channel, stdout, stderr, stdin, until it has them */
     int gate;                                  /* what a parked session waits at; a byte lets it start */
     pid_t init, session;                       /* as we see them */
-    int announced;                             /* the engine knows it and will be told its end */
+    int announced;                             /* the engine knows it and gets its end */
     int status, status_known, init_gone, unwatched;
     uint64_t cpu_ns; /* as the zygote's wait4() counted it; the cgroup's count, where there is one, is better */
     uint64_t retry_at, give_up_at; /* its cgroup is still busy */
@@ -114,7 +116,7 @@ struct kr_warden {
     unsigned crashes[KR_ZYGOTES_MAX];
     uint8_t greeted[KR_ZYGOTES_MAX];     /* has been ready once: it is tried on whatever happens */
     uint64_t restart_at[KR_ZYGOTES_MAX]; /* 0: nothing to restart */
-    int landlock_abi;                    /* asked once: what was required at the start is what sessions are told */
+    int landlock_abi;                    /* asked once: sessions get what was required at the start */
     int epoll, engine, lifeline_r, lifeline_w, signals;
     pid_t engine_pid;
     int stopping, children_ended;
@@ -163,7 +165,8 @@ int kr_cell_finish(struct kr_cell *c);
 void kr_cells_look(struct kr_warden *w);
 
 /* birth.c: a cell's way from nothing to a started session */
-/* The cell that the builder or the zygote of this family owes its answer number `id` to, or NULL: then it is no answer. */
+/* The cell that the builder or the zygote of this family owes its answer number `id` to, or NULL: then it is no
+ * answer. */
 struct kr_cell *kr_cell_owed(struct kr_family *f, int by_zygote, uint32_t id);
 int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, struct kr_err *err);
 /* The init's and the session's pidfd, which is the cell's from here on. */
@@ -183,6 +186,7 @@ uint32_t kr_cell_session_id(const struct kr_cell *c);
 int kr_cell_attach(struct kr_cell *c, const struct kr_w_start *req, struct kr_err *err);
 
 /* child.c */
-/* The pid behind a pidfd as this process sees it, if it is a live child of `parent`; else -errno. A family's word for who its child is is not taken. */
+/* The pid behind a pidfd as this process sees it, if it is a live child of `parent`; else -errno. A family's word for
+ * who its child is is not taken. */
 pid_t kr_child_of(int pidfd, pid_t parent, const char *who, struct kr_err *err);
 pid_t kr_pid_of(int pidfd);

@@ -1,4 +1,5 @@
-/* Detached mounts of host folders. The id map of a mount is carried by a user namespace, so one is made for each (mapping lives as long as the mount). */
+/* Detached mounts of host folders. The id map of a mount is carried by a user namespace, so one is made for each
+ * (mapping lives as long as the mount). */
 #include "workspace.h"
 #include "fd.h"
 #include "level.h"
@@ -59,8 +60,8 @@ int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, st
     struct stat st;
     size_t len = strnlen(name, KR_FOLDER_ROOM);
     cleanup_fd int dir = -1;
-    /* A check of its own: the warden does not trust the engine, nor what the engine shares with it. It accepts what kr_id_valid() accepts, and nothing
-     * else: a change of the alphabet changes both. */
+    /* A check of its own: the warden does not trust the engine, nor what the engine shares with it. It accepts what
+     * kr_id_valid() accepts, and nothing else: a change of the alphabet changes both. */
     if (len == 0 || len == KR_FOLDER_ROOM || strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "invalid name of a sandbox folder");
     snprintf(path, sizeof path, "%s/files", name);
@@ -68,7 +69,7 @@ int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, st
     if (dir < 0 || fstat(dir, &st) < 0)
         return kr_err_set(err, KR_ERR_NOT_FOUND, errno, "sandbox folder %s", name);
     if (st.st_uid != shelf->uid || st.st_gid != shelf->gid)
-        return kr_err_set(err, KR_ERR_DENIED, EPERM, "sandbox folder %s belongs to somebody else", name);
+        return kr_err_set(err, KR_ERR_DENIED, EPERM, "sandbox folder %s belongs to another user", name);
     *ret = (struct kr_workspace){.uid = st.st_uid, .gid = st.st_gid};
     snprintf(ret->path, sizeof ret->path, "%s", name);
     ret->dir = steal_fd(&dir);

@@ -1,5 +1,6 @@
-/* The last steps before a zygote: limits, capabilities, descriptors, environment, exec. Called by the builder (cells) and the keeper (contained).
- * Invariant: nothing of krait's own environment, arguments or descriptors reaches Python. */
+/* The last steps before a zygote: limits, capabilities, descriptors, environment, exec. Called by the builder (cells)
+ * and the keeper (contained). Invariant: nothing of krait's own environment, arguments or descriptors reaches
+ * Python. */
 #include "zygote_exec.h"
 #include "caps.h"
 #include "slice.h"
@@ -14,9 +15,10 @@
 
 #define CONTROL_FD 3
 
-/* Limits that a zygote hands to its sessions and that no cgroup counts. Queued signals and POSIX timers are charged to the owner of krait as well
- * as to the cell, so one cell could take all of them (tried: the host's timer_create() failed). In the zygote, not in us: the limit of whoever makes
- * a cell's user namespace is what all its siblings share. */
+/* Limits that a zygote hands to its sessions and that no cgroup counts. Queued signals and POSIX timers are charged to
+ * the owner of krait as well as to the cell, so one cell could take all of them (tried: the host's timer_create()
+ * failed). In the zygote, not in us: the limit of whoever makes a cell's user namespace is what all its siblings
+ * share. */
 static int limit_sessions(void)
 {
     static const struct {
@@ -49,8 +51,9 @@ static int place_descriptors(const struct kr_builder_args *a)
     return 0;
 }
 
-/* What krait's caller ignored must not be ignored by sessions: a shell's background job ignores SIGINT, and Python would then never be interrupted. By
- * the raw call, because glibc keeps two signals to itself. All zero is the kernel's struct sigaction of SIG_DFL. */
+/* What krait's caller ignored must not be ignored by sessions: a shell's background job ignores SIGINT, and Python
+ * would then never be interrupted. By the raw call, because glibc keeps two signals to itself. All zero is the kernel's
+ * struct sigaction of SIG_DFL. */
 static int reset_signals(void)
 {
     static const unsigned long zero[4];
@@ -65,7 +68,8 @@ _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, 
     static const char *const preloads[KR_PRELOAD_MAX_] = {"basic", "data"};
     const char *folder = scratch ? scratch : "/tmp";
     char boot[300], control[16], home[300], mpl[300], own[300];
-    /* Thread counts are 1 because only one thread may exist when the zygote forks. The last one is for level contained alone. */
+    /* Thread counts are 1 because only one thread may exist when the zygote forks. The last one is for level contained
+     * alone. */
     char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin",
                          "LANG=C.UTF-8",
                          "LC_ALL=C.UTF-8",

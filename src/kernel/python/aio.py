@@ -8,7 +8,7 @@ from types import TracebackType
 
 _loop = None
 _asyncio = None
-_sees_steps = False  # whether a task's next step can be told in the loop's list, which is no API
+_sees_steps = False  # whether a task's next step can be seen in the loop's list, which is not an API
 
 
 def _get():

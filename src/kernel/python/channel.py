@@ -19,7 +19,7 @@ MAX_PROMPT = 8 << 10  # characters; the engine takes 64 KiB of JSON
 
 pid = 0  # of the session; 0 in the zygote
 run = 0  # the run that is on; 0 between runs
-quiet = False  # a warm-up: nothing is told
+quiet = False  # a warm-up: no frame is sent
 folder = None  # what stands for /workspace where it is not mounted (level contained)
 counted = 0  # values and keys in what dumps() has last made
 _lock = RLock()  # reentrant: a signal handler of the user's may display while we do
@@ -28,9 +28,9 @@ _scan = JSONDecoder().scan_once
 
 def located(path):
     """A path of the engine's as this process sees it."""
-    for prefix, place in (("/workspace/", folder), ("/tmp/", _krait.scratch())):
+    for prefix, base in (("/workspace/", folder), ("/tmp/", _krait.scratch())):
         if folder is not None and isinstance(path, str) and path.startswith(prefix):
-            return place + "/" + path[len(prefix) :]
+            return base + "/" + path[len(prefix) :]
     return path
 
 

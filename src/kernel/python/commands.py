@@ -2,7 +2,7 @@
 Commands object here.
 
 magics.py writes the calls. Output of shell commands goes straight to fd 1 and 2, in order with
-what Python writes. A magic nobody knows is a MagicError that names it.
+what Python writes. An unknown magic is a MagicError that names it.
 """
 import ast
 import os

@@ -2,8 +2,8 @@
 
 `display()` is a builtin of user code; run.py shows the last value of a run and the figures left
 open through here; libs.py leads plt.show(), fig.show() and Image.show() here. Invariants: a
-payload is at most MAX_PAYLOAD bytes and a run has at most MAX_COUNT displays, and what is left
-out is said; output written before a display is read before it.
+payload is at most MAX_PAYLOAD bytes and a run has at most MAX_COUNT displays, and a note
+stands for what is left out; output written before a display is read before it.
 """
 import base64
 import io

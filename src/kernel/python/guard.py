@@ -11,7 +11,7 @@ import _krait
 from krait_kernel import channel, reserve, streams, tracebacks
 
 ATTEMPTS = 8  # a handler of the user's may raise again and again, but not for ever
-# When not even the class of an exception can be told.
+# The error when not even the class of an exception can be found.
 LATE = {"type": "KeyboardInterrupt", "message": "", "traceback": "", "line": None, "errno": 0}
 _exit, _sigint = os._exit, _krait.sigint
 

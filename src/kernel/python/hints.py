@@ -1,4 +1,4 @@
-"""One line after a failure that whoever wrote the code can do something about; None after all
+"""One line after a failure that the author of the code can do something about; None after all
 others.
 
 Called by run.py with the uncaught exception. A hint says what the sandbox lacks and what to do
@@ -183,7 +183,7 @@ def _is_network(exc: BaseException) -> bool:
     ):
         return False
     if isinstance(exc, ConnectionRefusedError) or "refused" in _text(exc):
-        return False  # somebody was there: a server of one's own that is not up
+        return False  # the address was reached: a server of the session's own that is not up
     return any(word in kind.__name__ for word in _NET_NAMES)
 
 
@@ -239,7 +239,7 @@ def _read_only(exc: BaseException):
 
 
 def _not_there(exc: BaseException):
-    """A path of somebody's own machine: absolute, and in a folder that no sandbox has."""
+    """A path of the author's own machine: absolute, and in a folder that no sandbox has."""
     if not isinstance(exc, FileNotFoundError) or not isinstance(exc.filename, (str, bytes)):
         return None
     name = os.fsdecode(exc.filename)

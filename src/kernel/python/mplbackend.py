@@ -1,7 +1,7 @@
 """The matplotlib backend of a session: Agg underneath, and showing a figure is a display.
 
 Loaded by matplotlib as module://krait_kernel.mplbackend. Only the session's own process uses it:
-children are told MPLBACKEND=Agg.
+its children have MPLBACKEND=Agg.
 """
 from matplotlib.backend_bases import FigureManagerBase, _Backend
 from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -6,7 +6,7 @@ import sys
 from ast import List, Name, Starred, Tuple, walk
 from types import ModuleType
 
-MAX_NAME = 200  # characters of a name that is told
+MAX_NAME = 200  # characters of a name that is reported
 _getcwd = os.getcwd
 _environ = os.environ
 _lent = None  # what the variables lent to this run were before it

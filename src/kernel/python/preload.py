@@ -134,7 +134,7 @@ def imports(name: str) -> None:
         try:
             importlib.import_module(module)
         except ImportError:
-            pass  # an interpreter built without it: user code will be told the same
+            pass  # an interpreter built without it: user code gets the same error
     _plain_children()
     if name == "data":
         for package, modules in DATA.items():
@@ -154,7 +154,7 @@ def _need(module: str, package: str) -> None:
 
 def _plain_children() -> None:
     """We run with -I and -S, which multiprocessing would hand on to the interpreters it starts;
-    those shall be normal ones.
+    those must be normal ones.
     """
     flags = subprocess._args_from_interpreter_flags
 

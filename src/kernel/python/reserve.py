@@ -1,8 +1,8 @@
-"""Memory held back, so that user code which has used up all of its own can still be told so.
+"""Memory held back, so that user code which has used up its own still gets a report of that.
 
 run.py gives it back on a MemoryError: the traceback needs some memory, and so does compiling the
 `del` that frees the rest. Invariant: it is address space only (private, never touched), so it
-costs a session nothing but its place below RLIMIT_DATA.
+costs a session nothing but address space below RLIMIT_DATA.
 """
 import mmap
 

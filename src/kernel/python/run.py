@@ -51,7 +51,7 @@ _last = None  # what we bound to `_`
 
 
 def new_main() -> dict:
-    """A fresh __main__; what the zygote was started as is nobody's business."""
+    """A fresh __main__, without a trace of how the zygote was started."""
     global main, _future
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = _user_builtins
@@ -254,7 +254,7 @@ class Job:
             self.hint = None
 
     def leftovers(self, exc: BaseException) -> None:
-        """Figures that were open when the run failed. What goes wrong with them is not told too."""
+        """Figures that were open when the run failed. Their own errors are not reported."""
         try:
             if not isinstance(exc, (KeyboardInterrupt, MemoryError)):
                 display.show_figures()

@@ -75,7 +75,7 @@ class Script(run.Job):
         self.evaluate()
 
     def show(self, value) -> None:
-        """The value of the last expression is told, but python3 would not show it: no display."""
+        """The value of the last expression is reported, but not displayed: python3 does not show it."""
         self.result = channel.clean(
             channel.cut(display.bundle(value)[0]["text/plain"], run.MAX_RESULT)
         )

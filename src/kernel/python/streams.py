@@ -1,11 +1,11 @@
 """sys.stdout, sys.stderr and sys.stdin of a session.
 
 stdout and stderr are text writers over fd 1 and 2, flushed at each newline. The two pipes behind
-them are read by somebody else, so when Python code goes from one stream to the other the writer
-flushes the first and waits (bounded) until its pipe is empty: the order is kept. stdin asks the
-engine for a line with an INPUT frame, or is the text that came with the run, or (scripts) the
-real fd 0. Invariant: whatever user code closes, detaches or replaces, `ready()` gives the next
-run streams that work.
+them are read by another process, so when Python code changes from one stream to the other the
+writer flushes the first and waits (bounded) until its pipe is empty: the order is kept. stdin
+asks the engine for a line with an INPUT frame, or is the text that came with the run, or
+(scripts) the real fd 0. Invariant: whatever user code closes, detaches or replaces, `ready()`
+gives the next run streams that work.
 """
 import builtins as _user_builtins
 import io
@@ -140,7 +140,7 @@ def settle() -> None:
 
 
 def _give_out(fd: int) -> None:
-    """A new writer, in the place of the one given out before it."""
+    """A new writer, which replaces the one given out before it."""
     name = OUTS[fd]
     old = _outs.get(fd)
     _outs[fd] = _open(fd)
@@ -180,7 +180,7 @@ def ready(canned=None) -> None:
 
 
 def flush() -> None:
-    """Flushes ours and whatever the user put in their place. May call user code."""
+    """Flushes our writers and those that user code replaced them with. May call user code."""
     for name, fd in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name, None)
         if stream is not None and stream is not _outs.get(fd):
@@ -281,7 +281,7 @@ def _next_line():
     prompt, password = _prompt, _password
     _prompt, _password = "", False
     if _canned is not None:
-        if prompt and sys.stdout is not None:  # nobody else will show it
+        if prompt and sys.stdout is not None:  # text given in advance: no client shows the prompt
             sys.stdout.write(prompt)
             sys.stdout.flush()
         return _canned.next()
@@ -336,7 +336,7 @@ def use_script_stdin() -> None:
 
 def input(prompt="", /):  # noqa: A001
     """Read a string from standard input. The trailing newline is stripped. The prompt is shown
-    to whoever answers.
+    to the person or program that answers.
     """
     if sys.stdin is not _stdin:
         return _original_input(prompt)

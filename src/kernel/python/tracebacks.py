@@ -2,8 +2,8 @@
 
 Called by run.py while SIGINT may still come, because formatting calls user code (`__str__`).
 Invariants: no frame of ours, no ANSI, bounded text, and no exception out of here but those user
-code raises on purpose (KeyboardInterrupt, MemoryError): what cannot be formatted is told in
-fewer words.
+code raises on purpose (KeyboardInterrupt, MemoryError): what cannot be formatted is
+reported in fewer words.
 """
 import errno
 import linecache
@@ -169,8 +169,8 @@ def _place(exc: BaseException):
 
 
 def from_parser(exc: BaseException) -> bool:
-    """CPython's parser says MemoryError when source is nested too deep for it. Believed of a line that
-    compiles something, while a tenth of the memory allowed and more is free.
+    """Whether this MemoryError means that source is nested too deep for CPython's parser. It does when
+    the line compiles something and at least a tenth of the memory allowed is free.
     """
     file, line = _place(exc)
     if file != "ast.py" and not any(word in line for word in ("eval(", "exec(", "compile(")):
@@ -241,9 +241,9 @@ def _depth(tb) -> int:
 def _format(exc: BaseException):
     tb = strip(exc.__traceback__)
     limit = None if _depth(tb) <= MAX_FRAMES else -(MAX_FRAMES // 10)
-    told = TracebackException(type(exc), exc, tb, limit=limit)
+    formatted = TracebackException(type(exc), exc, tb, limit=limit)
     seen = set()
-    stack = [told]
+    stack = [formatted]
     while stack:
         one = stack.pop()
         if one is None or id(one) in seen:
@@ -251,7 +251,7 @@ def _format(exc: BaseException):
         seen.add(id(one))
         _tidy(one)
         stack += [one.__cause__, one.__context__] + list(getattr(one, "exceptions", None) or ())
-    return told.format()
+    return formatted.format()
 
 
 def strip(tb):
@@ -268,29 +268,29 @@ def strip(tb):
     return tb
 
 
-def _tidy(told) -> None:
+def _tidy(formatted) -> None:
     """Takes our frames out of one exception of the chain, and puts back the lines as they were
     written.
     """
-    if told.stack is not None:
-        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(OURS)]
-        for frame in told.stack:
+    if formatted.stack is not None:
+        formatted.stack[:] = [frame for frame in formatted.stack if not frame.filename.startswith(OURS)]
+        for frame in formatted.stack:
             source = _sources.get(frame.filename)
             if source is not None and frame.lineno in source[1] and hasattr(frame, "colno"):
                 frame.colno = frame.end_colno = None  # columns of the text we made of it
-        if not told.stack:
-            told.exc_traceback = None  # 3.8 and 3.9 print the heading for this
+        if not formatted.stack:
+            formatted.exc_traceback = None  # 3.8 and 3.9 print the heading for this
             if sys.version_info >= (3, 10):
-                told.stack = None
-    source = _sources.get(getattr(told, "filename", None))
-    if source is not None and getattr(told, "lineno", None) is not None:
+                formatted.stack = None
+    source = _sources.get(getattr(formatted, "filename", None))
+    if source is not None and getattr(formatted, "lineno", None) is not None:
         try:
-            line = int(told.lineno)
+            line = int(formatted.lineno)
         except ValueError:
             return
         if line in source[1] and line <= len(source[0]):
-            told.text = source[0][line - 1]
-            told.offset = None
+            formatted.text = source[0][line - 1]
+            formatted.offset = None
 
 
 def _plain(exc: BaseException) -> str:
