@@ -1,4 +1,4 @@
-"""Entry of the bench's zygote: `python3 -I -S boot.py PRELOAD CTL_FD`, in the place of the product's own boot.py
+"""Entry of the bench's zygote: `python3 -I -S boot.py PRELOAD CTL_FD`, instead of the product's own boot.py
 (kernel_boot.py here).
 
 It is prepared by the product's prepare() and share(), so that its memory is a zygote's; only the loop that forks is

@@ -1,8 +1,10 @@
-/* bench-engine: the real engine and the real warden, measured from inside the engine's process with a microsecond clock.
+/* bench-engine: the real engine and the real warden, measured from inside the engine's process with a microsecond
+ * clock.
  *
- * Theory: the same two processes as krait-engine, but requests are made by this program instead of lines of JSON, so that nothing but the engine
- * lies between the two readings of the clock. A request is the call of kr_engine_open() or kr_run_new(); output is the callback that a voice would
- * render. Options: --pool N --stock N --max-cells N. The driver sends lines and gets one line of JSON for each:
+ * Theory: the same two processes as krait-engine, but requests are made by this program instead of lines of JSON, so
+ * that nothing but the engine lies between the two readings of the clock. A request is the call of kr_engine_open() or
+ * kr_run_new(); output is the callback that a voice would render. Options: --pool N --stock N --max-cells N. The driver
+ * sends lines and gets one line of JSON for each:
  *     ready                           when every zygote is ready and every pool full
  *     one PRELOAD POOLED GAP COUNT [import]
  *                                     open, run, close, COUNT times, each after GAP ms of rest (and a full pool): open, output, end, teardown;

@@ -1,7 +1,8 @@
 /* Cells, cgroups and forks for the staircase, by the warden's own functions. Called by layers.c.
  *
- * Invariant: what a layer does here is the product's code; only who decides about it differs. What must be ready before a request in the product
- * (a cell in stock, its cgroup, the pipes) is made in kr_bench_prepare(), outside the measured time. */
+ * Invariant: what a layer does here is the product's code; only who decides about it differs. What must be ready before
+ * a request in the product (a cell in stock, its cgroup, the pipes) is made in kr_bench_prepare(), outside the measured
+ * time. */
 #include "forkbox.h"
 #include "clock.h"
 #include "fd.h"
@@ -21,9 +22,9 @@
 #define WAIT_MS 10000
 #define NO_CELL 0xffffu /* an index that no cell has, so that the warden's functions never take a bare child for one */
 
-/* ---- the warden without anybody to serve ---- */
+/* ---- the warden without an engine ---- */
 
-/* What the warden tells its engine is read and dropped. */
+/* What the warden sends to its engine is read and dropped. */
 static int listen_only(int control, void *arg)
 {
     char buf[KR_FRAME_CONTROL_MAX + KR_FRAME_HEAD];

@@ -15,7 +15,8 @@ struct kr_bench_child {
     int pidfd;
 };
 
-/* Sets the warden up (without serving anybody) and starts a family for each zygote of w->config; waits until all are ready. */
+/* Sets the warden up (without an engine) and starts a family for each zygote of w->config; waits until all are
+ * ready. */
 int kr_bench_open(struct kr_warden *w, struct kr_err *err);
 void kr_bench_close(struct kr_warden *w);
 struct kr_family *kr_bench_family(struct kr_warden *w, const char *preload);
@@ -24,7 +25,8 @@ struct kr_family *kr_bench_family(struct kr_warden *w, const char *preload);
 int kr_bench_prepare(struct kr_family *f, unsigned layers, struct kr_bench_child *ret, struct kr_err *err);
 /* The request. With KR_BENCH_CGROUP it returns when the child is attached and may go, else at once. */
 int kr_bench_fork(struct kr_family *f, struct kr_bench_child *c, struct kr_err *err);
-/* One frame of the zygote: FORKED or EXIT. 1: some child named pid has ended with *ret_status, 0: FORKED taken for c (may be NULL). */
+/* One frame of the zygote: FORKED or EXIT. 1: some child named pid has ended with *ret_status, 0: FORKED taken for c
+ * (may be NULL). */
 int kr_bench_hear(struct kr_family *f, struct kr_bench_child *c, int32_t *ret_pid, int *ret_status, struct kr_err *err);
 /* After its end: cell, cgroup and descriptors go. */
 int kr_bench_finish(struct kr_family *f, struct kr_bench_child *c, struct kr_err *err);

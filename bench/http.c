@@ -243,7 +243,7 @@ static const char *obey(char **w, size_t n, struct kr_bench_samples *s)
     return "there is no such command";
 }
 
-/* Then nobody can make a sandbox yet: there is `default`, for everybody. */
+/* Then no user can make a sandbox yet: all use `default`. */
 static bool asks_for_keys(char **options)
 {
     for (; *options; options++)

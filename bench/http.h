@@ -9,7 +9,7 @@ struct kr_bench_server {
     char *krait;
     int port;
     char data[64]; /* its data directory */
-    char key[128]; /* of the user as whom is asked; "": nobody's */
+    char key[128]; /* of the user that sends the requests; "": without a key */
 };
 extern struct kr_bench_server kr_bench_server;
 
@@ -20,7 +20,7 @@ int kr_bench_post(int fd, const char *path, const char *body);
 
 /* ---- http_load.c: NULL, or why it cannot be ---- */
 
-/* Makes a user and a key; from then on `as` knows it. */
+/* Makes a user and a key; `as` holds the key from then on. */
 const char *kr_bench_user(const char *name);
 const char *kr_bench_as(const char *name);
 /* Processes that run bombs over and over as the user who asks now, and their end. Takes none, too. */

@@ -1,6 +1,7 @@
 /* bench-http beyond one client: users with keys, a user who runs bombs, sessions that are held in great number.
  *
- * Called by http.c for its commands. Invariant: the processes that run bombs end with `calm`, or with bench-http itself. */
+ * Called by http.c for its commands. Invariant: the processes that run bombs end with `calm`, or with bench-http
+ * itself. */
 #include "http.h"
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,8 @@
 /* bench-layers: the price of each layer on the same warm zygote, and the churn of its bare forks.
  *
- * Theory: families (builder, zygote, cells) are started by the warden's own code, with one difference: the embedded boot.py is the bench's, whose
- * zygote forks children that take only the layers asked for and run print(1) at once. The driver sends lines:
+ * Theory: families (builder, zygote, cells) are started by the warden's own code, with one difference: the embedded
+ * boot.py is the bench's, whose zygote forks children that take only the layers asked for and run print(1) at once. The
+ * driver sends lines:
  *     step PRELOAD LAYERS GAP_MS COUNT     microseconds from the request to the first output, GAP_MS of rest before each
  *     churn PRELOAD MS INFLIGHT            bare fork, run, reap as fast as it goes: done (how many), elapsed
  * and gets one line of JSON for each (samples.h). Runs as root, like the product at its best level. */
@@ -108,7 +109,7 @@ static int one_event(struct churn *ch, struct kr_err *err)
     for (unsigned i = 0; r > 0 && i < ch->inflight; i++)
         if (ch->slots[i].pid == pid)
             return slot_done(ch, i, err);
-    return r < 0 ? r : kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "a child nobody asked for has ended");
+    return r < 0 ? r : kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "an unknown child has ended");
 }
 
 static int churn(struct kr_family *f, double ms, unsigned inflight, struct kr_bench_samples *s, struct kr_err *err)

@@ -1,4 +1,5 @@
-/* The layers of the staircase, as bits of a FORK request's `pad`. Shared by layers.c, which asks, and zygote.c, which obeys. */
+/* The layers of the staircase, as bits of a FORK request's `pad`. Shared by layers.c, which asks, and zygote.c, which
+ * obeys. */
 #pragma once
 
 #define KR_BENCH_CGROUP 1u     /* wait for S_GO, which comes when the parent has attached us; rlimits too */

@@ -1,5 +1,6 @@
-/* The same warm run through three voices, one call of each after the other: REST with one JSON object, tools/call over HTTP, tools/call
- * over stdin and stdout of a `krait mcp` of its own. Measured to the whole answer. Part of bench-http. */
+/* The same warm run through three voices, one call of each after the other: REST with one JSON object, tools/call over
+ * HTTP, tools/call over stdin and stdout of a `krait mcp` of its own. Measured to the whole answer. Part of
+ * bench-http. */
 #include "http.h"
 #include <signal.h>
 #include <spawn.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A fork server as anyone would write it, beside krait: one Python that has imported what a zygote has, os.fork() for
+"""A simple fork server to compare krait with: one Python that has imported what a zygote has, os.fork() for
 each snippet, no isolation.
 
 bench/run starts one for each preload and sends lines; one line of JSON answers each.
@@ -96,7 +96,7 @@ def main() -> None:
         words = line.split()
         try:
             print(json.dumps({"ok": True, **churn(float(words[1]), int(words[2]))}), flush=True)
-        except Exception as exc:  # told to the driver, which says that it could not be measured
+        except Exception as exc:  # sent to the driver, which reports that it could not be measured
             print(json.dumps({"ok": False, "error": "%s: %s" % (type(exc).__name__, exc)}), flush=True)
 
 

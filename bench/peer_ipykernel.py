@@ -88,7 +88,7 @@ def main() -> None:
         try:
             kernel, result = answer(kernel, line.split())
             print(json.dumps({"ok": True, **result}), flush=True)
-        except Exception as exc:  # told to the driver, which says that it could not be measured
+        except Exception as exc:  # sent to the driver, which reports that it could not be measured
             print(json.dumps({"ok": False, "error": "%s: %s" % (type(exc).__name__, exc)}), flush=True)
     if kernel is not None:
         kernel.close()

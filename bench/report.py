@@ -10,7 +10,7 @@ def quantile(samples: list, q: float) -> float:
 
 
 class Row:
-    """One configuration and one series of it, in microseconds unless a unit is said."""
+    """One configuration and one series of it, in microseconds unless a unit is given."""
 
     def __init__(self, section: str, label: str, unit: str = "ms", scale: float = 1e-3) -> None:
         self.section, self.label, self.unit, self.scale = section, label, unit, scale

@@ -1,4 +1,5 @@
-/* Rows of numbers and their answer. Called by the three programs of this folder; the driver (bench/run) reads the lines.
+/* Rows of numbers and their answer. Called by the three programs of this folder; the driver (bench/run) reads the
+ * lines.
  *
  * Invariant: one command, one line, so that the driver never has to guess where an answer ends. */
 #include "samples.h"

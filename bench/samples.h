@@ -6,7 +6,8 @@
 #define KR_BENCH_SERIES 6
 #define KR_BENCH_SAMPLES 4096
 
-/* A few named rows of microseconds. Large: kept in static memory, so that adding to it never allocates while a clock runs. */
+/* A few named rows of microseconds. Large: kept in static memory, so that adding to it never allocates while a clock
+ * runs. */
 struct kr_bench_samples {
     struct {
         const char *name;

@@ -1,7 +1,9 @@
 /* bench-spawn: how long a program takes from its start to its first output, and to its end.
  *
- * The driver starts it once and sends lines `COUNT program argument…` (words, no quoting; "_" in a word stands for a space, so that Python code
- * fits in one). `mcp COUNT …` is the same for a server of MCP: it finds `initialize` on its stdin, which ends once it has answered. A small C parent and vfork (posix_spawn) keep the price of the starting side out of the figures. */
+ * The driver starts it once and sends lines `COUNT program argument…` (words, no quoting; "_" in a word stands for a
+ * space, so that Python code fits in one). `mcp COUNT …` is the same for a server of MCP: it finds `initialize` on its
+ * stdin, which ends once it has answered. A small C parent and vfork (posix_spawn) keep the price of the starting side
+ * out of the figures. */
 #include "samples.h"
 #include <errno.h>
 #include <fcntl.h>

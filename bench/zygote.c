@@ -1,7 +1,8 @@
 /* The module _bench: a zygote's loop like src/kernel/kernel_zygote.c, but each FORK says which layers its child takes.
  *
- * Loaded by bench/boot.py into an interpreter that was prepared exactly as a zygote is. It exists so that the product has no switch that leaves a
- * layer out. The child runs its snippet at once, without a word on the wire, and ends: what the engine's wire costs is measured by the engine. */
+ * Loaded by bench/boot.py into an interpreter that was prepared exactly as a zygote is. It exists so that the product
+ * has no switch that leaves a layer out. The child runs its snippet at once, without a word on the wire, and ends: what
+ * the engine's wire costs is measured by the engine. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include "caps.h"
