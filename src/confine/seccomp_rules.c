@@ -603,7 +603,7 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(process_vm_writev, TRACE, EPERM),
     ALL(kcmp, TRACE, EPERM),
     ALL(finit_module, MODULE, EPERM),
-    ALL(sched_setattr, SCHED, EPERM, "would set its own slice and make others wait; sched_setscheduler and nice remain"),
+    ALL(sched_setattr, SCHED, EPERM, "would set its own slice, and others wait; sched_setscheduler and nice remain"),
     ALL(sched_getattr, SCHED, ALLOW),
     ALL(renameat2, FILE, RENAME2),
     ALL(seccomp, SECCOMP, EPERM),
