@@ -29,8 +29,10 @@ class Program:
 
     def _start(self) -> None:
         try:
-            self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                            env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/tmp", "LANG": "C.UTF-8"})
+            self.process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL,
+                                            env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/tmp",
+                                                 "LANG": "C.UTF-8"})
         except OSError as exc:
             raise Failed("%s cannot be started: %s" % (self.name, exc)) from None
         if self.greets:

@@ -32,7 +32,8 @@ class Row:
     def cells(self) -> list:
         if not self.measured():
             return [self.label, "not measured", "", "", "", ""]
-        return [self.label, show(self.at(0)), show(self.at(0.5)), show(self.at(0.99)), self.unit, str(len(self.samples))]
+        return [self.label, show(self.at(0)), show(self.at(0.5)), show(self.at(0.99)), self.unit,
+                str(len(self.samples))]
 
 
 def show(value: float) -> str:
@@ -52,14 +53,16 @@ class Bar:
         sign = "≥" if self.better == "above" else "≤"
         off = self.value / self.limit if self.better == "below" else self.limit / self.value
         verdict = "HOLDS" if self.holds() else "MISSES by %s×" % show(off)
-        return [self.label, "%s %g" % (sign, self.limit), show(self.value), show(self.best) if self.best is not None else "", verdict, self.note]
+        return [self.label, "%s %g" % (sign, self.limit), show(self.value),
+                show(self.best) if self.best is not None else "", verdict, self.note]
 
 
 def text_table(title: str, heads: list, rows: list) -> str:
     widths = [max(len(row[i]) for row in [heads] + rows) for i in range(len(heads))]
     lines = [title, "-" * len(title)]
     for row in [heads] + rows:
-        lines.append("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip())
+        lines.append("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
+                               for i, (cell, w) in enumerate(zip(row, widths))).rstrip())
     return "\n".join(lines) + "\n"
 
 

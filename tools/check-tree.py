@@ -14,7 +14,8 @@ from typing import Iterator
 import tree_gates
 
 ROOT = Path(__file__).resolve().parent.parent
-SKIP = {".git", "node_modules", "dist", ".state", "build", "build-asan", "build-clang", "build-fuzz", "__pycache__", "corpus"}
+SKIP = {".git", "node_modules", "dist", ".state", "build", "build-asan", "build-clang", "build-fuzz", "__pycache__",
+        "corpus"}
 MAX_LINES = 800
 # Spelled in two halves, so that this file obeys the rule.
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
@@ -48,7 +49,8 @@ def rule_every_source_is_built(path: Path, text: str) -> str | None:
     for build in builders:
         here = build.is_file() and path.relative_to(build.parent)
         # tests/meson.build names a unit test by its path beneath tests/unit, without the ending
-        names = here and (f"'{here}'", f"'{str(here).removeprefix('unit/')}'", f"'{str(here)[:-2].removeprefix('unit/')}'")
+        names = here and (f"'{here}'", f"'{str(here).removeprefix('unit/')}'",
+                          f"'{str(here)[:-2].removeprefix('unit/')}'")
         if here and any(n in build.read_text() for n in names):
             return None
     return "no meson.build above it names it"
@@ -141,7 +143,8 @@ def main() -> int:
     rules = [(name[5:], rule) for name, rule in globals().items() if name.startswith("rule_")]
     texts = [(path, text) for path in files() if (text := text_of(path)) is not None]
     failed = False
-    found = {name: [f"{path.relative_to(ROOT)}: {why}" for path, text in texts if (why := rule(path, text))] for name, rule in rules}
+    found = {name: [f"{path.relative_to(ROOT)}: {why}" for path, text in texts if (why := rule(path, text))]
+             for name, rule in rules}
     found["public_functions_have_callers"] = tree_gates.public_functions_have_callers(ROOT)
     found["settings_have_tests"] = tree_gates.settings_have_tests(ROOT)
     for name, wrong in found.items():

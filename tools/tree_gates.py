@@ -44,7 +44,8 @@ def used_by_header(text: str) -> set[str]:
 
 def public_functions_have_callers(root: Path) -> list[str]:
     texts = {path: bare(path.read_text()) for path in sorted((root / "src").rglob("*.[ch]"))}
-    uses = {path: used_by_header(text) if path.suffix == ".h" else set(NAME.findall(text)) for path, text in texts.items()}
+    uses = {path: used_by_header(text) if path.suffix == ".h" else set(NAME.findall(text))
+            for path, text in texts.items()}
     by_name: dict[str, set[Path]] = {}
     for path, names in uses.items():
         for name in names:
@@ -56,7 +57,8 @@ def public_functions_have_callers(root: Path) -> list[str]:
                 wrong.append(f"{path.relative_to(root)}: {name} has no caller in another file of src: make it static, or remove it")
             if by_name[name] - {path} and name in CALLED_BY_TESTS:
                 wrong.append(f"{path.relative_to(root)}: {name} has a caller: take it out of CALLED_BY_TESTS")
-    return wrong + [f"tools/tree_gates.py: {name} of CALLED_BY_TESTS does not exist" for name in CALLED_BY_TESTS if name not in by_name]
+    return wrong + [f"tools/tree_gates.py: {name} of CALLED_BY_TESTS does not exist" for name in CALLED_BY_TESTS
+                    if name not in by_name]
 
 
 # ---- settings
@@ -94,7 +96,8 @@ def settings_have_tests(root: Path) -> list[str]:
         flag = limit.replace("_", "-")
         tests[flag], tests["max-" + flag] = own, ceiling
     limits = re.findall(r'^    \{ "(\w+)", +AT', (root / "src/wire/limits.c").read_text(), re.M)
-    wrong = [f"src/cli/config/config.c: {name} is not in limit_settings" for name in limits if name.replace("_", "-") not in tests]
+    wrong = [f"src/cli/config/config.c: {name} is not in limit_settings" for name in limits
+             if name.replace("_", "-") not in tests]
     for flag, test in tests.items():
         why = None if flag in UNTESTED else has_check(root, test, flag) if test else "its row names no test"
         wrong += [f"--{flag}: {why}"] if why else []

@@ -205,7 +205,8 @@ def row_000_10_idle_sessions_go_busy_ones_stay():
         assert time.monotonic() - began > 1.5, "it went before its time"
         contains(s.get("/api/v1/sessions").json()["sessions"], "busy")
         equal(busy.end().lines(), [{"text": "done\n"}])
-        eventually(lambda: "busy" not in s.get("/api/v1/sessions").json()["sessions"], 4, "the other one is gone as well")
+        eventually(lambda: "busy" not in s.get("/api/v1/sessions").json()["sessions"], 4,
+                   "the other one is gone as well")
 
 
 @check
@@ -220,7 +221,8 @@ def row_000_11_at_the_limit_the_oldest_idle_session_makes_room():
         execute(s, "1", session_id="two")
         equal(execute(s, "1", session_id="four").status, 200)
         equal(names(), {"two", "four"}, "the one that was used longest ago went")
-        busy = [Meanwhile(execute, s, "import time; time.sleep(4); print('mine')", session_id=name) for name in ("two", "four")]
+        busy = [Meanwhile(execute, s, "import time; time.sleep(4); print('mine')", session_id=name)
+                for name in ("two", "four")]
         eventually(lambda: all(one["is_busy"] for one in s.get("/api/v1/sessions").json()["sessions"].values()))
         began = time.monotonic()
         refused = execute(s, "1", session_id="five")
@@ -324,7 +326,8 @@ def row_000_18_an_empty_body_and_an_unknown_session():
             equal(reply.status, 422)
             equal(reply.json(), {"detail": [{"type": "missing", "loc": ["body", "code"], "msg": "Field required",
                                              "input": {}}]})
-        for method, path in (("DELETE", "/sessions/nobody"), ("GET", "/sessions/nobody"), ("POST", "/sessions/nobody/interrupt")):
+        for method, path in (("DELETE", "/sessions/nobody"), ("GET", "/sessions/nobody"),
+                             ("POST", "/sessions/nobody/interrupt")):
             reply = s.request(method, prefix + path)
             equal((reply.status, reply.json()), (404, {"detail": "Session not found"}), path)
         equal(s.get(prefix + "/nowhere").status, 404)
@@ -340,7 +343,8 @@ def row_000_18_both_prefixes_answer_alike():
     s = server()
     lines, sync, opened, listed, read, ended = [], [], [], [], [], []
     for prefix in PREFIXES:
-        lines.append(s.post(prefix + "/execute", {"code": "import sys\nprint(1)\nprint(2, file=sys.stderr)\nn * 2", "variables": {"n": 21}}).lines())
+        lines.append(s.post(prefix + "/execute", {"code": "import sys\nprint(1)\nprint(2, file=sys.stderr)\nn * 2",
+                                                  "variables": {"n": 21}}).lines())
         sync.append(s.post(prefix + "/execute_sync", {"code": "print('t')\n1/0"}).json())
         opened.append(s.post(prefix + "/sessions", {"session_id": "alike"}).json())
         listed.append(sorted(s.get(prefix + "/sessions").json()["sessions"]["alike"]))

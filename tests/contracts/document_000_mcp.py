@@ -42,7 +42,8 @@ def row_000_18_tools_are_listed_on_its_own_path():
 @check
 def row_000_18_tools_answer_without_a_session():
     for path in PATHS:
-        result = posted(path, "tools/call", name="execute_python_code", arguments={"code": "print('Hello')", "session_id": "s"})
+        result = posted(path, "tools/call", name="execute_python_code",
+                        arguments={"code": "print('Hello')", "session_id": "s"})
         equal(json.loads(result["content"][0]["text"]), {"output": "Hello\n", "images": [], "session_id": "s"}, path)
 
 
@@ -60,7 +61,8 @@ def row_000_18_a_client_that_others_wrote():
 def row_000_18_the_resource_and_the_prompt():
     with Http(server().port, PATHS[0]) as c:
         c.tool("execute_python_code", code="1", session_id="told")
-        contains([t["uriTemplate"] for t in c.call("resources/templates/list")["resourceTemplates"]], "session://{session_id}")
+        contains([t["uriTemplate"] for t in c.call("resources/templates/list")["resourceTemplates"]],
+                 "session://{session_id}")
         told = json.loads(c.call("resources/read", {"uri": "session://told"})["contents"][0]["text"])
         equal((told["session_id"], told["execution_count"]), ("told", 1))
         equal([p["name"] for p in c.call("prompts/list")["prompts"]], ["code_execution_prompt"])

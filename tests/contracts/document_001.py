@@ -135,7 +135,8 @@ def row_001_08_bubble_sort():
 def row_001_09_leibniz():
     got = execute(PI)
     equal(got["result"], 3.140592653839794)
-    equal(got["stdout"].splitlines(), ["Pi approximation: 3.140592653839794", "Difference from math.pi: 0.000999999749998981"])
+    equal(got["stdout"].splitlines(),
+          ["Pi approximation: 3.140592653839794", "Difference from math.pi: 0.000999999749998981"])
 
 
 @check
@@ -197,7 +198,8 @@ def row_001_20_its_own_port_is_the_one_that_gateways_are_told():
 
 @check
 def row_001_20_make_names_both_starts():
-    for target, words in (("dev", "krait mcp --dialect python-sandbox"), ("serve-http", "krait --dialect python-sandbox")):
+    for target, words in (("dev", "krait mcp --dialect python-sandbox"),
+                          ("serve-http", "krait --dialect python-sandbox")):
         said = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
         equal(said.returncode, 0, said.stderr[-300:])
         contains(said.stdout, words)

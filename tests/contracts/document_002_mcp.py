@@ -68,7 +68,8 @@ def row_002_13_posted_with_curls_headers():
 
     equal([t["name"] for t in post("tools/list")["tools"]], ["execute_python"])
     began = time.monotonic()
-    got = json.loads(post("tools/call", name="execute_python", arguments={"code": "print('Hello, World!')", "timeout": 10})["content"][0]["text"])
+    got = json.loads(post("tools/call", name="execute_python",
+                          arguments={"code": "print('Hello, World!')", "timeout": 10})["content"][0]["text"])
     assert time.monotonic() - began < 60
     equal((got["stdout"], got["stderr"], got["exit_code"], got["success"]), ("Hello, World!\n", "", 0, True))
     failed = json.loads(post("tools/call", name="execute_python", arguments={"code": "1 / 0"})["content"][0]["text"])

@@ -70,7 +70,8 @@ def row_003_08_sandbox_info_is_three_labelled_lines():
 
 @check
 def row_003_09_timeouts_are_brought_into_range():
-    equal(text("execute_python", code="import time; time.sleep(10)", timeout=1), "Error: Execution timed out after 1 seconds")
+    equal(text("execute_python", code="import time; time.sleep(10)", timeout=1),
+          "Error: Execution timed out after 1 seconds")
     none = result("execute_python", code="import time; time.sleep(10)", timeout=0)["content"]
     equal(none[0]["text"], "Error: Execution timed out after 1 seconds")
     contains(none[1]["text"], "1 s was given")
@@ -81,7 +82,8 @@ def row_003_09_timeouts_are_brought_into_range():
     assert begun.startswith("Error: Execution timed out after 1 seconds\n"), begun
     contains(begun, "begun")
     with Http(server().port) as c:
-        field = next(t for t in c.call("tools/list")["tools"] if t["name"] == "execute_python")["inputSchema"]["properties"]["timeout"]
+        field = next(t for t in c.call("tools/list")["tools"]
+                     if t["name"] == "execute_python")["inputSchema"]["properties"]["timeout"]
         contains(field["description"], "60")
 
 
@@ -110,7 +112,8 @@ def row_003_11_stdio_says_nothing_but_messages():
     with tempfile.TemporaryDirectory(prefix="krait-test-") as here:
         os.chmod(here, 0o755)
         for start in (["mcp"], ["serve", "--transport", "stdio"]):
-            argv = [os.path.abspath(KRAIT), *start, *DIALECT, "--no-files", "--preload", "basic", "--data", here + "/data"]
+            argv = [os.path.abspath(KRAIT), *start, *DIALECT, "--no-files", "--preload", "basic",
+                    "--data", here + "/data"]
             with Stdio(argv) as c:
                 equal(c.tool("execute_python", code=HELLO)["content"][0]["text"], "Hello, World!\n")
                 equal(c.garbage, [])

@@ -194,12 +194,13 @@ def row_004_11_two_users_have_nothing_of_each_other():
     for method, path, body in tries:
         theirs = s.request(method, path, body, key=key)
         nobodys = s.request(method, path.replace(hers, "01hv5k8m2nq7r9t3w6x8y0z2a4"),
-                            dict(body, sandbox_id="01hv5k8m2nq7r9t3w6x8y0z2a4") if isinstance(body, dict) and "sandbox_id" in body else body,
-                            key=key)
+                            dict(body, sandbox_id="01hv5k8m2nq7r9t3w6x8y0z2a4") if isinstance(body, dict)
+                            and "sandbox_id" in body else body, key=key)
         equal(theirs.status, 404, "%s %s: %s" % (method, path, theirs.text[:200]))
         equal(re.sub(r'"request_id":"[^"]*"', "", theirs.text), re.sub(r'"request_id":"[^"]*"', "", nobodys.text),
               "another user's is as unknown as one that never was")
-    reply = s.get("/sandbox/file?sandbox_id=%s&file_path=%s" % (hers, quote("/app/results/secret.txt")), key=anna["api_key"])
+    reply = s.get("/sandbox/file?sandbox_id=%s&file_path=%s" % (hers, quote("/app/results/secret.txt")),
+                  key=anna["api_key"])
     equal((reply.status, reply.body), (200, b"anna"))
     equal(s.run("session_secret", sandbox_id=hers, key=anna["api_key"])["result"], "1")
 

@@ -21,8 +21,8 @@ from mcp import HttpError, Sse, Stdio  # noqa: E402
 from serving import kept, main  # noqa: E402
 
 DIALECT = ["--dialect", "mcp-sandbox"]
-TOOLS = ["create_sandbox", "list_sandboxes", "execute_python_code", "execute_terminal_command", "upload_file_to_sandbox",
-         "delete_sandbox"]
+TOOLS = ["create_sandbox", "list_sandboxes", "execute_python_code", "execute_terminal_command",
+         "upload_file_to_sandbox", "delete_sandbox"]
 WRITES = """
 import csv, struct, zlib, zipfile
 def chunk(kind, data):
@@ -74,7 +74,8 @@ def row_004_03_made_listed_reused():
     with Server(args=DIALECT) as s, Sse(s.port) as c:
         equal([t["name"] for t in c.call("tools/list")["tools"]], TOOLS)
         made = value(c.tool("create_sandbox"))
-        equal((set(made), made["name"], made["status"]), ({"sandbox_id", "user_id", "name", "status"}, "Sandbox 1", "active"))
+        equal((set(made), made["name"], made["status"]),
+              ({"sandbox_id", "user_id", "name", "status"}, "Sandbox 1", "active"))
         named = value(c.tool("create_sandbox", {"name": "mine"}))
         listed = value(c.tool("list_sandboxes"))
         equal({(one["sandbox_id"], one["name"]) for one in listed},
@@ -103,7 +104,8 @@ def row_004_05_files_come_back_as_links():
             status, kind, disposition, body = fetch(link)
             assert status == 200 and disposition.startswith("inline") and body, (link, disposition)
             kinds[kind] = body
-        equal(sorted(kinds), ["application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "image/png", "text/csv"])
+        equal(sorted(kinds),
+              ["application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "image/png", "text/csv"])
         equal(kinds["text/csv"], b"a,b\r\n1,2\r\n")
         again = value(c.tool("execute_python_code", sandbox_id=box, code="print(1)"))
         equal((again["files"], again["file_links"]), ([], []))
@@ -125,7 +127,8 @@ def row_004_05_files_of_the_libraries_people_use():
         fetched = [fetch(link) for link in got["file_links"]]
         equal(sorted(kind for _, kind, _, _ in fetched), sorted(begins))
         for status, kind, disposition, body in fetched:
-            assert status == 200 and disposition.startswith("inline") and body.startswith(begins[kind]), (kind, body[:20])
+            assert status == 200 and disposition.startswith("inline") and body.startswith(begins[kind]), (
+                kind, body[:20])
         value(c.tool("delete_sandbox", sandbox_id=box))
 
 
@@ -146,7 +149,8 @@ def row_004_07_a_figure_that_is_shown_does_no_harm():
     with Sse(server().port) as c:
         box = value(c.tool("create_sandbox"))["sandbox_id"]
         result = c.tool("execute_python_code", sandbox_id=box,
-                        code="import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('after')", timeout=120)
+                        code="import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('after')",
+                        timeout=120)
         got = value(result)
         if "No module named" in got["stderr"]:
             skip("no matplotlib on this machine")
@@ -164,7 +168,8 @@ def row_004_08_commands_have_a_shell():
         assert int(got["stdout"]) >= 2, got
         equal(got["exit_code"], 0)
         equal(value(c.tool("execute_terminal_command", sandbox_id=box, command="false"))["exit_code"], 1)
-        both = value(c.tool("execute_terminal_command", sandbox_id=box, command="echo out; echo err >&2; echo x > f; exit 7"))
+        both = value(c.tool("execute_terminal_command", sandbox_id=box,
+                            command="echo out; echo err >&2; echo x > f; exit 7"))
         equal((both["stdout"], both["stderr"], both["exit_code"]), ("out\n", "err\n", 7))
         equal(value(c.tool("execute_python_code", sandbox_id=box, code="print(open('f').read())"))["stdout"], "x\n\n")
         value(c.tool("delete_sandbox", sandbox_id=box))
@@ -181,7 +186,8 @@ def row_004_09_uploads():
             sent = value(c.tool("upload_file_to_sandbox", sandbox_id=box, local_file_path=here + "/data.csv"))
             equal(sent["success"], True)
             contains(sent["message"], "Uploaded data.csv to /app/results/data.csv in sandbox " + box)
-            value(c.tool("upload_file_to_sandbox", sandbox_id=box, local_file_path=here + "/data.csv", dest_path="/app/results/in/two.csv"))
+            value(c.tool("upload_file_to_sandbox", sandbox_id=box, local_file_path=here + "/data.csv",
+                         dest_path="/app/results/in/two.csv"))
             got = value(c.tool("execute_python_code", sandbox_id=box,
                                code="print(open('/app/results/data.csv').read() == open('in/two.csv').read())"))
             equal(got["stdout"], "True\n")
@@ -229,7 +235,8 @@ def row_004_11_two_users_over_mcp():
         equal(value(b.tool("list_sandboxes")), [])
         for name, more in (("execute_python_code", {"code": "print(open('secret.txt').read())"}),
                            ("execute_terminal_command", {"command": "cat secret.txt"}),
-                           ("upload_file_to_sandbox", {"content": "x", "dest_path": "planted"}), ("delete_sandbox", {})):
+                           ("upload_file_to_sandbox", {"content": "x", "dest_path": "planted"}),
+                           ("delete_sandbox", {})):
             got = value(b.tool(name, sandbox_id=box, **more))
             equal(got, {"error": True, "message": "Sandbox not found: " + box}, name)
         link = wrote["file_links"][0]
@@ -247,7 +254,8 @@ def row_004_13_through_supergateway():
         skip(str(why))
     key = key_of("gateway")
     with tempfile.TemporaryDirectory(prefix="krait-test-") as home:
-        for url in ("http://127.0.0.1:%d/sse" % server().port, "http://127.0.0.1:%d/sse?api_key=%s" % (guarded().port, key)):
+        for url in ("http://127.0.0.1:%d/sse" % server().port,
+                    "http://127.0.0.1:%d/sse?api_key=%s" % (guarded().port, key)):
             argv = [clients.node, clients.path("supergateway/dist/index.js"), "--sse", url]
             with Stdio(argv, env=clients.env(home)) as c:
                 equal([t["name"] for t in c.call("tools/list")["tools"]], TOOLS)
@@ -257,8 +265,10 @@ def row_004_13_through_supergateway():
                 equal([fetch(link)[0] for link in made["file_links"]], [200] * 3)
                 failed = value(c.tool("execute_python_code", sandbox_id=box, code="raise ValueError('no')"))
                 equal((failed["exit_code"], failed["files"]), (1, []))
-                equal(value(c.tool("execute_terminal_command", sandbox_id=box, command="echo a | tr a b"))["stdout"], "b\n")
-                sent = value(c.tool("upload_file_to_sandbox", sandbox_id=box, content="x", dest_path="/app/results/in.txt"))
+                equal(value(c.tool("execute_terminal_command", sandbox_id=box, command="echo a | tr a b"))["stdout"],
+                      "b\n")
+                sent = value(c.tool("upload_file_to_sandbox", sandbox_id=box, content="x",
+                                    dest_path="/app/results/in.txt"))
                 equal(sent["success"], True)
                 assert box in [one["sandbox_id"] for one in value(c.tool("list_sandboxes"))]
                 value(c.tool("delete_sandbox", sandbox_id=box))

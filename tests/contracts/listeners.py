@@ -140,12 +140,13 @@ def limits_of_the_other_documents_are_theirs():
 
 @check
 def what_the_administrator_gives_holds_on_every_listener():
-    args = listening("--memory", "300M", "--max-sandboxes-per-user", "2", "--max-sessions", "3", "--allow-registration=false",
-                     "--pool-size", "0")
+    args = listening("--memory", "300M", "--max-sandboxes-per-user", "2", "--max-sessions", "3",
+                     "--allow-registration=false", "--pool-size", "0")
     with Server(args=args) as s:
         for name in NAMES:
             got = info(name, s)
-            equal((got["limits"]["memory"] >> 20, got["bounds"]["sandboxes_per_user"], got["bounds"]["sessions"]), (300, 2, 3))
+            equal((got["limits"]["memory"] >> 20, got["bounds"]["sandboxes_per_user"], got["bounds"]["sessions"]),
+                  (300, 2, 3))
             equal(got["features"]["registration"], False)
         equal(info("sandbox-mcp", s)["limits"]["timeout"], 30)  # which was not given
 
@@ -233,7 +234,8 @@ def krait_mcp_has_the_sandbox_of_its_dialect_joined_or_not():
     """An agent's files do not depend on whether a server runs, nor on whose dialect it has."""
     executor("execute_python", code=KEEP % "by the server")
     ran_at("krait", KEEP % "by krait")
-    argv = [os.path.abspath(KRAIT), "mcp", "--data", os.path.join(server().data, "data"), "--dialect", "python-executor"]
+    argv = [os.path.abspath(KRAIT), "mcp", "--data", os.path.join(server().data, "data"),
+            "--dialect", "python-executor"]
     with Stdio(argv) as joined, Stdio([*argv, "--no-join", "--preload", "basic"]) as alone:
         for c in (joined, alone):
             equal(c.text("execute_python", {"code": LOOK}), "by the server\n")

@@ -156,7 +156,8 @@ LOST = {
     "descriptors announced": "say(frame('S_END', me, end('x'), nfds=2))",
     "an end that is no JSON": "say(frame('S_END', me, b'nonsense'))",
     "an end nested 100000 deep": "say(frame('S_END', me, b'[' * 100000))",
-    "a second S_READY": "say(frame('S_READY', 0, {'pid': 2, 'uid': 0, 'seccomp': True, 'no_new_privs': True, 'python': '3'}))",
+    "a second S_READY": "say(frame('S_READY', 0, {'pid': 2, 'uid': 0, 'seccomp': True, 'no_new_privs': True, 'python': "
+                        "'3'}))",
     "a second S_STARTED": "say(frame('S_STARTED', 0, {'landlock_abi': 7}))",
     "a late S_FAILED": "say(frame('S_FAILED', 0, bytes(248)))",
     "its channel shut down": "socket.socket(fileno=os.dup(3)).shutdown(socket.SHUT_RDWR)",
@@ -266,7 +267,8 @@ def floods(engine: Engine) -> list[str]:
     bad, census = [], Census(engine.pid)
     for what, code in {
         "100000 stale ends": "data = frame('S_END', me + 1, end('x')) * 1000\nfor _ in range(100): say(data)",
-        "20 stale frames of 15 MB": "data = frame('S_DISPLAY', me + 1, b'x' * (15 << 20))\nfor _ in range(20): say(data)",
+        "20 stale frames of 15 MB": "data = frame('S_DISPLAY', me + 1, b'x' * (15 << 20))\n"
+                                    "for _ in range(20): say(data)",
     }.items():
         session = engine.open(dict(QUICK, memory="512M"))
         census.reset_peaks()

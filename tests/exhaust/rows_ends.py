@@ -101,7 +101,8 @@ os.waitpid(pid, 0)
     Row("c-loop", "import itertools\n1 in itertools.repeat(0)", TIMEOUT_KILLED, timeout="500ms"),
     Row(
         "c-loop-in-a-thread",
-        "import itertools, threading\nt = threading.Thread(target=lambda: 1 in itertools.repeat(0))\nt.start(); t.join()",
+        "import itertools, threading\nt = threading.Thread(target=lambda: 1 in itertools.repeat(0))\n"
+        "t.start(); t.join()",
         TIMEOUT_KILLED,
         timeout="500ms",
     ),
@@ -154,7 +155,8 @@ print(sorted(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(5)))
     ),
     Row(
         "stack-overflow",
-        "import sys\nsys.setrecursionlimit(10**9)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\nA().x",
+        "import sys\nsys.setrecursionlimit(10**9)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\n"
+        "A().x",
         killed_by(11),
         timeout="20s",
     ),
@@ -372,7 +374,8 @@ for t in threads: t.join()
     ),
     Row(
         "stdout-replaced",
-        "import sys\nclass Never:\n    def write(self, text): raise OSError('no')\n    def flush(self): raise OSError('no')\n"
+        "import sys\nclass Never:\n    def write(self, text): raise OSError('no')\n"
+        "    def flush(self): raise OSError('no')\n"
         "sys.stdout = Never()\nprint('x')",
         Expect("exception", alive=True, error="OSError"),
         again=False,
@@ -400,7 +403,8 @@ COPIES = [
     ),
     Row(
         "copy-that-exits",
-        "import os, sys\npid = os.fork()\nif pid == 0: sys.exit(9)\nprint(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))",
+        "import os, sys\npid = os.fork()\nif pid == 0: sys.exit(9)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))",
         Expect("ok", alive=True, stdout="9\n"),
     ),
     Row(

@@ -125,7 +125,8 @@ print('killed', killed > 0)
         Expect("ok", ("memory",), alive=True, stdout="killed True\n", check=peak_within(128 * MIB)),
         limits=M128,
         user=Expect("ok", alive=True, stdout="killed False\n", check=peak_unknown),
-        differs="RLIMIT_DATA is per process: six children have 240 MiB under a limit of 128; at most processes times memory is held",
+        differs="RLIMIT_DATA is per process: six children have 240 MiB under a limit of 128; at most processes times "
+                "memory is held",
     ),
     Row(
         "memory-in-tmp",
@@ -213,7 +214,8 @@ print('filled' if held > 100 << 20 else 'held %d MiB' % (held >> 20))
         ),
         limits={"memory": "32M", "open_files": "4096"},
         user=Expect("ok", alive=True, says="held"),
-        differs="no cgroup counts pipe buffers, but the kernel lets one user have 64 MiB of them (fs.pipe-user-pages-soft)",
+        differs="no cgroup counts pipe buffers, but the kernel lets one user have 64 MiB of them "
+                "(fs.pipe-user-pages-soft)",
     ),
     Row(
         "memory-in-sockets",

@@ -240,7 +240,8 @@ def folder_fills(engine: Engine) -> list[str]:
         other = Engine("--workspace", folder, user=engine.user)
         session = other.open(dict(QUICK, disk="16M", file_size="1G"), workspace=0)
         run = session.run(
-            "import time\nf = open('/workspace/x', 'wb')\nfor _ in range(1000):\n    f.write(b'x' * (1 << 20)); time.sleep(0.01)"
+            "import time\nf = open('/workspace/x', 'wb')\nfor _ in range(1000):\n"
+            "    f.write(b'x' * (1 << 20)); time.sleep(0.01)"
         )
         bad = (
             []

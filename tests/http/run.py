@@ -121,7 +121,8 @@ def parameters_and_what_a_request_says() -> None:
         equal((a["peer"], a["tag"], a["pattern"]), ("127.0.0.1", 1, "/about/{a}/{b}"))
         equal(c.get("/about/x/fixed").json["pattern"], "/about/{a}/fixed")
         equal(c.get("/files/a/b%20c/").json["path"], "a/b c/")
-        for path in ("/about/a%2fb/c", "/about/%00/c", "/about/%zz/c", "/files/a/../b", "/files/%2e%2e/b", "/about/%ff/c"):
+        for path in ("/about/a%2fb/c", "/about/%00/c", "/about/%zz/c", "/files/a/../b", "/files/%2e%2e/b",
+                     "/about/%ff/c"):
             equal(c.get(path).status, 400, path)
         with Conn(server.other) as other, Conn(server.unix) as unix:
             equal(other.get("/about").json["tag"], 2)

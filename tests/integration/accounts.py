@@ -35,7 +35,8 @@ def make_user(rights: list | None = None, **more) -> tuple:
 
 def register(password: str = "correct horse") -> dict:
     user = name("reg")
-    done = server.post("/api/register", {"username": user, "email": user + "@example.org", "password": password}, key="")
+    done = server.post("/api/register", {"username": user, "email": user + "@example.org", "password": password},
+                       key="")
     equal(done.status, 200, done.text)
     return done.json()
 
@@ -82,7 +83,8 @@ def others_see_no_users() -> None:
     user, key = make_user()
     other, _key = make_user()
     for method, path, body in (("GET", "/api/v1/users", None), ("POST", "/api/v1/users", {"name": name()}),
-                               ("GET", "/api/v1/users/" + other["id"], None), ("GET", "/api/v1/users/" + user["id"], None),
+                               ("GET", "/api/v1/users/" + other["id"], None),
+                               ("GET", "/api/v1/users/" + user["id"], None),
                                ("PATCH", "/api/v1/users/" + user["id"], {"rights": ["admin"]}),
                                ("DELETE", "/api/v1/users/" + other["id"], None)):
         equal(error(server.request(method, path, body, key=key)), (403, "forbidden"), method + path)
@@ -251,7 +253,8 @@ def a_client_that_leaves_while_a_password_is_checked_does_no_harm() -> None:
     body = b'{"name":"%s","password":"correct horse"}' % user["name"].encode()
     for _ in range(8):
         with server.raw() as s:
-            s.sendall(b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            s.sendall(b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
+                      % (len(body), body))
             time.sleep(0.01)
     equal(server.post("/api/v1/login", {"name": user["name"], "password": "correct horse"}, key="").status, 200)
 
@@ -345,7 +348,8 @@ def each_user_reads_their_own_rows() -> None:
         server.post("/api/v1/keys", {"name": "k%d" % i}, key=key)
     mine, after = [], ""
     while after is not None:
-        page = server.get("/api/v1/audit?what=key.create&limit=2" + ("&after=" + after if after else ""), key=key).json()
+        page = server.get("/api/v1/audit?what=key.create&limit=2" + ("&after=" + after if after else ""),
+                          key=key).json()
         mine += page["rows"]
         after = page["next"]
         assert after is None or len(after) == 16, after

@@ -11,7 +11,8 @@ from drive import Engine, run_json
 
 
 def ends(report, cause, exit_code, hits=()):
-    equal((report["cause"], report["exit_code"]), (cause, exit_code), "%s %s" % (report["stderr"][-400:], report["message"]))
+    equal((report["cause"], report["exit_code"]), (cause, exit_code),
+          "%s %s" % (report["stderr"][-400:], report["message"]))
     equal(report["status"], exit_code)
     equal(report["limits_hit"], list(hits))
 
@@ -25,15 +26,18 @@ def ok():
     report = run_json("-c", "x = 1\nprint('out')\nimport sys\nprint('err', file=sys.stderr)\nx + 1")
     ends(report, "ok", 0)
     equal((report["stdout"], report["stderr"], report["result"]), ("out\n", "err\n", "2"))
-    equal((report["error"], report["truncated"], report["displays"], report["hint"], report["message"]), (None, False, [], None, None))
+    equal((report["error"], report["truncated"], report["displays"], report["hint"], report["message"]),
+          (None, False, [], None, None))
     assert 0 < report["wall_s"] < 20
     equal(report["limits"]["memory"], 1 << 30)
 
 
 @check
 def limits_are_told():
-    limits = run_json("--memory", "128M", "--cpu", "0.5", "--timeout", "30s", "--processes", "20", "--disk", "10M", "-c", "pass")["limits"]
-    equal((limits["memory"], limits["cpu"], limits["timeout"], limits["processes"], limits["disk"]), (128 << 20, 0.5, 30, 20, 10 << 20))
+    limits = run_json("--memory", "128M", "--cpu", "0.5", "--timeout", "30s", "--processes", "20", "--disk", "10M",
+                      "-c", "pass")["limits"]
+    equal((limits["memory"], limits["cpu"], limits["timeout"], limits["processes"], limits["disk"]),
+          (128 << 20, 0.5, 30, 20, 10 << 20))
     equal(run_json("-c", "pass")["limits"]["timeout"], None)
 
 
@@ -59,16 +63,20 @@ def signals():
     ends(run_json("-c", "import os; os.abort()"), "signal", 134)
     ends(run_json("-c", "import ctypes; ctypes.string_at(0)"), "signal", 139)
     ends(run_json("-c", "import os; os.kill(os.getpid(), 9)"), "signal", 137)
-    ends(run_json("-c", "import sys\nsys.setrecursionlimit(10**9)\nx = []\nfor _ in range(10**6): x = [x]\nrepr(x)"), "signal", 139)
+    ends(run_json("-c", "import sys\nsys.setrecursionlimit(10**9)\nx = []\nfor _ in range(10**6): x = [x]\nrepr(x)"),
+         "signal", 139)
 
 
 @check
 def limits_that_a_program_raises_itself():
-    for statement in ("raise MemoryError", "raise OSError(28, 'x')", "raise OSError(27, 'x')", "raise OSError(122, 'x')"):
+    for statement in ("raise MemoryError", "raise OSError(28, 'x')", "raise OSError(27, 'x')",
+                      "raise OSError(122, 'x')"):
         report = run_json("-c", "def f():\n    %s\nf()" % statement)
         ends(report, "exception", 1)
         assert "raised" not in report["error"], report["error"]
-    report = run_json("--disk", "4M", "-c", "try:\n    with open('/workspace/f', 'wb') as f:\n        for _ in range(99): f.write(bytes(1 << 20))\nexcept OSError:\n    raise")
+    report = run_json("--disk", "4M", "-c",
+                      "try:\n    with open('/workspace/f', 'wb') as f:\n"
+                      "        for _ in range(99): f.write(bytes(1 << 20))\nexcept OSError:\n    raise")
     ends(report, "disk_limit", 137, ["disk"])  # raised again, but first by the system
 
 
@@ -84,14 +92,16 @@ def timeout():
     ends(report, "timeout", 124, ["timeout"])
     equal(report["error"]["type"], "KeyboardInterrupt")
     assert 0.5 <= report["wall_s"] < 10
-    report = run_json("--timeout", "500ms", "--grace", "300ms", "-c", "import time\nwhile True:\n    try:\n        time.sleep(1)\n    except BaseException: pass")
+    report = run_json("--timeout", "500ms", "--grace", "300ms", "-c",
+                      "import time\nwhile True:\n    try:\n        time.sleep(1)\n    except BaseException: pass")
     ends(report, "timeout", 124, ["timeout"])
     contains(report["message"], "killed")
 
 
 @check
 def memory():
-    for code in ("x = bytearray(1 << 30)", "x = []\nwhile True: x.append(' ' * 1000003)", "x = 'x'\nwhile True: x += x"):
+    for code in ("x = bytearray(1 << 30)", "x = []\nwhile True: x.append(' ' * 1000003)",
+                 "x = 'x'\nwhile True: x += x"):
         ends(run_json("--memory", "128M", "-c", code), "memory_limit", 137, ["memory"])
 
 
@@ -111,7 +121,8 @@ def memory_of_children_and_files():
 
 @check
 def a_caught_memory_error_is_ok():
-    report = run_json("--memory", "128M", "-c", "try:\n    bytearray(1 << 30)\nexcept MemoryError:\n    print('caught')")
+    report = run_json("--memory", "128M", "-c",
+                      "try:\n    bytearray(1 << 30)\nexcept MemoryError:\n    print('caught')")
     equal((report["cause"], report["stdout"]), ("ok", "caught\n"))
 
 
@@ -124,11 +135,15 @@ def cpu_time():
 
 @check
 def disk():
-    ends(run_json("--disk", "1M", "-c", "open('/workspace/x', 'wb').write(b'x' * 5000000)"), "disk_limit", 137, ["disk"])
+    ends(run_json("--disk", "1M", "-c", "open('/workspace/x', 'wb').write(b'x' * 5000000)"), "disk_limit", 137,
+         ["disk"])
     ends(run_json("--disk", "1M", "-c", "open('/tmp/x', 'wb').write(b'x' * 5000000)"), "disk_limit", 137, ["disk"])
-    ends(run_json("--inodes", "50", "-c", "for i in range(100): open('/tmp/%d' % i, 'w')"), "disk_limit", 137, ["inodes"])
-    ends(run_json("--file-size", "1M", "-c", "open('/tmp/x', 'wb').write(b'x' * 5000000)"), "disk_limit", 137, ["file_size"])
-    report = run_json("--disk", "1M", "-c", "try:\n    open('/tmp/x', 'wb').write(b'x' * 5000000)\nexcept OSError as e: print(e.errno)")
+    ends(run_json("--inodes", "50", "-c", "for i in range(100): open('/tmp/%d' % i, 'w')"), "disk_limit", 137,
+         ["inodes"])
+    ends(run_json("--file-size", "1M", "-c", "open('/tmp/x', 'wb').write(b'x' * 5000000)"), "disk_limit", 137,
+         ["file_size"])
+    report = run_json("--disk", "1M", "-c",
+                      "try:\n    open('/tmp/x', 'wb').write(b'x' * 5000000)\nexcept OSError as e: print(e.errno)")
     equal((report["cause"], report["stdout"]), ("ok", "28\n"))
 
 
@@ -193,7 +208,8 @@ def closed_descriptors():
 @check
 def forged_frames_decide_nothing():
     """Garbage on the channel's descriptor is `lost`, wherever it is; a flood of it harms no other session."""
-    code = ("import os, stat\nfor fd in range(3, 20):\n    try:\n        if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\xff' * 4096)\n"
+    code = ("import os, stat\nfor fd in range(3, 20):\n    try:\n"
+            "        if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b'\\xff' * 4096)\n"
             "    except OSError: pass\nimport time; time.sleep(5)")
     ends(run_json("-c", code), "lost", 125)
     with Engine() as engine:
@@ -215,7 +231,8 @@ def a_closed_channel_is_lost():
 
 @check
 def stopped_by_itself():
-    report = run_json("--timeout", "1s", "--grace", "500ms", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")
+    report = run_json("--timeout", "1s", "--grace", "500ms", "-c",
+                      "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")
     ends(report, "timeout", 124, ["timeout"])
 
 

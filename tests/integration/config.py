@@ -112,7 +112,8 @@ def unknown_keys():
         contains(refused(cwd=str(folder.path)), "krait.toml:3: unknown key 'prot', did you mean 'port'?")
     with Folder(env="MAX_KERNLES=1\n") as folder:
         contains(refused(cwd=str(folder.path)), ".env:1: unknown name 'MAX_KERNLES', did you mean 'MAX_KERNELS'?")
-    contains(refused(env={"KRAIT_PROT": "1"}), "KRAIT_PROT (environment): no setting is called so, did you mean 'KRAIT_PORT'?")
+    contains(refused(env={"KRAIT_PROT": "1"}),
+             "KRAIT_PROT (environment): no setting is called so, did you mean 'KRAIT_PORT'?")
     contains(refused("--prot=1"), "did you mean --port?")
 
 
@@ -156,7 +157,8 @@ def a_fifo_or_a_link_does_not_count():
         os.mkfifo(folder.path / "krait.toml", 0o600)
         os.symlink("/etc/passwd", folder.path / ".env")
         got = settings(cwd=str(folder.path))
-        equal(sorted(line.rpartition(": ")[2].partition(";")[0] for line in got[""][1:]), ["it is a symbolic link", "it is not a plain file"])
+        equal(sorted(line.rpartition(": ")[2].partition(";")[0] for line in got[""][1:]),
+              ["it is a symbolic link", "it is not a plain file"])
 
 
 @check
@@ -194,7 +196,8 @@ def exposed_without_a_key():
     got = settings("--dialect", "sandbox-mcp")
     equal(got[""][0], "listens on 127.0.0.1:16010, dialect sandbox-mcp")
     contains(got[""][1], "listens on 0.0.0.0 by default, which needs a key")
-    equal(settings("--dialect", "sandbox-mcp", "--api-key", "k")[""][0], "listens on 0.0.0.0:16010, dialect sandbox-mcp")
+    equal(settings("--dialect", "sandbox-mcp", "--api-key", "k")[""][0],
+          "listens on 0.0.0.0:16010, dialect sandbox-mcp")
     equal(settings("--host", "0.0.0.0", "--allow-anonymous")[""][0], "listens on 0.0.0.0:8642, dialect krait")
 
 
@@ -210,7 +213,8 @@ def a_documents_env_file_loads():
     with Folder(env="HOST=127.0.0.1\nPORT=16010\nDEBUG=false\nAPI_KEY=\nMAX_KERNELS=10\nKERNEL_TIMEOUT=300\n"
                     "MAX_EXECUTION_TIME=30\nMAX_MEMORY_MB=512\nALLOWED_HOSTS=*\nLOG_LEVEL=INFO\n") as folder:
         got = settings(cwd=str(folder.path))
-        equal((got["server.port"][0], got["limits.memory"][0], got["http.allowed_hosts"][0]), ("16010", '"512M"', '["*"]'))
+        equal((got["server.port"][0], got["limits.memory"][0], got["http.allowed_hosts"][0]),
+              ("16010", '"512M"', '["*"]'))
         equal(got["limits.timeout"], ('"30s"', "follows max_timeout"))
 
 
@@ -222,7 +226,8 @@ def example_files_load_as_they_are():
 
 def uncommented(text: str, pattern: str) -> str:
     """With every setting switched on but one: there is one key or another."""
-    lines = [line[1:] if re.match(pattern, line) and "api_key_file" not in line.lower() else line for line in text.splitlines()]
+    lines = [line[1:] if re.match(pattern, line) and "api_key_file" not in line.lower() else line
+             for line in text.splitlines()]
     return "\n".join(lines) + "\n"
 
 
@@ -233,13 +238,14 @@ def example_files_load_with_everything_switched_on():
         with Folder(**{name: text}) as folder:
             got = settings(cwd=str(folder.path))
             given = [key for key in got if key and "default" not in got[key][1]]
-            assert len(given) > 60 and len(given) == len(re.findall("^%s" % pattern[1:], text, re.M)), (name, len(given))
+            assert len(given) > 60 and len(given) == len(re.findall("^%s" % pattern[1:], text, re.M)), (
+                name, len(given))
 
 
 @check
 def what_is_shown_can_be_read():
-    args = ("--listen", "[::1]:80,127.0.0.1:81=mcp-sandbox", "--mounts", 'a=/x "y",b=z', "--cpu", "0.5", "--max-data", "1536M",
-            "--allowed-hosts", "a.org", "--log-dir", "/tmp/ä\\b")
+    args = ("--listen", "[::1]:80,127.0.0.1:81=mcp-sandbox", "--mounts", 'a=/x "y",b=z', "--cpu", "0.5",
+            "--max-data", "1536M", "--allowed-hosts", "a.org", "--log-dir", "/tmp/ä\\b")
     first = dump("settings", *args)
     equal((first.returncode, first.stderr), (0, ""))
     with Folder(toml=shown_as_config(first.stdout)) as folder:
@@ -256,7 +262,8 @@ def help_and_usage():
     equal((done.returncode, done.stderr), (0, ""))
     assert done.stdout.startswith("Usage: krait serve [options]\n")
     flags = set(re.findall(r"^  --([a-z-]+)", done.stdout, re.M))
-    documented = set(re.findall(r"`--([a-z-]+)", dump("config").stdout.split("## krait serve")[1].split("### Dialects")[0]))
+    documented = set(re.findall(r"`--([a-z-]+)",
+                                dump("config").stdout.split("## krait serve")[1].split("### Dialects")[0]))
     equal(documented - flags, {"max-kernels", "kernel-timeout", "max-execution-time"})
     equal(flags - documented, set())
     assert all(len(line) <= 101 for line in done.stdout.splitlines())

@@ -35,8 +35,10 @@ def info_and_wrong_requests():
         info = engine.ask("info")
         equal((info["event"], info["sessions"], info["zygotes"][0]["state"]), ("info", 1, "ready"))
         contains(info["hello"]["layers"], "landlock")
-        for fields, word in ((dict(op="fly"), "fly"), (dict(op="run", session=99, code="1"), "session"), (dict(op="open", preload="data"), "data"),
-                             (dict(op="open", limits={"memory": "1Q"}), "--memory"), (dict(op="open", limits={"nope": 1}), "nope"),
+        for fields, word in ((dict(op="fly"), "fly"), (dict(op="run", session=99, code="1"), "session"),
+                             (dict(op="open", preload="data"), "data"),
+                             (dict(op="open", limits={"memory": "1Q"}), "--memory"),
+                             (dict(op="open", limits={"nope": 1}), "nope"),
                              (dict(op="open", network="wifi"), "network"), (dict(op="open", workspace=3), "workspace"),
                              (dict(op="open", env={"A": 1}), "env"), (dict(op="close", session="x"), "session")):
             answer = engine.ask(**fields)
@@ -87,7 +89,8 @@ def workspace_folder_and_env():
             engine.until(parked(1))
             for pooled in (False, True):
                 s = engine.open(workspace=0, pooled=pooled, env={"NAME": "value"})
-                result = engine.run(s, "import os\nopen('f%d', 'w').write('x')\nprint(os.environ['NAME'], os.getcwd())" % pooled)
+                result = engine.run(s, "import os\nopen('f%d', 'w').write('x')\nprint(os.environ['NAME'], os.getcwd())"
+                                    % pooled)
                 equal((result.cause, result.stdout), ("ok", "value /workspace\n"), str(result.end["error"]))
                 engine.close(s)
         equal(sorted(os.listdir(folder)), ["f0", "f1"])
@@ -346,8 +349,8 @@ def a_folder_used_again_tells_nothing_of_who_was_there():
 
 @check
 def a_zygote_that_cannot_start_is_an_error():
-    done = subprocess.run([KRAIT_ENGINE, "--python", "/bin/true"], input=b'{"id":1,"op":"open"}\n', stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=90)
+    done = subprocess.run([KRAIT_ENGINE, "--python", "/bin/true"], input=b'{"id":1,"op":"open"}\n',
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=90)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode in (0, 125) and not events:
         contains(done.stderr, b"krait-engine: ")
@@ -393,7 +396,8 @@ def a_slow_reader_does_not_fill_memory():
                                         "code": "import os\nfor _ in range(3000): os.write(1, b'x' * 100000)"}).encode() + b"\n")
         process.stdin.flush()
         time.sleep(3)
-        most = max(int(open("/proc/%d/statm" % pid).read().split()[1]) * 4 for pid in [process.pid] + [p for p, _ in children(process.pid)])
+        most = max(int(open("/proc/%d/statm" % pid).read().split()[1]) * 4
+                   for pid in [process.pid] + [p for p, _ in children(process.pid)])
         assert most < 300000, "%d kB" % most
     finally:
         process.stdin.close()

@@ -66,7 +66,8 @@ def nothing_reaches_a_sandbox():
             for pooled in (False, True):
                 s = engine.open(pooled=pooled)
                 result = engine.run(s, "import os, sys, json, colorsys, subprocess\n"
-                                       "print(dict(os.environ), sys.path, sys.flags, json.__file__, colorsys.__file__)\n"
+                                       "print(dict(os.environ), sys.path, sys.flags, json.__file__, "
+                                       "colorsys.__file__)\n"
                                        "print(open('/proc/self/environ', 'rb').read())\n"
                                        "print(subprocess.run(['env'], capture_output=True).stdout)\n")
                 equal(result.cause, "ok", str(result.end["error"]) + result.stderr)

@@ -93,7 +93,8 @@ def of_many_who_create_one_does():
     for turn in range(5):
         statuses: list[int] = []
         threads = [
-            threading.Thread(target=lambda: statuses.append(put(s, "race-%d" % turn, b"x" * 1000, headers={"If-None-Match": "*"}).status))
+            threading.Thread(target=lambda: statuses.append(put(s, "race-%d" % turn, b"x" * 1000,
+                                                                headers={"If-None-Match": "*"}).status))
             for _ in range(8)
         ]
         for t in threads:
@@ -110,7 +111,8 @@ def parts_of_a_file():
     put(s, "parts.bin", data)
     etag = get(s, "parts.bin").header("etag")
     for header, first, end in (
-        ("bytes=0-0", 0, 1), ("bytes=0-9", 0, 10), ("bytes=131070-131075", 131070, 131076), ("bytes=131072-", 131072, 512000),
+        ("bytes=0-0", 0, 1), ("bytes=0-9", 0, 10), ("bytes=131070-131075", 131070, 131076),
+        ("bytes=131072-", 131072, 512000),
         ("bytes=-5", 511995, 512000), ("bytes=400000-999999999", 400000, 512000), ("bytes=1-300000", 1, 300001),
     ):
         got = get(s, "parts.bin", headers={"Range": header})
@@ -145,11 +147,13 @@ def heads_and_validators():
 def types_and_what_a_browser_may_do():
     s = open_server()
     rows = {
-        "a.png": (PNG, "image/png"), "a.csv": (b"a,b\n", "text/csv; charset=utf-8"), "a.html": (b"<p>hi", "text/html; charset=utf-8"),
+        "a.png": (PNG, "image/png"), "a.csv": (b"a,b\n", "text/csv; charset=utf-8"),
+        "a.html": (b"<p>hi", "text/html; charset=utf-8"),
         "a.svg": (b"<svg/>", "image/svg+xml; charset=utf-8"), "a.pdf": (b"%PDF-1.4", "application/pdf"),
         "a.xlsx": (b"PK\3\4", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
         "a.json": (b"[]", "application/json; charset=utf-8"), "noext": (b"plain", "text/plain; charset=utf-8"),
-        "blob": (b"\0\1\2", "application/octet-stream"), "latin.txt": (b"\xe9", "text/plain"), "page": (b"<html><script>", "text/plain; charset=utf-8"),
+        "blob": (b"\0\1\2", "application/octet-stream"), "latin.txt": (b"\xe9", "text/plain"),
+        "page": (b"<html><script>", "text/plain; charset=utf-8"),
     }
     for name, (data, kind) in rows.items():
         put(s, "types/" + name, data)
@@ -168,7 +172,8 @@ def types_and_what_a_browser_may_do():
 @check
 def names_of_all_kinds():
     s = open_server()
-    for name in ("图 1.png", "a b", "100%.txt", "what?.txt", "a#b", "semi;colon", 'quo"te', "it's", "a&b=c", "..hidden", ".dot", "x" * 255, "é/ü/ö"):
+    for name in ("图 1.png", "a b", "100%.txt", "what?.txt", "a#b", "semi;colon", 'quo"te', "it's", "a&b=c", "..hidden",
+                 ".dot", "x" * 255, "é/ü/ö"):
         equal(put(s, "names/" + name, b"x").status, 201, name)
         got = get(s, "names/" + name)
         equal((got.status, got.body), (200, b"x"), name)
@@ -222,7 +227,8 @@ def lists_come_in_pages():
     equal(get(s, "p/").json()["path"], "p")
     entry = whole["files"][0]
     assert abs(entry["modified_at"] - time.time()) < 60, entry
-    for query, status in (("path=nowhere", 404), ("path=p/00", 404), ("limit=0", 400), ("limit=10001", 400), ("what=1", 400), ("path=../x", 400), ("path=/etc", 400)):
+    for query, status in (("path=nowhere", 404), ("path=p/00", 404), ("limit=0", 400), ("limit=10001", 400),
+                          ("what=1", 400), ("path=../x", 400), ("path=/etc", 400)):
         equal(s.get(FILES + "?" + query).status, status, query)
 
 
@@ -253,7 +259,8 @@ def deletion():
     equal(s.delete(FILES + "/del?recursive=1").status, 204)
     equal(get(s, "del").status, 404)
     equal(s.delete(FILES + "//workspace?recursive=1").status, 400)
-    s.run("import os\nfor i in range(300):\n os.makedirs('many/%d' % i)\n for k in range(50): open('many/%d/%d' % (i, k), 'w').close()")
+    s.run("import os\nfor i in range(300):\n os.makedirs('many/%d' % i)\n"
+          " for k in range(50): open('many/%d/%d' % (i, k), 'w').close()")
     equal(s.delete(FILES + "/many?recursive=1").status, 204)  # more than one piece of work
     equal(get(s, "many").status, 404)
 
@@ -261,7 +268,8 @@ def deletion():
 @check
 def links_and_pipes_of_a_program_lead_nowhere():
     s = open_server()
-    s.run("import os; os.mkdir('trap'); os.symlink('/etc/passwd', 'trap/l'); os.symlink('/', 'trap/root'); os.symlink('x', 'trap/in'); "
+    s.run("import os; os.mkdir('trap'); os.symlink('/etc/passwd', 'trap/l'); os.symlink('/', 'trap/root'); "
+          "os.symlink('x', 'trap/in'); "
           "open('trap/x', 'w').write('x'); os.mkfifo('trap/fifo')")
     for name in ("trap/l", "trap/in", "trap/root/etc/passwd"):
         equal(get(s, name).status, 403, name)
@@ -282,7 +290,8 @@ def links_and_pipes_of_a_program_lead_nowhere():
 def a_form_of_files():
     s = open_server()
     big = os.urandom(400000)
-    reply = post(s, ("dir", None, b"form/in"), ("file", "a.txt", b"A"), ("file", "图.bin", big), ("path", None, b"form/renamed.txt"), ("f2", "b.txt", b"B"),
+    reply = post(s, ("dir", None, b"form/in"), ("file", "a.txt", b"A"), ("file", "图.bin", big),
+                 ("path", None, b"form/renamed.txt"), ("f2", "b.txt", b"B"),
                  ("file", "sub/c.txt", b""), ("file", "", b""))
     equal(reply.status, 201, reply.text)
     equal([(f["path"], f["size"]) for f in reply.json()["files"]],
@@ -296,10 +305,12 @@ def a_form_of_files():
 def a_file_of_a_form_that_cannot_be_stored_does_not_stop_the_others():
     s = open_server()
     put(s, "partly/folder/x", b"x")
-    reply = post(s, ("dir", None, b"partly"), ("f", "one", b"1"), ("f", "../../two", b"2"), ("f", "folder", b"3"), ("f", "four", b"4"))
+    reply = post(s, ("dir", None, b"partly"), ("f", "one", b"1"), ("f", "../../two", b"2"), ("f", "folder", b"3"),
+                 ("f", "four", b"4"))
     equal(reply.status, 207, reply.text)
     equal([f["path"] for f in reply.json()["files"]], ["partly/one", "partly/four"])
-    equal([(f["name"], f["kind"]) for f in reply.json()["failed"]], [("../../two", "invalid"), ("partly/folder", "conflict")])
+    equal([(f["name"], f["kind"]) for f in reply.json()["failed"]],
+          [("../../two", "invalid"), ("partly/folder", "conflict")])
     equal(post(s, ("f", "../x", b"x")).status, 400)
     equal(post(s, ("f", "partly/folder", b"x")).status, 409)
     equal(temp_files(s), [])
@@ -432,7 +443,8 @@ def a_hundred_megabytes_pass_through_without_being_held():
         stop.set()
         watcher.join()
         equal(got.hexdigest(), digest)
-        contains(json.dumps(s.run("import hashlib; print(hashlib.sha256(open('big.bin', 'rb').read()).hexdigest())")), digest)
+        contains(json.dumps(s.run("import hashlib; print(hashlib.sha256(open('big.bin', 'rb').read()).hexdigest())")),
+                 digest)
         grown = server_memory(s) - before
         assert grown < 24 << 20, "the server grew by %.1f MB" % (grown / 1e6)
         assert slowest[0] < 2, "another client waited %.2f s" % slowest[0]
@@ -502,7 +514,8 @@ def who_leaves_in_the_middle_leaves_nothing():
         if how == "put":
             head = "PUT %s/left.bin HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n" % FILES
         else:
-            head = ("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\nContent-Type: multipart/form-data; boundary=b\r\n\r\n"
+            head = ("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n"
+                    "Content-Type: multipart/form-data; boundary=b\r\n\r\n"
                     "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"kept.bin\"\r\n\r\nkept\r\n"
                     "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"left.bin\"\r\n\r\n") % FILES
         one.sendall(head.encode() + b"x" * 3000000)
@@ -542,7 +555,8 @@ def a_sandbox_that_is_reset_takes_no_upload_from_before():
 def a_stop_in_the_middle_is_clean():
     with Server() as s:
         one = s.raw()
-        one.sendall(("PUT %s/left.bin HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n" % FILES).encode() + b"x" * 1000000)
+        one.sendall(("PUT %s/left.bin HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50000000\r\n\r\n"
+                     % FILES).encode() + b"x" * 1000000)
         eventually(lambda: temp_files(s) != [])
         start = time.monotonic()
         status = s.stop(signal.SIGTERM)

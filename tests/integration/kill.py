@@ -28,8 +28,8 @@ BUSY = "while True:\n    pass"
 
 class Engine:
     def __init__(self, *options: str) -> None:
-        self.process = subprocess.Popen([KRAIT_ENGINE, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        text=True)
+        self.process = subprocess.Popen([KRAIT_ENGINE, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
         self.last = 0
 
     def send(self, **request) -> int:
@@ -141,11 +141,13 @@ def next_start_cleans_up_and_spares_the_living():
         dead.session()
         pids = list(below(dead.process.pid))
         names = cgroups_of(pids)
-        left = [os.path.join(folder, cell) for folder in leftovers(names) for cell in os.listdir(folder) if cell.startswith("c0")]
+        left = [os.path.join(folder, cell) for folder in leftovers(names) for cell in os.listdir(folder)
+                if cell.startswith("c0")]
         dead.process.kill()
         dead.process.wait()
         assert not gone(pids)
-        assert not names or any(os.path.isdir(one) for one in left), "nothing was left to clean up: the test shows nothing"
+        assert not names or any(os.path.isdir(one) for one in left), (
+            "nothing was left to clean up: the test shows nothing")
         fresh = Engine()  # takes some free slot, and cleans up after engines that are dead
         fresh.session()
         fresh.end()
@@ -159,7 +161,8 @@ def next_start_cleans_up_and_spares_the_living():
 def killed_while_starting():
     """At any moment of the start too."""
     for _ in range(12):
-        p = subprocess.Popen([KRAIT, "run", "-c", "import time; time.sleep(60)"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        p = subprocess.Popen([KRAIT, "run", "-c", "import time; time.sleep(60)"], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
         time.sleep(random.uniform(0, 0.25))
         pids = list(below(p.pid))
         p.kill()

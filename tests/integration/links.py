@@ -15,7 +15,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 
 from check import check, contains, equal, main  # noqa: E402
 from file_server import (  # noqa: E402
-    FILES, PNG, ROOT_KEY, Server, eventually, form, get, keyed_server, link_to, open_server, path_of, post, put, user_id, user_key
+    FILES, PNG, ROOT_KEY, Server, eventually, form, get, keyed_server, link_to, open_server, path_of, post, put,
+    user_id, user_key
 )
 
 @check
@@ -70,7 +71,8 @@ def a_link_ends():
     link = link_to(s, "short.txt", expires_in=1)
     equal(s.get(path_of(link["url"]), key="").status, 200)
     eventually(lambda: s.get(path_of(link["url"]), key="").status == 403, 5)
-    for bad in ({"path": "short.txt", "expires_in": 0}, {"path": "short.txt", "expires_in": 86401}, {"path": "../x"}, {}, {"path": "plots"}):
+    for bad in ({"path": "short.txt", "expires_in": 0}, {"path": "short.txt", "expires_in": 86401}, {"path": "../x"},
+                {}, {"path": "plots"}):
         equal(s.post("/api/v1/sandboxes/default/links", bad).status, 400, str(bad))
     equal(s.post("/api/v1/sandboxes/default/links", {"path": "nowhere"}).status, 404)
     # with its owner, and with its sandbox
@@ -113,7 +115,8 @@ def the_documents_route_without_keys():
         contains(got.header("content-disposition"), "inline; ")
     equal(s.get(document("default", "图 1.png")).status, 200)
     missing = s.get("/sandbox/file?sandbox_id=" + sandbox)
-    equal((missing.status, missing.json()["detail"][0]["type"], missing.json()["detail"][0]["loc"]), (422, "missing", ["query", "file_path"]))
+    equal((missing.status, missing.json()["detail"][0]["type"], missing.json()["detail"][0]["loc"]),
+          (422, "missing", ["query", "file_path"]))
     equal(s.get("/sandbox/file").status, 422)
     for where in (document(sandbox, "nowhere"), document("0" * 26, "图 1.png"), document(sandbox, "folder")):
         got = s.get(where)
@@ -135,7 +138,8 @@ def the_documents_route_with_keys():
     sandbox = s.get("/api/v1/sandboxes/default").json()["id"]
     where = document(sandbox, "/app/results/doc.csv")
     refused = s.get(where, key="")
-    equal((refused.status, refused.json()["detail"], refused.header("www-authenticate")), (401, "Authentication required", "Bearer"))
+    equal((refused.status, refused.json()["detail"], refused.header("www-authenticate")),
+          (401, "Authentication required", "Bearer"))
     equal(s.get(where + "&api_key=wrong", key="").status, 401)
     equal(s.get(where + "&api_key=" + ROOT_KEY, key="").body, b"a,b\n")
     equal(s.get(where, headers={"X-API-Key": ROOT_KEY}, key="").status, 200)
@@ -161,8 +165,10 @@ def no_user_sees_anothers_files():
     equal(s.get(base + "/files/secret.txt", key=alice).status, 200)
     unknown = base.replace(sandbox, "0" * 26)
     for method, path, data, more in (
-        ("GET", "/files", None, {}), ("GET", "/files/secret.txt", None, {}), ("HEAD", "/files/secret.txt", None, {}), ("PUT", "/files/secret.txt", b"x", {}),
-        ("PUT", "/files/new.txt", b"x", {}), ("DELETE", "/files/secret.txt", None, {}), ("POST", "/files", body, headers),
+        ("GET", "/files", None, {}), ("GET", "/files/secret.txt", None, {}), ("HEAD", "/files/secret.txt", None, {}),
+        ("PUT", "/files/secret.txt", b"x", {}),
+        ("PUT", "/files/new.txt", b"x", {}), ("DELETE", "/files/secret.txt", None, {}),
+        ("POST", "/files", body, headers),
         ("POST", "/folders", {"path": "x"}, {}), ("POST", "/links", {"path": "secret.txt"}, {}),
     ):
         for other in (bob, ROOT_KEY):
@@ -203,7 +209,8 @@ def changes_are_audited():
     equal(found["file.upload"]["detail"], {"files": 2, "size": 2, "paths": ["two.txt", "three.txt"]})
     equal(found["file.delete"]["detail"], {"path": "a"})
     assert {"folder.create", "link.create"} <= set(found), sorted(found)
-    assert all(found[w]["outcome"] == "ok" and found[w]["address"] == "127.0.0.1" for w in ("file.write", "file.delete"))
+    assert all(found[w]["outcome"] == "ok" and found[w]["address"] == "127.0.0.1"
+               for w in ("file.write", "file.delete"))
 
 
 @check

@@ -32,8 +32,11 @@ def code_runs():
 @check
 def started_without_standard_descriptors():
     for closed in ((0,), (1,), (2,), (0, 1), (0, 1, 2)):
-        done = subprocess.run([PYTHON, "-c", "import os, sys\nfor fd in %r: os.close(fd)\nos.execv(sys.argv[1], sys.argv[1:])" % (closed,),
-                               KRAIT, "run", "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"],
+        done = subprocess.run([PYTHON, "-c",
+                               "import os, sys\nfor fd in %r: os.close(fd)\nos.execv(sys.argv[1], sys.argv[1:])"
+                               % (closed,),
+                               KRAIT, "run", "-c",
+                               "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         equal((done.returncode, done.stdout, done.stderr),
               (3, b"" if 1 in closed else b"out\n", b"" if 2 in closed else b"err\n"), str(closed))
@@ -97,7 +100,9 @@ def stdin_both_ways():
 @check
 def output_is_bytes():
     data = bytes(range(256)) * 100
-    done = run("-c", "import sys; sys.stdout.buffer.write(bytes(range(256)) * 100); sys.stderr.buffer.write(bytes(range(256)))")
+    done = run("-c",
+               "import sys; sys.stdout.buffer.write(bytes(range(256)) * 100); "
+               "sys.stderr.buffer.write(bytes(range(256)))")
     equal(done.stdout, data)
     equal(done.stderr, bytes(range(256)))
 
@@ -116,14 +121,16 @@ def output_streams_live():
 @check
 def output_order_of_both_streams():
     code = "import sys\nfor i in range(200):\n    print(i, file=sys.stderr if i % 3 == 0 else sys.stdout)\n"
-    done = subprocess.run([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, timeout=60)
     equal(done.stdout.decode().split(), [str(i) for i in range(200)])
 
 
 @check
 def a_slow_reader_holds_it_back():
     code = "import sys\nfor i in range(200):\n    sys.stdout.write('x' * 100000)\nprint()\nprint('end', file=sys.stderr)\n"
-    with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL) as process:
         time.sleep(1.5)
         ready, _, _ = select.select([process.stderr], [], [], 0)
         assert not ready, "the program ran on though its output was not read"
@@ -149,7 +156,8 @@ def output_flag_cuts_with_a_mark():
 def a_closed_reader_ends_it():
     code = "while True: print('x' * 1000)"
     read, write = os.pipe()
-    with subprocess.Popen([KRAIT, "run", "-c", code], stdout=write, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen([KRAIT, "run", "-c", code], stdout=write, stdin=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE) as process:
         os.close(write)
         os.read(read, 1000)
         os.close(read)
@@ -158,9 +166,12 @@ def a_closed_reader_ends_it():
 
 @check
 def exit_statuses():
-    for code, status in (("pass", 0), ("import sys; sys.exit(7)", 7), ("raise SystemExit", 0), ("import os; os._exit(9)", 9),
-                         ("import sys; sys.exit('message')", 1), ("import sys; sys.exit(-1)", 255), ("raise ValueError", 1),
-                         ("import os; os.abort()", 134), ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 143), ("(", 1)):
+    for code, status in (("pass", 0), ("import sys; sys.exit(7)", 7), ("raise SystemExit", 0),
+                         ("import os; os._exit(9)", 9),
+                         ("import sys; sys.exit('message')", 1), ("import sys; sys.exit(-1)", 255),
+                         ("raise ValueError", 1),
+                         ("import os; os.abort()", 134),
+                         ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 143), ("(", 1)):
         done = run("-c", code)
         equal(done.returncode, status, code)
     contains(run("-c", "import sys; sys.exit('message')").stderr, b"message\n")
@@ -205,12 +216,14 @@ def workspace_in_and_out():
         assert not os.path.exists(os.path.join(folder, "no.txt"))
         # a program from elsewhere leaves no copy in the folder
         equal(run("--workspace", folder, script("print(__file__)", "else.py")).stdout, b"/tmp/else.py\n")
-        equal(sorted(one for one in os.listdir(folder) if one != "__pycache__"), ["beside.py", "made.txt", "sub", "top.py"])
+        equal(sorted(one for one in os.listdir(folder) if one != "__pycache__"),
+              ["beside.py", "made.txt", "sub", "top.py"])
 
 
 @check
 def environment():
-    done = run("-e", "A=1", "--env", "B=x=y", "-c", "import os; print(os.environ['A'], os.environ['B'], os.environ['HOME'], os.environ['LANG'])",
+    done = run("-e", "A=1", "--env", "B=x=y", "-c",
+               "import os; print(os.environ['A'], os.environ['B'], os.environ['HOME'], os.environ['LANG'])",
                env=dict(os.environ, SECRET="1"))
     equal(done.stdout, b"1 x=y /workspace C.UTF-8\n")
     equal(run("-c", "import os; print('SECRET' in os.environ)", env=dict(os.environ, SECRET="1")).stdout, b"False\n")
@@ -224,7 +237,8 @@ def timeout_124():
     contains(done.stderr, b"KeyboardInterrupt")
     equal(done.stderr.decode().splitlines()[-1], "krait: timeout after 1 s: the program was interrupted")
     assert time.monotonic() - begun < 20
-    done = run("--timeout", "500ms", "--grace", "300ms", "-c", "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
+    done = run("--timeout", "500ms", "--grace", "300ms", "-c",
+               "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)")
     equal(done.returncode, 124)
     equal(done.stderr.decode().splitlines()[-1], "krait: timeout after 500 ms: the program was killed")
 
@@ -272,7 +286,8 @@ def ctrl_c_is_keyboard_interrupt():
         equal(process.stdout.read(), b"caught\n")
         equal(process.wait(10), 0)
     code = "print('begun', flush=True)\nwhile True: pass"
-    with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL) as process:
         equal(process.stdout.readline(), b"begun\n")
         process.send_signal(signal.SIGINT)
         contains(process.stderr.read(), b"KeyboardInterrupt")
@@ -282,7 +297,8 @@ def ctrl_c_is_keyboard_interrupt():
 @check
 def second_ctrl_c_kills():
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun', flush=True)\ntime.sleep(60)"
-    with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL) as process:
         equal(process.stdout.readline(), b"begun\n")
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
@@ -320,8 +336,8 @@ def ctrl_c_on_a_terminal():
 
 @check
 def terminate_cleans_up():
-    with subprocess.Popen([KRAIT, "run", "-c", "import time; print('begun', flush=True); time.sleep(60)"], stdout=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen([KRAIT, "run", "-c", "import time; print('begun', flush=True); time.sleep(60)"],
+                          stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         equal(process.stdout.readline(), b"begun\n")
         process.send_signal(signal.SIGTERM)
         equal(process.wait(10), 143)
@@ -329,10 +345,14 @@ def terminate_cleans_up():
 
 @check
 def wrong_use():
-    for args, words in ((["--memry", "1G", "x.py"], ("--memory",)), (["--memory", "lots", "x.py"], ("--memory", '"lots"', "512M")),
-                        (["--preload", "all", "x.py"], ("--preload", "basic or data")), ([], ("FILE",)), (["--timeout"], ("--timeout",)),
-                        (["--env", "noequals", "-c", "1"], ("--env", "NAME=VALUE")), (["--workspace", "/nonexistent", "-c", "1"], ("--workspace",)),
-                        (["/nonexistent.py"], ("/nonexistent.py",)), (["--python", "python3", "-c", "1"], ("--python", "absolute"))):
+    for args, words in ((["--memry", "1G", "x.py"], ("--memory",)),
+                        (["--memory", "lots", "x.py"], ("--memory", '"lots"', "512M")),
+                        (["--preload", "all", "x.py"], ("--preload", "basic or data")), ([], ("FILE",)),
+                        (["--timeout"], ("--timeout",)),
+                        (["--env", "noequals", "-c", "1"], ("--env", "NAME=VALUE")),
+                        (["--workspace", "/nonexistent", "-c", "1"], ("--workspace",)),
+                        (["/nonexistent.py"], ("/nonexistent.py",)),
+                        (["--python", "python3", "-c", "1"], ("--python", "absolute"))):
         done = run(*args)
         equal(done.returncode, 2, str(args))
         equal(done.stdout, b"")
@@ -378,10 +398,11 @@ def a_preloaded_library_is_no_hindrance():
         os.chmod(folder, 0o755)
         source, library = os.path.join(folder, "close.c"), os.path.join(folder, "close.so")
         with open(source, "w", encoding="utf-8") as file:
-            file.write("#include <sys/syscall.h>\n#include <unistd.h>\nint close(int fd) { return (int)syscall(SYS_close, fd); }\n")
+            file.write("#include <sys/syscall.h>\n#include <unistd.h>\n"
+                       "int close(int fd) { return (int)syscall(SYS_close, fd); }\n")
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
-        done = subprocess.run([KRAIT, "run", "-c", "print(6 * 7)"], env={**os.environ, "LD_PRELOAD": library}, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run([KRAIT, "run", "-c", "print(6 * 7)"], env={**os.environ, "LD_PRELOAD": library},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         equal((done.returncode, done.stdout), (0, b"42\n"), done.stderr.decode(errors="replace"))
 
 

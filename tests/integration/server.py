@@ -49,7 +49,8 @@ def read(s: Server, run: str) -> dict:
 
 
 def ended(s: Server, run: str, seconds: float = 10) -> dict:
-    return eventually(lambda: (lambda one: one if not one["still_running"] else None)(read(s, run)), seconds, "the run's end")
+    return eventually(lambda: (lambda one: one if not one["still_running"] else None)(read(s, run)), seconds,
+                      "the run's end")
 
 
 def text_of(lines: list, kind: str = "stdout") -> str:
@@ -119,7 +120,8 @@ def without_a_stream_it_is_one_object():
 def an_exception_is_an_error_line_and_the_cause():
     lines = server().post(RUNS, {"code": "print(1)\n1/0"}).lines()
     equal([line["type"] for line in lines], ["started", "stdout", "error", "end"])
-    equal((lines[-1]["cause"], lines[-1]["exit_code"], lines[-1]["error"]["type"]), ("exception", 1, "ZeroDivisionError"))
+    equal((lines[-1]["cause"], lines[-1]["exit_code"], lines[-1]["error"]["type"]),
+          ("exception", 1, "ZeroDivisionError"))
     equal(lines[-2]["error"], lines[-1]["error"])
     assert "\x1b" not in lines[-1]["error"]["traceback"], lines
 
@@ -282,7 +284,8 @@ def the_oldest_idle_session_makes_room_and_no_other():
 def with_all_busy_one_waits_and_then_is_refused():
     with Server(args=["--max-sessions", "2", "--queue-wait", "1500ms"]) as s:
         busy = [started(s, "import time; time.sleep(3); print('mine')", session_id=name) for name in "ab"]
-        bodies = ({"session_id": "c"}, {"session_id": "d", "stream": False}, {"fresh": True}, {"fresh": True, "stream": False})
+        bodies = ({"session_id": "c"}, {"session_id": "d", "stream": False}, {"fresh": True},
+                  {"fresh": True, "stream": False})
         began = time.monotonic()
         for one in [Meanwhile(s.post, RUNS, {"code": "1", **body}) for body in bodies]:
             reply = one.end()
@@ -333,7 +336,8 @@ def leave(s: Server, path: str, body: dict) -> None:
     raw = json.dumps(body).encode()
     before = {one["run_id"] for one in running(s)}
     with s.raw() as socket:
-        socket.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(raw), raw))
+        socket.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
+                       % (path.encode(), len(raw), raw))
         run = eventually(lambda: [one["run_id"] for one in running(s) if one["run_id"] not in before])[0]
         time.sleep(0.2)
     return run
@@ -405,7 +409,9 @@ def cancelling():
 @check
 def a_run_that_does_not_listen_is_killed():
     s = server()
-    stream = started(s, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile True: pass",
+    stream = started(s,
+                     "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\n"
+                     "while True: pass",
                      session_id="deaf")
     equal(stream.until("stdout")[-1]["text"], "deaf\n")
     began = time.monotonic()
@@ -428,7 +434,8 @@ def interrupting():
         end = stream.rest()[-1]
         equal((end["cause"], end["error"]["type"], end["session_alive"]), ("interrupted", "KeyboardInterrupt", True))
     equal(s.run("kept", session_id="interrupt")["result"], "3")
-    stream = started(s, "import time\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('no')", session_id="interrupt")
+    stream = started(s, "import time\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('no')",
+                     session_id="interrupt")
     time.sleep(0.1)
     s.post("%s/%s/interrupt" % (RUNS, stream.id))
     lines = stream.rest()
@@ -445,7 +452,8 @@ def what_ends_a_session_is_told_and_so_is_the_next_one():
         one = s.run(code, session_id="ends")
         equal((one["cause"], one["session_alive"]), (cause, False), code)
         lines = s.post(RUNS, {"code": "'x' in globals()", "session_id": "ends"}).lines()
-        equal((lines[0]["session_restarted"], lines[-1]["session_restarted"], lines[-1]["result"]), (True, True, "False"))
+        equal((lines[0]["session_restarted"], lines[-1]["session_restarted"], lines[-1]["result"]),
+              (True, True, "False"))
         equal(s.run("1", session_id="ends")["session_restarted"], False, "told once")
     equal(s.run("1", session_id="never before")["session_restarted"], False)
 
@@ -458,7 +466,8 @@ def a_memory_limit_ends_a_session_and_is_named():
     one = s.run("x = []\nwhile True: x.append(bytearray(1 << 20))", sandbox_id="small")
     equal((one["cause"], one["limits_hit"]), ("memory_limit", ["memory"]))
     if os.geteuid() == 0:  # shared memory is bounded by a control group alone, which an ordinary user may not have
-        one = s.run("import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor i in range(0, 1 << 30, 4096): m[i] = 1", sandbox_id="small")
+        one = s.run("import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor i in range(0, 1 << 30, 4096): m[i] = 1",
+                    sandbox_id="small")
         equal((one["cause"], one["limits_hit"], one["session_alive"]), ("memory_limit", ["memory"], False))
     again = s.run("1", sandbox_id="small")
     equal((again["result"], again["session_restarted"]), ("1", not one["session_alive"]))
@@ -487,10 +496,12 @@ def the_environment_of_a_run_is_its_own():
     s = server()
     equal(s.run("import os; os.environ['MODE']", env={"MODE": "test"}, session_id="env")["result"], "'test'")
     equal(s.run("'MODE' in os.environ", session_id="env")["result"], "False")
-    equal(s.run("import subprocess; subprocess.run(['printenv', 'MODE'])", env={"MODE": "child"}, session_id="env")["stdout"], "child\n")
+    equal(s.run("import subprocess; subprocess.run(['printenv', 'MODE'])", env={"MODE": "child"},
+                session_id="env")["stdout"], "child\n")
     box = s.post("/api/v1/sandboxes", {"name": "with env", "env": {"A": "of the sandbox", "B": "b"}})
     equal(box.status, 201, box.text)
-    equal(s.run("import os; os.environ['A'], os.environ['B']", env={"A": "of the run"}, sandbox_id="with env")["result"],
+    equal(s.run("import os; os.environ['A'], os.environ['B']", env={"A": "of the run"},
+                sandbox_id="with env")["result"],
           "('of the run', 'b')")
     equal(s.run("os.environ['A']", sandbox_id="with env")["result"], "'of the sandbox'")
     for wrong in ({"": "x"}, {"A=B": "x"}, {"KRAIT_KEY": "x"}, {"A": 1}):
@@ -533,8 +544,10 @@ def data_sets_are_mounted_read_only_where_they_are_asked_for():
                          "import os; os.remove('/data/census/table.csv')"):
                 contains(("OSError", "PermissionError"), s.run(code, sandbox_id="with")["error"]["type"], code)
             equal(os.listdir(data), ["table.csv"])
-            equal(s.run("import os; os.path.exists('/data/census/table.csv')")["result"], "False", "who did not ask has it not")
-            contains(error(s.post("/api/v1/sandboxes", {"name": "x", "mounts": ["cencus"]}), 400, "invalid", "mounts"), "cencus")
+            equal(s.run("import os; os.path.exists('/data/census/table.csv')")["result"], "False",
+                  "who did not ask has it not")
+            contains(error(s.post("/api/v1/sandboxes", {"name": "x", "mounts": ["cencus"]}), 400, "invalid", "mounts"),
+                     "cencus")
             contains(json.dumps(s.get("/api/v1/info").json()), "census")
 
 
@@ -543,9 +556,12 @@ def data_sets_are_mounted_read_only_where_they_are_asked_for():
 
 @check
 def what_is_past_a_ceiling_is_refused_by_name():
-    with Server(args=["--max-memory", "256M", "--memory", "128M", "--max-timeout", "60s", "--max-processes", "32", "--processes", "16"]) as s:
-        for limit, value, told in (("memory", "1G", "256"), ("memory", 1 << 40, "256"), ("timeout", 61, "1 min"), ("timeout", "2h", "timeout"),
-                                   ("processes", 33, "32"), ("memory", "much", "memory"), ("memory", -1, "memory"), ("speed", 1, "speed")):
+    with Server(args=["--max-memory", "256M", "--memory", "128M", "--max-timeout", "60s", "--max-processes", "32",
+                      "--processes", "16"]) as s:
+        for limit, value, told in (("memory", "1G", "256"), ("memory", 1 << 40, "256"), ("timeout", 61, "1 min"),
+                                   ("timeout", "2h", "timeout"),
+                                   ("processes", 33, "32"), ("memory", "much", "memory"), ("memory", -1, "memory"),
+                                   ("speed", 1, "speed")):
             reply = s.post("/api/v1/sandboxes", {"name": "x", "limits": {limit: value}})
             equal((reply.status, reply.json()["error"]["field"]), (400, "limits." + limit), reply.text)
             contains(reply.json()["error"]["message"], told)
@@ -560,7 +576,8 @@ def what_is_past_a_ceiling_is_refused_by_name():
         reply = s.post("/api/v1/execute", {"code": "1", "timeout": 61})
         contains((400, 422), reply.status, reply.text)
         contains(json.dumps(reply.json()["detail"]), "timeout")
-        equal(s.post("/api/v1/sandboxes", {"name": "good", "limits": {"memory": "256M", "timeout": 60, "processes": 32}}).status, 201)
+        equal(s.post("/api/v1/sandboxes",
+                     {"name": "good", "limits": {"memory": "256M", "timeout": 60, "processes": 32}}).status, 201)
 
 
 @check
@@ -613,7 +630,8 @@ def twenty_clients_at_once_have_each_their_own():
 
     def client(number: int) -> None:
         for turn in range(5):
-            one = s.run("mine = globals().get('mine', 0) + 1\nprint(%d, mine)" % number, session_id="client %d" % number)
+            one = s.run("mine = globals().get('mine', 0) + 1\nprint(%d, mine)" % number,
+                        session_id="client %d" % number)
             if one["stdout"] != "%d %d\n" % (number, turn + 1):
                 failures.append((number, turn, one["stdout"], one["cause"]))
 

@@ -47,7 +47,8 @@ def refused(*args: str, env: dict | None = None, seconds: float = 30) -> tuple:
         base = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS")}
         where = [] if "--data" in args else ["--data", os.path.join(data, "data")]
         port = [] if "--port" in args or "--listen" in args else ["--port", "0"]
-        done = subprocess.run([os.path.abspath(KRAIT), "serve", "--no-files", "--preload", "basic", *where, *port, *args],
+        done = subprocess.run([os.path.abspath(KRAIT), "serve", "--no-files", "--preload", "basic", *where, *port,
+                               *args],
                               env={**base, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=seconds, cwd="/")
         equal(done.stdout, "", "nothing is announced")
@@ -121,7 +122,8 @@ def a_data_directory_that_cannot_be_used_is_73():
 
 @check
 def an_open_address_without_a_key_is_refused():
-    for args in (["--host", "0.0.0.0"], ["--host", "::"], ["--listen", "0.0.0.0:0"], ["--host", "0.0.0.0", "--dialect", "sandbox-mcp"]):
+    for args in (["--host", "0.0.0.0"], ["--host", "::"], ["--listen", "0.0.0.0:0"],
+                 ["--host", "0.0.0.0", "--dialect", "sandbox-mcp"]):
         status, line = refused(*args)
         equal(status, 2, line)
         for part in ("key", "--allow-anonymous"):
@@ -132,8 +134,10 @@ def an_open_address_without_a_key_is_refused():
 
 @check
 def a_wrong_setting_is_named():
-    for args, parts in ((["--max-sesions", "3"], ["max-sesions", "--max-sessions"]), (["--memory", "much"], ["--memory", "much"]),
-                        (["--memory", "2G", "--max-memory", "1G"], ["memory"]), (["--user", "nobody-of-that-name"], ["--user"])):
+    for args, parts in ((["--max-sesions", "3"], ["max-sesions", "--max-sessions"]),
+                        (["--memory", "much"], ["--memory", "much"]),
+                        (["--memory", "2G", "--max-memory", "1G"], ["memory"]),
+                        (["--user", "nobody-of-that-name"], ["--user"])):
         if "--user" in args and os.geteuid() != 0:
             continue
         status, line = refused(*args)
@@ -147,7 +151,8 @@ def the_data_of_a_newer_krait_is_left_alone():
     with Folder() as data:
         with Server(data=data) as s:
             s.run("1")
-        (path,) = [one for one in glob.glob(data + "/data/*") if os.path.isfile(one) and open(one, "rb").read(15) == b"SQLite format 3"]
+        (path,) = [one for one in glob.glob(data + "/data/*") if os.path.isfile(one)
+                   and open(one, "rb").read(15) == b"SQLite format 3"]
         base = sqlite3.connect(path)
         base.execute("PRAGMA user_version = 9999")
         base.close()
@@ -176,9 +181,11 @@ def anonymous_must_be_said_out_loud():
         with socket.create_connection(("127.0.0.2", s.port), timeout=5) as other:
             other.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.2\r\nConnection: close\r\n\r\n")
             equal(other.recv(12), b"HTTP/1.1 200")
-        assert [line for line in s.log_text().splitlines() if "level=warn" in line and "--allow-anonymous" in line], s.log_text()
+        assert [line for line in s.log_text().splitlines() if "level=warn" in line and "--allow-anonymous" in line], (
+            s.log_text())
     with Server(args=["--host", "0.0.0.0"], env={"API_KEY": "a-key-0123456789abcdef"}) as s:
-        equal((s.get("/api/v1/sessions", key="").status, s.get("/api/v1/sessions", key="a-key-0123456789abcdef").status), (401, 200))
+        equal((s.get("/api/v1/sessions", key="").status,
+               s.get("/api/v1/sessions", key="a-key-0123456789abcdef").status), (401, 200))
 
 
 @check
@@ -207,7 +214,8 @@ def a_tight_umask_hides_no_counters():
 @check
 def what_is_announced_works_as_printed():
     with Folder() as data:
-        process = subprocess.Popen([os.path.abspath(KRAIT), "serve", "--no-files", "--port", "0", "--preload", "basic", "--data",
+        process = subprocess.Popen([os.path.abspath(KRAIT), "serve", "--no-files", "--port", "0", "--preload", "basic",
+                                    "--data",
                                     os.path.join(data, "data")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, text=True, start_new_session=True)
         try:
@@ -235,13 +243,15 @@ def stops(how) -> None:
         s.run("import subprocess; subprocess.Popen(['sleep', '1000'])", session_id="with a child")
         stream = begin(s, SLEEP % 1.5)
         whole = Meanwhile(s.post, RUNS, {"code": SLEEP % 1.5, "stream": False, "session_id": "other"})
-        eventually(lambda: s.get("/api/v1/sessions/other").status == 200 and s.get("/api/v1/sessions/other").json()["state"] == "running")
+        eventually(lambda: s.get("/api/v1/sessions/other").status == 200
+                   and s.get("/api/v1/sessions/other").json()["state"] == "running")
         traces = Traces(s)
         assert len(traces.pids) > 6, traces.pids
         began = time.monotonic()
         how(s)
         lines = stream.rest()
-        equal((lines[-1]["cause"], "".join(line["text"] for line in lines if line["type"] == "stdout")), ("ok", "done\n"))
+        equal((lines[-1]["cause"], "".join(line["text"] for line in lines if line["type"] == "stdout")),
+              ("ok", "done\n"))
         equal(whole.end().json()["cause"], "ok")
         equal(s.process.wait(15), 0, "exit status")
         took = time.monotonic() - began
@@ -266,8 +276,8 @@ def ctrl_c_leaves_nothing():
     """On a terminal, which sends the signal to warden and server alike: a run is still given its time."""
     with Folder() as data:
         s = Server(data=data)
-        s.process, terminal = on_terminal([os.path.abspath(KRAIT), "serve", "--no-files", "--port", "0", "--preload", "basic",
-                                           "--data", os.path.join(data, "data")])
+        s.process, terminal = on_terminal([os.path.abspath(KRAIT), "serve", "--no-files", "--port", "0",
+                                           "--preload", "basic", "--data", os.path.join(data, "data")])
         try:
             said = b""
             while not (found := re.search(rb"krait is ready: http://127\.0\.0\.1:(\d+)/", said)):
@@ -295,7 +305,8 @@ def on_terminal(argv: list) -> tuple:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS")}
-    process = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=take, env=env)
+    process = subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=take,
+                               env=env)
     os.close(slave)
     return process, master
 
@@ -416,7 +427,8 @@ def fill(s: Server) -> dict:
     """Puts something of every lasting kind into a server."""
     had = {"box": s.post("/api/v1/sandboxes", {"name": "lasting", "limits": {"memory": "128M", "timeout": 77}, "network": "loopback",
                                                "env": {"A": "of the sandbox"}}).json()}
-    had["run"] = s.run("import os\nos.makedirs('deep/er')\nopen('deep/er/\u56fe.txt', 'w').write('kept')\nx = 1\nprint(x)", sandbox_id="lasting")
+    had["run"] = s.run("import os\nos.makedirs('deep/er')\nopen('deep/er/\u56fe.txt', 'w').write('kept')\nx = 1\n"
+                       "print(x)", sandbox_id="lasting")
     s.run("import os; os.chmod('deep/er', 0o700); os.symlink('er', 'deep/link')", sandbox_id="lasting")
     equal(s.put("/api/v1/sandboxes/default/files/up.bin", bytes(range(256)) * 100).status, 201)
     had["lines"] = s.get("%s/%s/events" % (RUNS, had["run"]["run_id"])).lines()
@@ -432,7 +444,8 @@ def must_be_there(s: Server, had: dict) -> None:
     equal({name: box.get(name) for name in same}, {name: had["box"].get(name) for name in same})
     equal((box["limits"]["memory"], box["limits"]["timeout"]), (128 << 20, 77))
     equal(s.get("%s/%s/events" % (RUNS, had["run"]["run_id"])).lines(), had["lines"])
-    one = s.run("import os; print(open('deep/link/\u56fe.txt').read(), 'x' in globals(), os.environ['A'])", sandbox_id="lasting")
+    one = s.run("import os; print(open('deep/link/\u56fe.txt').read(), 'x' in globals(), os.environ['A'])",
+                sandbox_id="lasting")
     equal((one["stdout"], one["session_restarted"]), ("kept False of the sandbox\n", True))
     equal(s.run("1", sandbox_id="lasting")["session_restarted"], False)
     equal(s.run("1", sandbox_id="lasting", session_id="new name")["session_restarted"], False)
@@ -478,7 +491,8 @@ def sigkill_keeps_what_lasts_and_says_what_does_not():
             equal(s.run("1", session_id="unlucky")["session_restarted"], True)
             clean = Traces(s)
             equal(s.stop(), 0)
-            eventually(lambda: not clean.left() and not traces.left(), 3, "the next start cleans up: %s" % traces.left())
+            eventually(lambda: not clean.left() and not traces.left(), 3,
+                       "the next start cleans up: %s" % traces.left())
 
 
 @check
@@ -491,7 +505,8 @@ def zygote_that_is_killed_in_its_first_start_is_started_again():
         os.kill(roles(s.process.pid)["zygote"][0], signal.SIGKILL)
         starting.join()
         try:
-            eventually(lambda: s.post(RUNS, {"code": "6 * 7", "stream": False}).json().get("result") == "42", 20, "a run works")
+            eventually(lambda: s.post(RUNS, {"code": "6 * 7", "stream": False}).json().get("result") == "42", 20,
+                       "a run works")
             contains(s.log_text(), "state=ended generation=1")
         finally:
             equal(s.stop(), 0)

@@ -55,13 +55,15 @@ def new_user(s: Server, name: str) -> dict:
 @check
 def without_a_good_key_it_is_401_and_says_how_to_get_one():
     s = guarded()
-    for method, path in (("POST", RUNS), ("GET", RUNS), ("GET", "/api/v1/sandboxes"), ("GET", "/api/v1/info"), ("GET", "/api/v1/audit")):
+    for method, path in (("POST", RUNS), ("GET", RUNS), ("GET", "/api/v1/sandboxes"), ("GET", "/api/v1/info"),
+                         ("GET", "/api/v1/audit")):
         reply = s.request(method, path, {"code": "1"} if method == "POST" else None)
         text = error(reply, 401, "unauthorized")
         equal(reply.header("www-authenticate"), "Bearer")
         for part in ("API key required", "Authorization: Bearer", "X-API-Key", "krait keys create"):
             contains(text, part)
-        text = error(s.request(method, path, {"code": "1"} if method == "POST" else None, key="kr_" + "0" * 52), 401, "unauthorized")
+        text = error(s.request(method, path, {"code": "1"} if method == "POST" else None, key="kr_" + "0" * 52), 401,
+                     "unauthorized")
         contains(text, "not known")
     for path in ("/execute", "/api/v1/sessions", "/api/users/me/sandboxes"):
         reply = s.request("POST" if path == "/execute" else "GET", path)
@@ -91,12 +93,15 @@ def another_s_is_404_as_if_it_never_was():
     s = guarded()
     ada, bob = (new_key(s, user=new_user(s, name)["id"])["key"] for name in ("ada", "bob"))
     run = s.run("x = 'of ada'", session_id="private", key=ada)
-    stream = Stream(s, "POST", RUNS, {"code": "import time; time.sleep(5); print('undisturbed')", "session_id": "private"}, key=ada)
+    stream = Stream(s, "POST", RUNS,
+                    {"code": "import time; time.sleep(5); print('undisturbed')", "session_id": "private"}, key=ada)
     live = stream.until("started")[-1]["run_id"]
 
     def tries(run_id: str, session: str) -> list:
-        return [("GET", "%s/%s" % (RUNS, run_id)), ("GET", "%s/%s/events" % (RUNS, run_id)), ("POST", "%s/%s/cancel" % (RUNS, run_id)),
-                ("POST", "%s/%s/interrupt" % (RUNS, run_id)), ("POST", "%s/%s/input" % (RUNS, run_id)), ("GET", "/api/v1/sessions/" + session),
+        return [("GET", "%s/%s" % (RUNS, run_id)), ("GET", "%s/%s/events" % (RUNS, run_id)),
+                ("POST", "%s/%s/cancel" % (RUNS, run_id)),
+                ("POST", "%s/%s/interrupt" % (RUNS, run_id)), ("POST", "%s/%s/input" % (RUNS, run_id)),
+                ("GET", "/api/v1/sessions/" + session),
                 ("DELETE", "/api/v1/sessions/" + session), ("POST", "/api/v1/sessions/%s/interrupt" % session)]
 
     for run_id in (run["run_id"], live):
@@ -107,7 +112,8 @@ def another_s_is_404_as_if_it_never_was():
             equal(re.sub(r'"request_id":"\w+"', "", theirs.text), re.sub(r'"request_id":"\w+"', "", nothing.text), path)
     equal(s.get(RUNS, key=bob).json()["runs"], [])
     equal(s.get("/api/v1/sessions", key=bob).json()["total"], 0)
-    equal(s.run("'x' in globals()", session_id="private", key=bob)["result"], "False", "the same name is another session")
+    equal(s.run("'x' in globals()", session_id="private", key=bob)["result"], "False",
+          "the same name is another session")
     equal([line["text"] for line in stream.rest() if line["type"] == "stdout"], ["undisturbed\n"])
 
 
@@ -120,7 +126,8 @@ def keys_end_when_revoked_or_expired():
     contains(error(s.get(RUNS, key=key["key"]), 401, "unauthorized"), "revoked")
     short = new_key(s, expires_in=1)["key"]
     equal(s.get(RUNS, key=short).status, 200)
-    text = eventually(lambda: s.get(RUNS, key=short).status == 401 and error(s.get(RUNS, key=short), 401, "unauthorized"), 4)
+    text = eventually(lambda: s.get(RUNS, key=short).status == 401
+                      and error(s.get(RUNS, key=short), 401, "unauthorized"), 4)
     contains(text, "run out")
 
 
@@ -134,7 +141,8 @@ def answers_that_go_on_end_when_their_key_is_revoked():
     dying.until("stdout")
     told = []
     waits = threading.Thread(target=lambda: told.append(
-        s.post(RUNS, {"code": "import time\ntime.sleep(4)", "stream": False, "session_id": "waits"}, key=doomed["key"])))
+        s.post(RUNS, {"code": "import time\ntime.sleep(4)", "stream": False, "session_id": "waits"},
+               key=doomed["key"])))
     waits.start()
     time.sleep(0.5)
     equal(s.delete("/api/v1/keys/" + doomed["id"], key=ROOT_KEY).status, 204)
@@ -157,8 +165,8 @@ def keys_of_the_command_line_count_while_the_server_runs():
     s = guarded()
 
     def krait(*args: str) -> dict:
-        done = subprocess.run([os.path.abspath(KRAIT), *args, "--json", "--data", os.path.join(s.data, "data")], stdout=subprocess.PIPE,
-                              timeout=30, check=True)
+        done = subprocess.run([os.path.abspath(KRAIT), *args, "--json", "--data", os.path.join(s.data, "data")],
+                              stdout=subprocess.PIPE, timeout=30, check=True)
         return json.loads(done.stdout)
 
     made = krait("keys", "create", "--name", "from outside")
@@ -198,7 +206,8 @@ def no_secret_is_in_log_audit_or_error():
     made = s.post("/api/v1/sandboxes", {"name": "secrets", "env": {"TOKEN": other}}, key=key)
     equal(made.status, 201, made.text)
     replies = [made, s.get("/api/v1/sandboxes/secrets?api_key=" + key), s.get("/api/v1/sandboxes", key=key)]
-    one = s.run("import os; len(os.environ['TOKEN']), len(os.environ['T'])", sandbox_id="secrets", env={"T": secret}, key=key)
+    one = s.run("import os; len(os.environ['TOKEN']), len(os.environ['T'])", sandbox_id="secrets", env={"T": secret},
+                key=key)
     equal(one["result"], "(%d, %d)" % (len(other), len(secret)), "they are there")
     s.post(RUNS, {"code": "1", "env": {"T": secret}, "timeuot": 1}, key=key)
     replies.append(s.post(RUNS, {"code": "1", "env": {"A=B": secret}}, key=key))
@@ -227,10 +236,14 @@ def code_is_kept_and_logged_to_100_characters():
 @check
 def errors_tell_nothing_of_the_inside():
     s = server()
-    for method, path, body in (("GET", RUNS + "/../../etc/passwd", None), ("GET", RUNS + "/%00", None), ("GET", RUNS + "/'%20or%201=1--", None),
-                               ("POST", RUNS, b"\xff\xfe"), ("POST", RUNS, b"[" * 5000), ("POST", RUNS, {"code": "1", "sandbox_id": "'; drop table runs"}),
-                               ("GET", "/api/v1/sandboxes/default/files/../../../etc/passwd", None), ("GET", RUNS + "?after=garbage", None),
-                               ("PATCH", "/api/v1/sandboxes/default", {"limits": {"memory": "x"}}), ("POST", "/nowhere", None)):
+    for method, path, body in (("GET", RUNS + "/../../etc/passwd", None), ("GET", RUNS + "/%00", None),
+                               ("GET", RUNS + "/'%20or%201=1--", None),
+                               ("POST", RUNS, b"\xff\xfe"), ("POST", RUNS, b"[" * 5000),
+                               ("POST", RUNS, {"code": "1", "sandbox_id": "'; drop table runs"}),
+                               ("GET", "/api/v1/sandboxes/default/files/../../../etc/passwd", None),
+                               ("GET", RUNS + "?after=garbage", None),
+                               ("PATCH", "/api/v1/sandboxes/default", {"limits": {"memory": "x"}}),
+                               ("POST", "/nowhere", None)):
         reply = s.request(method, path, body)
         assert 400 <= reply.status < 500, "%s %s: %d" % (method, path, reply.status)
         for word in (s.data, "sqlite", "SELECT", "src/", ".c:", "/usr/"):
@@ -258,12 +271,14 @@ def a_request_id_is_taken_returned_and_logged():
     assert one and two and one != two, (one, two)
     for unsafe in ("x" * 300, "a b", 'quote"d', "\u00e9"):
         given = s.request("GET", "/health", headers={"X-Request-ID": unsafe.encode()})
-        assert given.header("x-request-id") != unsafe and re.fullmatch(r"[\w.:-]+", given.header("x-request-id")), given.headers
+        assert given.header("x-request-id") != unsafe and re.fullmatch(r"[\w.:-]+", given.header("x-request-id")), (
+            given.headers)
 
 
 # ---- metrics -------------------------------------------------------------------------------------
 
-SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\.)*",?)*\})? ([0-9.eE+-]+|\+Inf|NaN)$')
+SAMPLE = re.compile(
+    r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\.)*",?)*\})? ([0-9.eE+-]+|\+Inf|NaN)$')
 
 
 def figures(s: Server, key: str = "") -> dict:
@@ -289,7 +304,8 @@ def figures(s: Server, key: str = "") -> dict:
 
 @check
 def metrics_move_by_what_happens():
-    with Server(args=["--max-sessions", "2", "--queue-wait", "200ms", "--idle-timeout", "1s", "--cleanup-interval", "200ms"]) as s:
+    with Server(args=["--max-sessions", "2", "--queue-wait", "200ms", "--idle-timeout", "1s",
+                      "--cleanup-interval", "200ms"]) as s:
         before = figures(s)
         s.run("1")
         s.run("1/0")
@@ -307,15 +323,19 @@ def metrics_move_by_what_happens():
         during = figures(s)
         for stream in [*streams, waits]:
             stream.rest()
-        after = eventually(lambda: (lambda now: now if now['krait_sessions_ended_total{why="idle"}'] == 2 else None)(figures(s)), 5,
+        after = eventually(lambda: (lambda now: now if now['krait_sessions_ended_total{why="idle"}'] == 2
+                                    else None)(figures(s)), 5,
                            "the two idle ones are gone")
 
     def moved(sample: str) -> float:
         return after[sample] - before.get(sample, 0)
 
-    equal([moved('krait_runs_total{cause="%s"}' % cause) for cause in ("ok", "exception", "timeout", "exit", "lost")], [5, 1, 1, 1, 0])
-    equal((moved('sandbox_executions_total{result="success"}'), moved('sandbox_executions_total{result="error"}')), (5, 3))
-    equal((moved('krait_runs_refused_total{reason="not_found"}'), moved('krait_runs_refused_total{reason="busy"}')), (1, 1))
+    equal([moved('krait_runs_total{cause="%s"}' % cause) for cause in ("ok", "exception", "timeout", "exit", "lost")],
+          [5, 1, 1, 1, 0])
+    equal((moved('sandbox_executions_total{result="success"}'), moved('sandbox_executions_total{result="error"}')),
+          (5, 3))
+    equal((moved('krait_runs_refused_total{reason="not_found"}'), moved('krait_runs_refused_total{reason="busy"}')),
+          (1, 1))
     equal((during["krait_runs_active"], during["krait_runs_queued"], during['krait_sessions{state="busy"}']), (2, 1, 2))
     equal((after["krait_runs_active"], after["krait_runs_queued"], after['krait_sessions{state="busy"}']), (0, 0, 0))
     assert moved("sandbox_execution_duration_seconds_sum") > 2, "seconds"
@@ -327,7 +347,8 @@ def metrics_move_by_what_happens():
         assert sum(moved(sample) for sample in after if sample.startswith(name)) > 0, name
     requests = [sample for sample in after if sample.startswith("krait_http_requests_total")]
     assert any('="none"' in one for one in requests) and not any("nowhere" in one for one in requests), requests
-    for name in ("krait_pool_parked", "krait_pool_size", "krait_ready", "sandbox_memory_usage_bytes", "process_resident_memory_bytes"):
+    for name in ("krait_pool_parked", "krait_pool_size", "krait_ready", "sandbox_memory_usage_bytes",
+                 "process_resident_memory_bytes"):
         assert any(sample.startswith(name) for sample in after), name
 
 
@@ -366,7 +387,8 @@ def log_lines_tell_of_runs():
     log = eventually(lambda: s.log_text() if late["run_id"] in s.log_text() and "run timed out" in s.log_text() else "")
     lines = [line for line in log.splitlines() if one["run_id"] in line]
     equal(len(lines), 2, lines)
-    for part in ('msg="run started"', "level=info", "session=logged", "sandbox=" + one["sandbox_id"], "user=root", "code=\"print('hello')\""):
+    for part in ('msg="run started"', "level=info", "session=logged", "sandbox=" + one["sandbox_id"], "user=root",
+                 "code=\"print('hello')\""):
         contains(lines[0], part)
     for part in ('msg="run ended"', "cause=ok", "seconds=0.0"):
         contains(lines[1], part)
@@ -405,7 +427,8 @@ def health_and_readiness():
     equal(health["status"], "healthy")
     for part in ("memory", "processes", "cpu", "disk"):
         contains(health["resources"], part)
-    assert health["resources"]["memory"]["used_bytes"] > 1 << 20 and health["resources"]["disk"]["free_bytes"] > 0, health
+    assert health["resources"]["memory"]["used_bytes"] > 1 << 20 and health["resources"]["disk"]["free_bytes"] > 0, (
+        health)
     equal(s.get("/ready").json(), {"status": "ready", "missing": []})
     busy = Meanwhile(s.run, "while True: pass", timeout=2, session_id="burn")
     time.sleep(0.3)

@@ -39,7 +39,8 @@ def sessions_share_nothing():
     a, b = session(), session()
     engine.run(a, "secret = 1; open('/tmp/f', 'w').write('a'); open('/workspace/f', 'w').write('a')")
     equal(engine.run(b, "secret").end["error"]["type"], "NameError")
-    equal(engine.run(b, "import os; print(os.path.exists('/tmp/f'), os.path.exists('/workspace/f'))").stdout, "False False\n")
+    equal(engine.run(b, "import os; print(os.path.exists('/tmp/f'), os.path.exists('/workspace/f'))").stdout,
+          "False False\n")
     engine.close(a)
     equal(engine.run(b, "1").end["result"], "1")
     engine.close(b)
@@ -63,7 +64,8 @@ def a_timeout_keeps_variables():
 def a_deaf_run_is_killed():
     s = session(limits={"grace": "500ms"})
     engine.run(s, "x = 7")
-    result = engine.run(s, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", timeout="500ms")
+    result = engine.run(s, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+                        timeout="500ms")
     equal((result.cause, result.end["session_alive"]), ("timeout", False))
     contains(result.end["message"], "variables gone")
     engine.wait(lambda e: e["event"] == "session_ended" and e["session"] == s)
@@ -106,7 +108,9 @@ def an_interrupt_before_the_code_begins_is_not_lost():
     for code in (sleep, sleep, "import asyncio; await asyncio.sleep(5)", sleep):  # nor for that of the run before
         equal(early(s, code), ("interrupted", True))  # by the signal, not by what follows it
     equal(engine.run(s, "print('next')").stdout, "next\n")
-    engine.run(s, "import threading, time\nfor _ in range(8): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()")
+    engine.run(s,
+               "import threading, time\n"
+               "for _ in range(8): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()")
     for _ in range(4):  # each has SIGINT unblocked and may take it
         equal(early(s, sleep), ("interrupted", True))
     engine.close(s)
@@ -202,7 +206,8 @@ def a_signal_under_way_does_not_hit_the_next_run():
 def frame_type(name: str) -> int:
     with open(os.path.join(ROOT, "src/wire/proto.h"), encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
-    return re.findall(r"\bKR_[FWBIZS]_\w+(?=\s*[,=])", text[text.index("KR_F_NONE"):text.index("KR_F_MAX_")]).index(name)
+    return re.findall(r"\bKR_[FWBIZS]_\w+(?=\s*[,=])",
+                      text[text.index("KR_F_NONE"):text.index("KR_F_MAX_")]).index(name)
 
 
 FORGED = """
@@ -273,7 +278,8 @@ def close_cancels_what_runs_and_waits():
 @check
 def stdin_text():
     s = session()
-    result = engine.run(s, "a = input('? '); b = input(); import sys; print(a, b, repr(sys.stdin.read()))", stdin="one\ntwo\nrest\n")
+    result = engine.run(s, "a = input('? '); b = input(); import sys; print(a, b, repr(sys.stdin.read()))",
+                        stdin="one\ntwo\nrest\n")
     contains(result.stdout, "one two 'rest\\n'")
     result = engine.run(s, "input()", stdin="")
     equal(result.end["error"]["type"], "EOFError")
@@ -290,7 +296,8 @@ def input_is_asked_for():
             prompts.append(event["prompt"])
             equal(engine.ask("reply", session=s, text="Ada")["event"], "done")
 
-    result = engine.result(engine.start(s, "print('before'); name = input('name? '); print('hello', name)", input=True), on_event=answer)
+    result = engine.result(engine.start(s, "print('before'); name = input('name? '); print('hello', name)", input=True),
+                           on_event=answer)
     equal((prompts, result.cause), (["name? "], "ok"))
     contains(result.stdout, "hello Ada\n")
     assert result.stdout.startswith("before\n"), result.stdout
@@ -331,7 +338,8 @@ def waiting_for_input_does_not_count():
 @check
 def output_between_runs():
     s = session()
-    equal(engine.run(s, "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.4), print('late'))).start()").stdout, "")
+    equal(engine.run(s,
+                     "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.4), print('late'))).start()").stdout, "")
     event = engine.wait(lambda e: e["event"] == "between_runs" and e["session"] == s)
     equal((event["stream"], event["text"]), ("stdout", "late\n"))
     equal(engine.run(s, "print('next')").stdout, "next\n")
@@ -354,7 +362,9 @@ def endless_output_between_runs_is_bounded():
 @check
 def cpu_between_runs_is_not_the_runs():
     s = session(limits={"cpu": "1"})
-    engine.run(s, "import threading, time\nstop = time.time() + 0.6\ndef f():\n    while time.time() < stop: pass\nthreading.Thread(target=f).start()")
+    engine.run(s,
+               "import threading, time\nstop = time.time() + 0.6\ndef f():\n    while time.time() < stop: pass\n"
+               "threading.Thread(target=f).start()")
     time.sleep(1)
     result = engine.run(s, "1")
     if result.end["cpu_s"] is not None:
@@ -399,7 +409,8 @@ def what_the_engine_would_not_take_is_told_in_fewer_words():
 def displays_past_the_output_limit_are_dropped():
     s = session(limits={"output": "100K"})
     result = engine.run(s, "for i in range(5): display({'text/html': 'x' * 30_000}, raw=True)")
-    equal((result.cause, len(result.displays), result.end["truncated"], result.end["limits_hit"]), ("ok", 3, True, ["output"]))
+    equal((result.cause, len(result.displays), result.end["truncated"], result.end["limits_hit"]),
+          ("ok", 3, True, ["output"]))
     result = engine.run(s, "display({'text/html': 'x' * 30_000}, raw=True)")
     equal((len(result.displays), result.end["truncated"]), (1, False))
     engine.close(s)
@@ -409,7 +420,8 @@ def displays_past_the_output_limit_are_dropped():
 def a_bomb_in_the_channel_harms_its_sender_alone():
     neighbour = session()
     frame = ("import os, socket, struct, _krait\nbody = b'{\"data\":{\"x\":[' + b'%s' * %d + b'1]}}'\n"
-             "socket.socket(fileno=os.dup(3)).sendall(struct.pack('=IHHII', len(body), _krait.DISPLAY, 0, 1, 0) + body)\n"
+             "socket.socket(fileno=os.dup(3)).sendall(struct.pack('=IHHII', len(body), _krait.DISPLAY, 0, 1, 0) + "
+             "body)\n"
              "import time; time.sleep(20)")
     for unit in ("[],", "{},", "0,"):
         s = session(limits={"output": "32M"})

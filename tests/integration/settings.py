@@ -22,10 +22,13 @@ from two_values import BOXES, FILES, KEY, OTHER_KEY, RUNS, SOON, plain, run, sta
 
 def web() -> Server:
     """Other values of what concerns connections, requests and accounts."""
-    return kept(args=["--public-url", "https://krait.example.org", "--allowed-hosts", "other.example.org", "--cors-origins",
+    return kept(args=["--public-url", "https://krait.example.org", "--allowed-hosts", "other.example.org",
+                      "--cors-origins",
                       "https://app.example.org", "--cors-credentials", "--max-body", "64K", "--max-upload", "64K",
-                      "--head-timeout", "300ms", "--body-timeout", "300ms", "--keep-alive", "300ms", "--ping-interval", "200ms",
-                      "--max-connections-per-address", "4", "--allow-registration", "--link-ttl", "1s", "--login-ttl", "1m"])
+                      "--head-timeout", "300ms", "--body-timeout", "300ms", "--keep-alive", "300ms",
+                      "--ping-interval", "200ms",
+                      "--max-connections-per-address", "4", "--allow-registration", "--link-ttl", "1s",
+                      "--login-ttl", "1m"])
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -87,7 +90,8 @@ def port():
 @check
 def listen():
     one, two = free_port(), free_port()
-    for text, ports in (("127.0.0.1:%d" % one, {one}), ("127.0.0.1:%d,127.0.0.1:%d=sandbox-mcp" % (one, two), {one, two})):
+    for text, ports in (("127.0.0.1:%d" % one, {one}),
+                        ("127.0.0.1:%d,127.0.0.1:%d=sandbox-mcp" % (one, two), {one, two})):
         with Server(args=["--listen", text], usual=["--no-files"], validate=False) as s:
             found = set()
             for number in (one, two):
@@ -354,7 +358,8 @@ def keep_alive():
 @check
 def ping_interval():
     for s, alive in ((plain(), False), (web(), True)):
-        with Stream(s, "POST", RUNS, {"code": "import time; time.sleep(1.2)"}, {"Accept": "text/event-stream"}) as stream:
+        with Stream(s, "POST", RUNS, {"code": "import time; time.sleep(1.2)"},
+                    {"Accept": "text/event-stream"}) as stream:
             lines = []
             while line := stream.raw_line():
                 lines.append(line)
@@ -365,7 +370,8 @@ def ping_interval():
 
 
 def mcp() -> Server:
-    return kept(args=["--tools", "core", "--structured", "--answer-after", "1s", "--authorization-servers", "https://login.example.org"],
+    return kept(args=["--tools", "core", "--structured", "--answer-after", "1s",
+                      "--authorization-servers", "https://login.example.org"],
                 validate=False)
 
 
@@ -389,7 +395,8 @@ def structured():
 def answer_after():
     for s, whole in ((plain(), True), (mcp(), False)):
         with Http(s.port) as c:
-            equal("the end" in c.text("execute_python", {"code": "import time\ntime.sleep(2.5)\nprint('the end')"}), whole)
+            equal("the end" in c.text("execute_python", {"code": "import time\ntime.sleep(2.5)\nprint('the end')"}),
+                  whole)
 
 
 @check
@@ -406,7 +413,8 @@ def authorization_servers():
 
 @check
 def data():
-    with tempfile.TemporaryDirectory(prefix="krait-test-") as one, tempfile.TemporaryDirectory(prefix="krait-test-") as two:
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as one, \
+         tempfile.TemporaryDirectory(prefix="krait-test-") as two:
         for folder in (one, two):
             os.chmod(folder, 0o755)
         with Server(data=one) as s:
@@ -428,10 +436,12 @@ def retention():
 @check
 def max_data():
     def first_of_many(s: Server) -> str:
-        ids = [s.run("import os, base64\nprint(base64.b64encode(os.urandom(4_000_000)).decode())")["run_id"] for _ in range(8)]
+        ids = [s.run("import os, base64\nprint(base64.b64encode(os.urandom(4_000_000)).decode())")["run_id"]
+               for _ in range(8)]
         return "%s/%s/events" % (RUNS, ids[0])
 
-    with Server(args=["--max-data", "16M", "--cleanup-interval", "100ms"]) as s, Server(args=["--cleanup-interval", "100ms"]) as large:
+    with Server(args=["--max-data", "16M", "--cleanup-interval", "100ms"]) as s, \
+         Server(args=["--cleanup-interval", "100ms"]) as large:
         path, there = first_of_many(s), first_of_many(large)
         eventually(lambda: s.get(path).status == 404, SOON)
         equal(large.get(there).status, 200)

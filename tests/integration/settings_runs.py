@@ -29,8 +29,8 @@ def bounded() -> Server:
 
 def narrow() -> Server:
     """Small limits."""
-    return kept(args=["--memory", "96M", "--disk", "1M", "--inodes", "64", "--file-size", "256K", "--output", "2K", "--processes", "8",
-                      "--open-files", "32"])
+    return kept(args=["--memory", "96M", "--disk", "1M", "--inodes", "64", "--file-size", "256K", "--output", "2K",
+                      "--processes", "8", "--open-files", "32"])
 
 
 def short() -> Server:
@@ -71,7 +71,8 @@ def cleanup_interval():
 
 def second_run(s: Server) -> int:
     """The status of a run in a session that has one."""
-    with Stream(s, "POST", RUNS, {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "one"}) as first:
+    with Stream(s, "POST", RUNS,
+                {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "one"}) as first:
         first.until("stdout")
         status = s.post(RUNS, {"code": "2", "session_id": "one", "stream": False}).status
         first.rest()
@@ -88,7 +89,8 @@ def queue_max():
 def queue_wait():
     for wait, status in (("0", 503), ("60s", 200)):
         with Server(args=["--max-sessions", "1", "--queue-wait", wait]) as s:
-            with Stream(s, "POST", RUNS, {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "a"}) as first:
+            with Stream(s, "POST", RUNS,
+                        {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "a"}) as first:
                 first.until("stdout")
                 equal(s.post(RUNS, {"code": "2", "session_id": "b", "stream": False}).status, status, wait)
 
@@ -96,7 +98,8 @@ def queue_wait():
 @check
 def linger():
     def left_alone(s: Server) -> str:
-        with Stream(s, "POST", RUNS, {"code": "import time\nprint(1, flush=True)\ntime.sleep(1.5)", "session_id": "left"}) as stream:
+        with Stream(s, "POST", RUNS,
+                    {"code": "import time\nprint(1, flush=True)\ntime.sleep(1.5)", "session_id": "left"}) as stream:
             run = stream.until("stdout")[0]["run_id"]
         return eventually(lambda: s.get("%s/%s" % (RUNS, run)).json().get("cause"), SOON)
 
@@ -105,7 +108,8 @@ def linger():
 
 
 def pool(s: Server) -> float:
-    return max(float(line.split()[-1]) for line in s.get("/metrics").text.splitlines() if line.startswith("krait_pool_parked{"))
+    return max(float(line.split()[-1]) for line in s.get("/metrics").text.splitlines()
+               if line.startswith("krait_pool_parked{"))
 
 
 @check
@@ -120,7 +124,8 @@ def pool_size():
 @check
 def max_sessions_per_user():
     def statuses(s: Server) -> list:
-        with Stream(s, "POST", RUNS, {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "a"}) as first:
+        with Stream(s, "POST", RUNS,
+                    {"code": "import time\nprint(1, flush=True)\ntime.sleep(1)", "session_id": "a"}) as first:
             first.until("stdout")
             return [s.post(RUNS, {"code": "2", "session_id": "b", "stream": False}).status]
 
@@ -194,8 +199,8 @@ def output():
 
 @check
 def processes():
-    differ("import threading, time\nfor i in range(20):\n    threading.Thread(target=time.sleep, args=(1,)).start()", cause, "ok",
-           "process_limit")
+    differ("import threading, time\nfor i in range(20):\n    threading.Thread(target=time.sleep, args=(1,)).start()",
+           cause, "ok", "process_limit")
 
 
 @check
@@ -231,16 +236,17 @@ def cpu():
     assert quick < slow / 1.5, (quick, slow)
 
 
-ASKED = {"memory": "256M", "disk": "2M", "inodes": 200, "file_size": "2M", "output": "8K", "cpu": 1, "cpu_time": 20, "timeout": 10,
-         "grace": 2, "processes": 32, "open_files": 128}
+ASKED = {"memory": "256M", "disk": "2M", "inodes": 200, "file_size": "2M", "output": "8K", "cpu": 1, "cpu_time": 20,
+         "timeout": 10, "grace": 2, "processes": 32, "open_files": 128}
 
 
 @check
 def ceilings():
     """Each ceiling: a sandbox may ask for so much under the default, and may not under half of it."""
-    with Server(args=["--max-memory", "128M", "--max-disk", "1M", "--max-inodes", "100", "--max-file-size", "1M", "--max-output", "4K",
-                      "--max-cpu", "0.5", "--max-cpu-time", "10s", "--max-timeout", "5s", "--max-grace", "1s", "--max-processes", "16",
-                      "--max-open-files", "64"]) as s:
+    with Server(args=["--max-memory", "128M", "--max-disk", "1M", "--max-inodes", "100", "--max-file-size", "1M",
+                      "--max-output", "4K",
+                      "--max-cpu", "0.5", "--max-cpu-time", "10s", "--max-timeout", "5s", "--max-grace", "1s",
+                      "--max-processes", "16", "--max-open-files", "64"]) as s:
         for limit, value in ASKED.items():
             body = {"name": "asks-" + limit.replace("_", "-"), "limits": {limit: value}}
             equal(plain().post(BOXES, body).status, 201, limit)
@@ -338,7 +344,8 @@ def upload_roots():
         Path(folder, "table.csv").write_text("a,b\n")
         for args, refused in (([], True), (["--upload-roots", folder], False)):
             with Server(args=args, validate=False) as s, Http(s.port) as c:
-                equal(bool(c.tool("upload_file_to_sandbox", {"local_file_path": folder + "/table.csv"}).get("isError")), refused)
+                equal(bool(c.tool("upload_file_to_sandbox", {"local_file_path": folder + "/table.csv"}).get("isError")),
+                      refused)
 
 
 main()

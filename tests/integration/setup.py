@@ -118,9 +118,11 @@ def what_is_wrong_is_told() -> None:
 def a_path_with_blanks_is_quoted() -> None:
     with tempfile.TemporaryDirectory(prefix="krait test ") as place:
         program = os.path.join(place, "it's krait")
-        os.link(KRAIT, program) if os.stat(KRAIT).st_dev == os.stat(place).st_dev else subprocess.run(["cp", KRAIT, program], check=True)
+        os.link(KRAIT,
+                program) if os.stat(KRAIT).st_dev == os.stat(place).st_dev else subprocess.run(["cp", KRAIT, program], check=True)
         for client in CLIENTS:
-            text = subprocess.run([program, "setup", client], capture_output=True, text=True, timeout=30, check=True).stdout
+            text = subprocess.run([program, "setup", client], capture_output=True, text=True, timeout=30,
+                                  check=True).stdout
             assert place.split("/")[-1] in text
             if client == "claude-code":
                 contains(shlex.split(settings(text)), os.path.realpath(program))
@@ -132,7 +134,8 @@ def a_path_with_blanks_is_quoted() -> None:
 def the_server_says_how_to_reach_it() -> None:
     with tempfile.TemporaryDirectory(prefix="krait-test-") as place:
         os.chmod(place, 0o755)
-        p = subprocess.Popen([KRAIT, "serve", "--sse", "--no-files", "--port", "0", "--preload", "basic", "--data", place + "/data"],
+        p = subprocess.Popen([KRAIT, "serve", "--sse", "--no-files", "--port", "0", "--preload", "basic",
+                              "--data", place + "/data"],
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
         try:
             said = ""

@@ -212,8 +212,8 @@ def events(stream: Any) -> Iterator[dict]:
 class Http(Client):
     """Streamable HTTP. `session`: the id; `stream()` opens the GET stream."""
 
-    def __init__(self, port: int, path: str = "/mcp", rev: str = "2025-11-25", key: str = "", headers: dict | None = None,
-                 **how: Any) -> None:
+    def __init__(self, port: int, path: str = "/mcp", rev: str = "2025-11-25", key: str = "",
+                 headers: dict | None = None, **how: Any) -> None:
         super().__init__(rev, **how)
         self.port, self.path, self.key, self.headers = port, path, key, headers or {}
         self.session = ""
@@ -231,7 +231,8 @@ class Http(Client):
         if self.modern and isinstance(message, dict):
             head["MCP-Protocol-Version"] = self.rev
             head["Mcp-Method"] = message.get("method", "")
-            name = message.get("params", {}).get(NAMED.get(message.get("method", ""), "")) if message.get("params") else None
+            name = message.get("params",
+                               {}).get(NAMED.get(message.get("method", ""), "")) if message.get("params") else None
             if isinstance(name, str):
                 head["Mcp-Name"] = name
         elif self.session:

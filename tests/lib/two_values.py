@@ -28,12 +28,12 @@ def run(s: Server, code: str, **more: Any) -> dict:
     return s.run(code, fresh=True, **more)
 
 
-def start(*args: str, seconds: float = 30, wrap: tuple | list = (), env: dict | None = None, cwd: str = "/", command: str = "serve",
-          stdin: bytes = b"") -> subprocess.CompletedProcess:
+def start(*args: str, seconds: float = 30, wrap: tuple | list = (), env: dict | None = None, cwd: str = "/",
+          command: str = "serve", stdin: bytes = b"") -> subprocess.CompletedProcess:
     """A krait that ends by itself."""
     base = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS")}
-    return subprocess.run([*wrap, os.path.abspath(KRAIT), *command.split(), *args], env={**base, **(env or {})}, input=stdin,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds, cwd=cwd)
+    return subprocess.run([*wrap, os.path.abspath(KRAIT), *command.split(), *args], env={**base, **(env or {})},
+                          input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds, cwd=cwd)
 
 
 def setting(section: str, key: str, *args: str, **how: Any) -> str:

@@ -285,7 +285,8 @@ def streams_of(secret: str) -> dict:
         body = json.dumps(message).encode() if message else b""
         s = server().raw()
         lines = "".join("%s: %s\r\n" % pair for pair in head.items())
-        s.sendall(("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%sContent-Length: %d\r\n\r\n" % (method, path, lines, len(body))).encode()
+        s.sendall(("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%sContent-Length: %d\r\n\r\n"
+                   % (method, path, lines, len(body))).encode()
                   + body)
         got = s.recv(65536)
         assert b" 200 " in got.split(b"\r\n")[0], (kind, got)
@@ -329,7 +330,8 @@ def nothing_of_anothers_is_there():
         ann.stream()
         made = ann.tool("create_sandbox", {"name": name()})
         sandbox = json.loads(text(made))["sandbox_id"]
-        ann.tool("execute_python", code="open('secret.txt', 'w').write('x')\nq = 1", sandbox_id=sandbox, session_id="s-ann")
+        ann.tool("execute_python", code="open('secret.txt', 'w').write('x')\nq = 1", sandbox_id=sandbox,
+                 session_id="s-ann")
         resources = [r["uri"] for r in ann.call("resources/list")["resources"]]
         run = next(u for u in resources if u.startswith("run://"))[6:]
         task = begin_task(ann, "import time\ntime.sleep(60)")
@@ -413,7 +415,8 @@ def large_requests_that_are_held_open_are_bounded():
         body = json.dumps(message).encode()
         head = "".join("%s: %s\r\n" % pair for pair in c.head(message).items())
         s = server().raw()
-        s.sendall(("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n%sContent-Length: %d\r\n\r\n" % (head, len(body))).encode() + body)
+        s.sendall(("POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n%sContent-Length: %d\r\n\r\n"
+                   % (head, len(body))).encode() + body)
         first = s.recv(65536)
         (held if b"acknowledged" in first or b"event-stream" in first else refused).append((s, first))
 

@@ -228,8 +228,8 @@ def inspector_stdio_modern() -> None:
 @check
 def inspector_sees_an_error() -> None:
     """Positive control: the exit status of a result that is an error is another."""
-    done = run(clients().path(INSPECTOR), "--cli", url(), "--transport", "http", "--method", "tools/call", "--tool-name",
-               "execute_python", "--tool-args-json", json.dumps({"code": "1 / 0"}), "--format", "json")
+    done = run(clients().path(INSPECTOR), "--cli", url(), "--transport", "http", "--method", "tools/call",
+               "--tool-name", "execute_python", "--tool-args-json", json.dumps({"code": "1 / 0"}), "--format", "json")
     equal(done.returncode, 5)
 
 
@@ -301,8 +301,8 @@ def free_port() -> int:
 def background(*argv: str) -> Iterator[subprocess.Popen]:
     ours = clients()
     with tempfile.TemporaryDirectory(prefix="krait-test-") as home, tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([ours.node, *argv], env=ours.env(home), cwd=home, stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=log, start_new_session=True)
+        process = subprocess.Popen([ours.node, *argv], env=ours.env(home), cwd=home, stdin=subprocess.DEVNULL,
+                                   stdout=log, stderr=log, start_new_session=True)
         try:
             yield process
         finally:

@@ -14,8 +14,8 @@ from serving import kept, main  # noqa: E402
 
 LISTED = {
     "krait": ["execute_python", "read_run", "stop_run", "execute_terminal_command", "list_files", "read_file",
-              "upload_file_to_sandbox", "get_sandbox_info", "create_sandbox", "list_sandboxes", "reset_sandbox", "delete_sandbox",
-              "list_active_sessions", "terminate_session"],
+              "upload_file_to_sandbox", "get_sandbox_info", "create_sandbox", "list_sandboxes", "reset_sandbox",
+              "delete_sandbox", "list_active_sessions", "terminate_session"],
     "sandbox-mcp": ["execute_python_code", "list_active_sessions", "terminate_session", "create_session_with_files"],
     "python-sandbox": ["execute_code"],
     "sandbox-service": ["execute_python"],
@@ -113,7 +113,8 @@ def a_program_that_fails_is_no_error_of_the_tool():
                 assert not result.get("isError"), (dialect, code, result)
             bad(c.tool(name))  # but no code is
             contains(bad(c.tool(name, code=5)), "code")
-            assert not c.tool(name, code="1", unheard_of=True).get("isError"), "their servers ignore what they do not know"
+            assert not c.tool(name, code="1", unheard_of=True).get("isError"), (
+                "their servers ignore what they do not know")
 
 
 @check
@@ -134,9 +135,12 @@ def answers_are_whole_whatever_a_program_writes():
 @check
 def execute_code_gives_values_not_their_repr():
     with client("python-sandbox") as c:
-        for code, expected in (("result = {'a': [1, 2.5, None, True], 'ü': (1,)}", {"a": [1, 2.5, None, True], "ü": [1]}),
-                               ("'it\\'s \"q\"\\n\\x00\\u20ac'", "it's \"q\"\n\x00€"), ("{1: 2, None: 3}", {"1": 2, "null": 3}),
-                               ("2 ** 70", str(2 ** 70)), ("float('nan')", "nan"), ("{1}", "{1}"), ("object", "<class 'object'>"),
+        for code, expected in (("result = {'a': [1, 2.5, None, True], 'ü': (1,)}",
+                                {"a": [1, 2.5, None, True], "ü": [1]}),
+                               ("'it\\'s \"q\"\\n\\x00\\u20ac'", "it's \"q\"\n\x00€"),
+                               ("{1: 2, None: 3}", {"1": 2, "null": 3}),
+                               ("2 ** 70", str(2 ** 70)), ("float('nan')", "nan"), ("{1}", "{1}"),
+                               ("object", "<class 'object'>"),
                                ("b'x'", "b'x'"), ("None", None), ("x = 3", None), ("[[]]", [[]]), ("-1e300", -1e300)):
             equal(value(c.tool("execute_code", code=code))["result"], expected, code)
 
@@ -150,14 +154,16 @@ def execute_code_says_what_is_not_enforced():
         refused = value(c.tool("execute_code", code="result = 1", allowed_imports=["math"]))
         equal(refused["success"], False)
         contains(refused["error"], "allowed_imports")
-        contains(value(c.tool("execute_code", code="1", use_container=True))["error"], "Container runtime not available")
+        contains(value(c.tool("execute_code", code="1", use_container=True))["error"],
+                 "Container runtime not available")
         equal(value(c.tool("execute_code", code="  \n"))["error"], "Empty code provided")
         equal(value(c.tool("execute_code", code="#" * 100_001))["error"], "Code too large (max 100KB)")
         silent = value(c.tool("execute_code", code="print(1)", capture_output=False))
         equal((silent["success"], silent["stdout"]), (True, ""))
         contains(bad(c.tool("execute_code", {"code": "1", "timeout": 301})), "300")
         over = value(c.tool("execute_code", {"code": "while True: pass", "timeout": 1}))
-        equal((over["success"], over["error"], over["error_category"]), (False, "Execution timed out after 1 seconds", "timeout"))
+        equal((over["success"], over["error"], over["error_category"]),
+              (False, "Execution timed out after 1 seconds", "timeout"))
         syntax = value(c.tool("execute_code", code="def"))
         equal((syntax["error_category"], syntax["error"].split(":")[0]), ("syntax", "SyntaxError"))
 
@@ -175,8 +181,10 @@ def sessions_of_sandbox_mcp():
         equal((listed["total"], listed["sessions"][first["session_id"]]["status"]), (len(listed["sessions"]), "active"))
         equal(value(c.tool("terminate_session", session_id=first["session_id"]))["status"], "success")
         equal(value(c.tool("terminate_session", session_id=first["session_id"]))["status"], "warning")
-        opened = value(c.tool("create_session_with_files", session_id="with-files", file_urls=["http://127.0.0.1:1/a.csv"]))
-        equal((opened["session_id"], opened["status"], opened["downloaded_files"], len(opened["errors"])), ("with-files", "success", [], 1))
+        opened = value(c.tool("create_session_with_files", session_id="with-files",
+                              file_urls=["http://127.0.0.1:1/a.csv"]))
+        equal((opened["session_id"], opened["status"], opened["downloaded_files"], len(opened["errors"])),
+              ("with-files", "success", [], 1))
         contains(opened["errors"][0], "http://127.0.0.1:1/a.csv")
         assert "with-files" in value(c.tool("list_active_sessions"))["sessions"]
 
@@ -188,7 +196,8 @@ def figures_of_sandbox_mcp():
         assert box["sandbox_id"]
         drawn = value(c.tool("execute_python_code", code="from PIL import Image\nImage.new('RGB', (3, 3))"))
         if "error" in drawn:  # no Pillow on this machine: a bundle of one's own does
-            drawn = value(c.tool("execute_python_code", code="class P:\n    def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n'\nP()"))
+            drawn = value(c.tool("execute_python_code",
+                                 code="class P:\n    def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n'\nP()"))
         equal([(i["type"], i["format"], i["data"][:11]) for i in drawn["images"]], [("image", "png", "iVBORw0KGgo")])
 
 

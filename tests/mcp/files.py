@@ -74,7 +74,8 @@ def list_shows_what_code_wrote():
     with client() as c:
         box = new_sandbox(c)
         contains(good(c.tool("list_files", sandbox_id=box)), "0 entries")
-        c.tool("execute_python", sandbox_id=box, code="import os\nos.makedirs('d/e')\nopen('d/e/f.txt','w').write('12345')\n"
+        c.tool("execute_python", sandbox_id=box,
+               code="import os\nos.makedirs('d/e')\nopen('d/e/f.txt','w').write('12345')\n"
                "open('top.csv','w').write('a')\nos.symlink('/etc/passwd', 'away')")
         flat = good(c.tool("list_files", sandbox_id=box)).splitlines()
         equal([line.split("  ")[0] for line in flat[1:]], ["away", "d/", "top.csv"])
@@ -92,7 +93,8 @@ def list_comes_in_pages():
         c.tool("execute_python", sandbox_id=box, code="for i in range(25): open('%02d' % i, 'w').close()")
         seen, after = [], None
         for _ in range(4):
-            page = c.tool("list_files", sandbox_id=box, limit=10, **({"after": after} if after else {}))["structuredContent"]
+            page = c.tool("list_files", sandbox_id=box, limit=10,
+                          **({"after": after} if after else {}))["structuredContent"]
             seen += [one["path"] for one in page["files"]]
             after = page["next"]
             if after is None:
@@ -119,7 +121,8 @@ def list_refuses_what_is_not_there():
 def read_gives_text_by_lines():
     with client(path="/mcp?structured=1") as c:
         box = new_sandbox(c)
-        c.tool("execute_python", sandbox_id=box, code="open('n.txt','w').write(''.join('line %d\\n' % i for i in range(1, 5001)))")
+        c.tool("execute_python", sandbox_id=box,
+               code="open('n.txt','w').write(''.join('line %d\\n' % i for i in range(1, 5001)))")
         first = c.tool("read_file", sandbox_id=box, path="n.txt")
         text = first["content"][0]["text"]
         equal(text.splitlines()[0], "line 1")
@@ -183,7 +186,8 @@ def read_gives_pictures_and_bytes_as_such():
             good(c.tool("upload_file_to_sandbox", sandbox_id=box, path=name, content=base64.b64encode(data).decode(),
                         encoding="base64"))
         picture = c.tool("read_file", sandbox_id=box, path="p.png")["content"]
-        equal((picture[0]["type"], picture[0]["mimeType"], base64.b64decode(picture[0]["data"])), ("image", "image/png", PNG))
+        equal((picture[0]["type"], picture[0]["mimeType"], base64.b64decode(picture[0]["data"])),
+              ("image", "image/png", PNG))
         blob = c.tool("read_file", sandbox_id=box, path="b.bin")["content"][0]["resource"]
         equal((blob["uri"], base64.b64decode(blob["blob"])), ("sandbox://%s/b.bin" % box, bytes(range(256))))
 
@@ -192,9 +196,11 @@ def read_gives_pictures_and_bytes_as_such():
 def read_never_leaves_the_workspace():
     with client() as c:
         box = new_sandbox(c)
-        c.tool("execute_python", sandbox_id=box, code="import os\nos.symlink('/etc/passwd','l')\nos.symlink('.','here')\n"
+        c.tool("execute_python", sandbox_id=box,
+               code="import os\nos.symlink('/etc/passwd','l')\nos.symlink('.','here')\n"
                "os.mkfifo('pipe')\nopen('mine','w').write('mine')\nos.makedirs('d')")
-        for path in ("l", "here/mine", "pipe", "d", "../mine", "d/../mine", "/etc/passwd", "", "nothing", "mine/x", "a" * 5000):
+        for path in ("l", "here/mine", "pipe", "d", "../mine", "d/../mine", "/etc/passwd", "", "nothing", "mine/x",
+                     "a" * 5000):
             text = refused(c.tool("read_file", sandbox_id=box, path=path))
             assert "root:" not in text, path
         equal(good(c.tool("read_file", sandbox_id=box, path="mine")), "mine")
@@ -247,9 +253,11 @@ def upload_refuses_bad_places_and_bad_bytes():
         good(c.tool("execute_python", sandbox_id=box, code="import os\nos.symlink('/tmp','l')\nos.makedirs('d')"))
         for path in ("../x", "/etc/x", "l/x", "", "d", "d/", "x\n"):
             refused(c.tool("upload_file_to_sandbox", sandbox_id=box, path=path, content="x"))
-        contains(refused(c.tool("upload_file_to_sandbox", sandbox_id=box, path="x", content="%%%", encoding="base64")), "base64")
+        contains(refused(c.tool("upload_file_to_sandbox", sandbox_id=box, path="x", content="%%%", encoding="base64")),
+                 "base64")
         contains(refused(c.tool("upload_file_to_sandbox", sandbox_id=box, path="x")), "either")
-        contains(refused(c.tool("upload_file_to_sandbox", sandbox_id=box, path="x", content="x", local_file_path="/x")), "either")
+        contains(refused(c.tool("upload_file_to_sandbox", sandbox_id=box, path="x", content="x", local_file_path="/x")),
+                 "either")
         refused(c.tool("upload_file_to_sandbox", sandbox_id="nobodys", path="x", content="x"))
         equal(good(c.tool("list_files", sandbox_id=box)).splitlines()[1:], ["d/", "l  (link)"])
         good(c.tool("upload_file_to_sandbox", sandbox_id=box, path="d/x", content="x"))
@@ -260,7 +268,8 @@ def the_machines_own_files_need_a_root_or_a_local_client():
     top = roots()
     with client() as c:
         box = new_sandbox(c)
-        for path in ("/etc/passwd", top + "/secret", top + "/in/../secret", "in/table.csv", top + "/input", "/proc/self/environ"):
+        for path in ("/etc/passwd", top + "/secret", top + "/in/../secret", "in/table.csv", top + "/input",
+                     "/proc/self/environ"):
             text = refused(c.tool("upload_file_to_sandbox", sandbox_id=box, local_file_path=path))
             contains(text, "content")
             contains(text, "upload_roots")
@@ -268,7 +277,8 @@ def the_machines_own_files_need_a_root_or_a_local_client():
                            (top + "/in/nothing", "not found"), (top + "/in", "")):
             contains(refused(c.tool("upload_file_to_sandbox", sandbox_id=box, local_file_path=path)), word)
         good(c.tool("upload_file_to_sandbox", sandbox_id=box, local_file_path=top + "/in/table.csv"))
-        good(c.tool("upload_file_to_sandbox", sandbox_id=box, local_file_path=top + "/in/table.csv", path="deep/other.csv"))
+        good(c.tool("upload_file_to_sandbox", sandbox_id=box, local_file_path=top + "/in/table.csv",
+                    path="deep/other.csv"))
         equal(good(c.tool("read_file", sandbox_id=box, path="table.csv")), "a,b\n1,2\n")
         equal(good(c.tool("read_file", sandbox_id=box, path="deep/other.csv")), "a,b\n1,2\n")
 

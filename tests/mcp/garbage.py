@@ -76,9 +76,11 @@ def what_is_no_json_is_refused():
 
 @check
 def what_is_no_message_is_refused():
-    for body in (1, "x", None, True, {}, [], [1], [[]], {"jsonrpc": "2.0"}, {"jsonrpc": "1.0", "id": 1, "method": "ping"},
+    for body in (1, "x", None, True, {}, [], [1], [[]], {"jsonrpc": "2.0"},
+                 {"jsonrpc": "1.0", "id": 1, "method": "ping"},
                  {"id": 1, "method": "ping"}, {**PING, "jsonrpc": 2.0}, {**PING, "method": 1}, {**PING, "method": ""},
-                 {**PING, "method": "p\0ing"}, {**PING, "method": "x" * 200}, {**PING, "params": []}, {**PING, "params": "x"},
+                 {**PING, "method": "p\0ing"}, {**PING, "method": "x" * 200}, {**PING, "params": []},
+                 {**PING, "params": "x"},
                  {**PING, "params": None}, {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}},
                  {"jsonrpc": "2.0", "result": {}}):
         equal(error(client().raw(json.dumps(body).encode(), JSON)), (400, -32600), repr(body))
@@ -132,8 +134,8 @@ def types_are_asked_for():
 
 @check
 def envelopes_are_checked():
-    for changed in ({"protocolVersion": 7}, {"protocolVersion": None}, {"protocolVersion": []}, {"clientCapabilities": None},
-                    {"clientCapabilities": []}, {"clientCapabilities": "x"}):
+    for changed in ({"protocolVersion": 7}, {"protocolVersion": None}, {"protocolVersion": []},
+                    {"clientCapabilities": None}, {"clientCapabilities": []}, {"clientCapabilities": "x"}):
         message, head = modern("tools/list", **changed)
         reply = client().raw(message, head)
         equal(error(reply), (400, -32602), str(changed))
@@ -158,7 +160,8 @@ def headers_are_checked():
         for value in ("", "x", head[name].upper() + "x", head[name] + "\xe9"):
             equal(error(client().raw(message, {**head, name: value})), (400, -32020), name + repr(value))
         equal(error(client().raw(message, {**head, name: "  " + head[name] + " \t"})), good, name)
-    for value in ("=?base64??=", "=?base64?bm9ib2R5?=x", "=?base64?!!!?=", "=?base64?bm9ib2R5=?=", "=?base64?bm9ib2R4?="):
+    for value in ("=?base64??=", "=?base64?bm9ib2R5?=x", "=?base64?!!!?=", "=?base64?bm9ib2R5=?=",
+                  "=?base64?bm9ib2R4?="):
         equal(error(client().raw(message, {**head, "Mcp-Name": value})), (400, -32020), value)
     equal(error(client().raw(message, {**head, "Mcp-Name": "=?base64?bm9ib2R5?="})), good)
 
@@ -191,7 +194,8 @@ def a_header_twice_is_refused():
 @check
 def an_id_in_flight_is_not_taken_again():
     with client() as c:
-        call = {"name": "execute_python", "arguments": {"code": "import time\nprint(1, flush=True)\ntime.sleep(2)", "session_id": "d"}}
+        call = {"name": "execute_python",
+                "arguments": {"code": "import time\nprint(1, flush=True)\ntime.sleep(2)", "session_id": "d"}}
         first = c.begin("tools/call", call, token=1, id="same")
         c.noted("notifications/progress")
         reply = c.raw(c.request("ping", id="same"), c.head())
@@ -239,7 +243,8 @@ def garbage_on_the_old_stream_leaves_it_standing():
 @check
 def cancelling_what_is_not_there_is_nothing():
     with client() as c:
-        for params in (None, {}, {"requestId": 99}, {"requestId": None}, {"requestId": {}}, {"requestId": "x", "reason": 1}):
+        for params in (None, {}, {"requestId": 99}, {"requestId": None}, {"requestId": {}},
+                       {"requestId": "x", "reason": 1}):
             c.notify("notifications/cancelled", params)
         equal(c.call("ping"), {})
 
@@ -258,7 +263,8 @@ def answers_to_nothing_are_nothing():
 def params_of_the_wrong_kind_are_refused():
     with client() as c:
         for method, params in (("tools/call", {}), ("tools/call", {"name": 1}), ("tools/call", {"name": "x" * 10000}),
-                               ("tools/call", {"name": "nobody"}), ("resources/read", {}), ("resources/read", {"uri": 1}),
+                               ("tools/call", {"name": "nobody"}), ("resources/read", {}),
+                               ("resources/read", {"uri": 1}),
                                ("resources/subscribe", {"uri": ""}), ("resources/subscribe", {"uri": "x" * 5000}),
                                ("prompts/get", {}), ("prompts/get", {"name": "nobody"}), ("logging/setLevel", {}),
                                ("tools/list", {"cursor": "x"}), ("tasks/get", {"taskId": "x"}), ("tasks/get", {})):
@@ -283,8 +289,8 @@ def strings_of_any_kind_reach_python():
         result = c.tool("execute_python", code="x = '\u0000'", session_id="s")
         equal(result.get("isError"), True, "Python takes no NUL in its source")
         equal(c.text("execute_python", code="print('\U0001f40d\u2028')", session_id="s"), "\U0001f40d\u2028")
-        equal(c.text("execute_python", code="print('\\ud800')\nimport sys; sys.stdout.buffer.write(b'\\xff')", session_id="s",
-                     ).encode("utf-8", "surrogatepass").decode("utf-8") != "", True)
+        equal(c.text("execute_python", code="print('\\ud800')\nimport sys; sys.stdout.buffer.write(b'\\xff')",
+                     session_id="s", ).encode("utf-8", "surrogatepass").decode("utf-8") != "", True)
 
 
 @check

@@ -127,12 +127,15 @@ def strangers_do_not_get_in() -> None:
         path = os.path.join(s.data, "data")
         hello = b'{"krait":{"version":1,"dialect":"krait","structured":false}}\\n'
         program = ("import socket,sys\nc=socket.socket(socket.AF_UNIX)\nc.settimeout(5)\nc.connect(sys.argv[1])\n"
-                   "try:\n  c.sendall(b'%s')\n  print(c.recv(100))\nexcept ConnectionError: print(b'')" % hello.decode())
+                   "try:\n  c.sendall(b'%s')\n  print(c.recv(100))\nexcept ConnectionError: print(b'')"
+                   % hello.decode())
         mode = os.stat(path).st_mode
 
         def try_as(uid: int) -> subprocess.CompletedProcess:
-            return subprocess.run(["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--", "/usr/bin/python3",
-                                   "-c", program, os.path.join(path, "mcp.sock")], capture_output=True, timeout=30, check=False)
+            return subprocess.run(["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups",
+                                   "--", "/usr/bin/python3",
+                                   "-c", program, os.path.join(path, "mcp.sock")], capture_output=True, timeout=30,
+                                  check=False)
 
         contains(try_as(1000).stderr.decode(), "PermissionError")
         os.chmod(path, 0o711)
@@ -151,7 +154,8 @@ def strangers_do_not_get_in() -> None:
 def a_client_that_does_not_introduce_itself_is_disconnected() -> None:
     with Server() as s:
         path = os.path.join(s.data, "data/mcp.sock")
-        for first in (b"hello\n", b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', b"x" * 4096, b'{"krait":{"version":99}}\n',
+        for first in (b"hello\n", b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', b"x" * 4096,
+                      b'{"krait":{"version":99}}\n',
                       b'{"krait":{"version":1,"dialect":"klingon","structured":false}}\n', b""):
             with socket.socket(socket.AF_UNIX) as c:
                 c.settimeout(10)
@@ -175,9 +179,11 @@ def two_engines_and_a_later_server_share_the_store() -> None:
             a.text("execute_python", code="x = 'of a'; open('a.txt', 'w').write('from a')")
             b.text("execute_python", code="x = 'of b'")
             equal(a.text("execute_python", code="print(x)").splitlines()[0], "of a", "never a session")
-            equal(b.text("execute_python", code="print(open('a.txt').read())").splitlines()[0], "from a", "the same files")
+            equal(b.text("execute_python", code="print(open('a.txt').read())").splitlines()[0], "from a",
+                  "the same files")
             long = a.begin("tools/call", {"name": "execute_python",
-                                          "arguments": {"code": "import time\nfor i in range(200): time.sleep(0.1)\nprint('through')",
+                                          "arguments": {"code": "import time\nfor i in range(200): time.sleep(0.1)\n"
+                                                                "print('through')",
                                                         "session_id": "long", "timeout": 60}})
             time.sleep(0.5)
             with Server(data=place) as s:  # the run of `a` is not lost to it
@@ -188,12 +194,14 @@ def two_engines_and_a_later_server_share_the_store() -> None:
                 equal(s.get("/api/v1/runs/%s/events" % running[0]["run_id"]).status, 409)
                 ended = [run for run in seen.values() if run.get("cause")]
                 time.sleep(max(0, ended[-1]["ended_at"] + 2.5 - time.time()))  # it may still be on its way to the disk
-                equal(s.get("/api/v1/runs/%s/events" % ended[-1]["run_id"]).status, 200, "control: that of one that has ended")
+                equal(s.get("/api/v1/runs/%s/events" % ended[-1]["run_id"]).status, 200,
+                      "control: that of one that has ended")
                 s.post("/api/v1/runs", {"code": "y = 1", "stream": False})
                 with Stdio(argv(place)) as joined:
                     equal(pids_of(joined), set())
                 b.close()
-                equal(a.text("execute_python", code="print(x)").splitlines()[0], "of a", "b's leaving ended only its own")
+                equal(a.text("execute_python", code="print(x)").splitlines()[0], "of a",
+                      "b's leaving ended only its own")
                 assert not long.done()
                 long.cancel()
             equal(a.text("execute_python", code="print(x)").splitlines()[0], "of a", "so did the server's")

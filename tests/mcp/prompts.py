@@ -71,7 +71,8 @@ def arguments_go_into_the_text_and_are_checked():
         for wrong in ({}, {"task_description": 5}, {"task_description": "t", "code_style": "pretty"},
                       {"task_description": "t", "include_comments": "perhaps"}, {"task_description": "a\0b"},
                       {"task_description": "x" * 70_000}):
-            equal(code_of(c.call, "prompts/get", {"name": "code_execution_prompt", "arguments": wrong}), -32602, str(wrong)[:60])
+            equal(code_of(c.call, "prompts/get", {"name": "code_execution_prompt", "arguments": wrong}), -32602,
+                  str(wrong)[:60])
         equal(code_of(c.call, "prompts/get", {"name": "nobodys"}), -32602)
         equal(code_of(c.call, "prompts/get", {}), -32602)
         equal(code_of(c.call, "prompts/get", {"name": "use_krait", "arguments": []}), -32602)
@@ -90,7 +91,8 @@ def titles_where_the_revision_has_them():
 def words_of_prompts_are_offered():
     ref = {"type": "ref/prompt", "name": "code_execution_prompt"}
     with client() as c:
-        equal(complete(c, ref, "code_style", ""), {"values": ["clean", "verbose", "minimal"], "total": 3, "hasMore": False})
+        equal(complete(c, ref, "code_style", ""),
+              {"values": ["clean", "verbose", "minimal"], "total": 3, "hasMore": False})
         equal(complete(c, ref, "code_style", "m")["values"], ["minimal"])
         equal(complete(c, ref, "task_description", "m")["values"], [])
         equal(complete(c, {"type": "ref/prompt", "name": "nobodys"}, "x", "")["values"], [])
@@ -114,7 +116,8 @@ def ids_and_paths_are_offered():
         equal(complete(c, FILE, "path", "../", sandbox=box)["values"], [])
         equal(complete(c, FILE, "path", "x", sandbox="nobodys")["values"], [])
         equal(complete(c, FILE, "path", "x" * 9000, sandbox=box)["values"], [])
-        contains(complete(c, {"type": "ref/resource", "uri": "session://{session_id}"}, "session_id", "sess")["values"], "sess-1")
+        contains(complete(c, {"type": "ref/resource", "uri": "session://{session_id}"}, "session_id", "sess")["values"],
+                 "sess-1")
         runs = complete(c, {"type": "ref/resource", "uri": "run://{run_id}"}, "run_id", "")["values"]
         assert runs and all(len(one) == 26 for one in runs), runs
         equal(complete(c, {"type": "ref/resource", "uri": "http://{x}"}, "x", "")["values"], [])
@@ -131,7 +134,8 @@ def nothing_of_anothers_is_offered():
         a.tool("create_sandbox", {"name": "adas"})
         a.tool("execute_python", sandbox_id="adas", session_id="hers", code="open('secret.txt','w').close()")
         for ref, name, value, context in ((FILE, "sandbox", "adas", {}), (FILE, "path", "se", {"sandbox": "adas"}),
-                                          ({"type": "ref/resource", "uri": "session://{session_id}"}, "session_id", "hers", {}),
+                                          ({"type": "ref/resource", "uri": "session://{session_id}"}, "session_id",
+                                           "hers", {}),
                                           ({"type": "ref/resource", "uri": "run://{run_id}"}, "run_id", "", {})):
             assert complete(a, ref, name, value, **context)["values"], (name, "the control")
             equal(complete(e, ref, name, value, **context)["values"], [], name)

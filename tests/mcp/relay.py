@@ -47,7 +47,8 @@ def calls_go_on_side_by_side_and_are_cancelled() -> None:
         for rev in ("2025-11-25", MODERN):
             with Stdio(relay(s.port), rev=rev) as c:
                 slow = c.begin("tools/call", {"name": "execute_python",
-                                              "arguments": {"code": "import time; time.sleep(300)", "session_id": "slow"}})
+                                              "arguments": {"code": "import time; time.sleep(300)",
+                                                            "session_id": "slow"}})
                 equal(c.text("execute_python", code="print(1)", session_id="quick").splitlines()[0], "1")
                 assert not slow.done()
                 slow.cancel()
@@ -129,7 +130,8 @@ def no_server_there_is_an_error_and_not_the_end() -> None:
     c = Stdio(relay(port)).start()
     for _ in range(2):
         try:
-            c.call("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+            c.call("initialize",
+                   {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
             raise AssertionError("it was answered")
         except RpcError as error:
             equal(error.code, -32603)
@@ -154,7 +156,8 @@ def a_server_that_was_restarted_is_told() -> None:
             except RpcError as error:
                 contains(error.message.lower(), "session")
             # and a client that opens again gets on
-            c.call("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+            c.call("initialize",
+                   {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
             c.notify("notifications/initialized")
             assert c.call("tools/list")["tools"]
             equal(c.close(), 0)
@@ -165,7 +168,8 @@ def a_server_that_was_restarted_is_told() -> None:
 @check
 def garbage_on_stdin_is_answered_here() -> None:
     with Server() as s, Stdio(relay(s.port)) as c:
-        for line in (b"foo", b"{", b"17", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', b"x" * (5 << 20), b"", b"\xff"):
+        for line in (b"foo", b"{", b"17", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', b"x" * (5 << 20), b"",
+                     b"\xff"):
             c.line(line)
             equal(c.call("ping"), {}, "after %r" % line[:30])
         equal(c.garbage, [])
@@ -268,7 +272,8 @@ def damaged_answers_are_errors() -> None:
             equal(ask(c), {})
         c.ids = iter([0])
         pretty = b'{\r\n "jsonrpc": "2.0",\n "id": 0,\n "result": {}\n}'
-        current[0] = (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        current[0] = (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                      b"Transfer-Encoding: chunked\r\n\r\n"
                       + b"%x\r\n" % len(pretty) + pretty + b"\r\n0\r\n\r\n")
         equal(ask(c), {}, "line ends inside a message do not break the line")
         equal(c.close(), 0)
@@ -278,7 +283,8 @@ def damaged_answers_are_errors() -> None:
 def headers_of_the_modern_era() -> None:
     def answer(handler: BaseHTTPRequestHandler, message: dict) -> None:
         body = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": {}}).encode()
-        raw(handler, b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        raw(handler, b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+            + body)
 
     with Odd(answer) as odd, Stdio(relay("http://127.0.0.1:%d/here?x=1" % odd.port), rev=MODERN) as c:
         c.call("tools/call", {"name": "plain", "arguments": {}})
@@ -299,10 +305,13 @@ def a_broken_stream_is_picked_up_again() -> None:
         stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
         if message.get("method") == "initialize":
             body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {
-                "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "odd", "version": "1"}}}).encode()
-            raw(handler, b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: s1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                "protocolVersion": "2025-11-25", "capabilities": {},
+                "serverInfo": {"name": "odd", "version": "1"}}}).encode()
+            raw(handler,
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: s1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         elif handler.command == "GET" and handler.headers.get("Last-Event-ID") == "e1":
-            raw(handler, stream + b'id: e2\nevent: message\ndata: {"jsonrpc":"2.0","id":1,\ndata: "result":{"late":true}}\n\n')
+            raw(handler,
+                stream + b'id: e2\nevent: message\ndata: {"jsonrpc":"2.0","id":1,\ndata: "result":{"late":true}}\n\n')
         elif handler.command == "GET":
             raw(handler, b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n")
         elif "id" in message:

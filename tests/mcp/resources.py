@@ -56,7 +56,8 @@ def uris(c) -> list:
 @check
 def files_sessions_and_runs_are_listed():
     with client() as c:
-        box = new_sandbox(c, "open('old','w').write('1')", "import os\nos.makedirs('d')\nopen('d/new & 图.csv','w').write('a,b')")
+        box = new_sandbox(c, "open('old','w').write('1')",
+                          "import os\nos.makedirs('d')\nopen('d/new & 图.csv','w').write('a,b')")
         items = c.call("resources/list")["resources"]
         by_uri = {one["uri"]: one for one in items}
         equal(items[0]["uri"], "krait://guide")
@@ -88,14 +89,16 @@ def the_list_is_bounded():
 def templates_are_listed():
     with client() as c:
         listed = c.call("resources/templates/list")["resourceTemplates"]
-        equal([one["uriTemplate"] for one in listed], ["sandbox://{sandbox}/{+path}", "session://{session_id}", "run://{run_id}"])
+        equal([one["uriTemplate"] for one in listed],
+              ["sandbox://{sandbox}/{+path}", "session://{session_id}", "run://{run_id}"])
 
 
 @check
 def files_are_read_as_they_are():
     with client() as c:
         box = new_sandbox(c, "open('t.json','w').write('{\"ü\": 1}')\nopen('b','wb').write(bytes(range(256)))\n"
-                             "open('none','w').close()\nopen(b'bad\\xff','w').write('x')\nimport os\nos.makedirs('d/e')\n"
+                             "open('none','w').close()\nopen(b'bad\\xff','w').write('x')\nimport os\n"
+                             "os.makedirs('d/e')\n"
                              "open('esc','w').write('\\x1b' * 2_000_000)")
         text = read(c, "sandbox://%s/t.json" % box)
         equal((text["mimeType"], text["text"]), ("application/json", '{"ü": 1}'))
@@ -115,13 +118,18 @@ def files_are_read_as_they_are():
 def what_is_not_there_is_not_found():
     for rev in (*LEGACY[1:], MODERN):
         with client(rev=rev) as c:
-            box = new_sandbox(c, "import os\nos.symlink('/etc/passwd','l')\nos.mkfifo('p')\nopen('f','w').write('x')\nos.symlink('.','here')")
+            box = new_sandbox(c,
+                              "import os\nos.symlink('/etc/passwd','l')\nos.mkfifo('p')\nopen('f','w').write('x')\n"
+                              "os.symlink('.','here')")
             code = -32602 if rev == MODERN else -32002
             for uri in ("sandbox://%s/nothing" % box, "sandbox://%s/../f" % box, "sandbox://%s/%%2e%%2e/f" % box,
-                        "sandbox://%s/l" % box, "sandbox://%s/p" % box, "sandbox://%s/here/f" % box, "sandbox://%s/f/g" % box,
-                        "sandbox://%s/%%zz" % box, "sandbox://%s/%%00" % box, "sandbox://%s/f?x=1" % box, "sandbox://", "sandbox:///f",
+                        "sandbox://%s/l" % box, "sandbox://%s/p" % box, "sandbox://%s/here/f" % box,
+                        "sandbox://%s/f/g" % box,
+                        "sandbox://%s/%%zz" % box, "sandbox://%s/%%00" % box, "sandbox://%s/f?x=1" % box, "sandbox://",
+                        "sandbox:///f",
                         "sandbox://nobodys/f", "session://never", "session://a/b", "run://never", "run://" + "0" * 26,
-                        "krait://other", "file:///etc/passwd", "", *(() if rev == MODERN else ("x" * 20000, "sandbox://" + "x" * 17000))):
+                        "krait://other", "file:///etc/passwd", "",
+                        *(() if rev == MODERN else ("x" * 20000, "sandbox://" + "x" * 17000))):
                 e = error_of(c, uri)
                 equal((e.code, e.data), (code, {"uri": uri}), rev + " " + uri[:60])
             for wrong in (5, None, ["a"], {}):
@@ -152,9 +160,11 @@ def sessions_and_runs_are_told():
         uri = "session://" + quote("a name with ümlaut", safe="")
         assert uri in uris(c)
         session = json.loads(read(c, uri)["text"])
-        equal((session["session_id"], session["sandbox_id"], session["execution_count"]), ("a name with ümlaut", box, 1))
+        equal((session["session_id"], session["sandbox_id"], session["execution_count"]),
+              ("a name with ümlaut", box, 1))
         run = next(json.loads(read(c, u)["text"]) for u in uris(c) if u.startswith("run://"))
-        equal((run["stdout"], run["cause"], run["session_id"], run["still_running"]), ("seen\n", "exception", "a name with ümlaut", False))
+        equal((run["stdout"], run["cause"], run["session_id"], run["still_running"]),
+              ("seen\n", "exception", "a name with ümlaut", False))
 
 
 @check
@@ -188,7 +198,8 @@ def subscribers_hear_of_changes_by_id_and_by_name():
         c.call("resources/unsubscribe", {"uri": "sandbox://%s/by_id" % box})
         c.notes.clear()
         c.tool("execute_python", sandbox_id=box, code="for n in ('by_id', 'by_name'): open(n, 'w').write('yy')")
-        equal([note["uri"] for note in c.noted("notifications/resources/updated", count=1)], ["sandbox://watched/by_name"])
+        equal([note["uri"] for note in c.noted("notifications/resources/updated", count=1)],
+              ["sandbox://watched/by_name"])
 
 
 @check
@@ -203,7 +214,8 @@ def runs_over_rest_are_heard_of_too():
         for method, body in (("PUT", b"new"), ("DELETE", None)):
             c.notes.clear()
             server().request(method, "/api/v1/sandboxes/default/files/from_rest", body)
-            equal([note["uri"] for note in c.noted("notifications/resources/updated")], ["sandbox://default/from_rest"], method)
+            equal([note["uri"] for note in c.noted("notifications/resources/updated")], ["sandbox://default/from_rest"],
+                  method)
 
 
 @check

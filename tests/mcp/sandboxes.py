@@ -38,7 +38,8 @@ def refused(result: dict) -> str:
 
 
 def run(c, box: str, code: str, **more) -> str:
-    return "\n".join(b["text"] for b in c.tool("execute_python", code=code, sandbox_id=box, **more)["content"] if b["type"] == "text")
+    return "\n".join(b["text"] for b in c.tool("execute_python", code=code, sandbox_id=box, **more)["content"]
+                     if b["type"] == "text")
 
 
 @check
@@ -60,7 +61,8 @@ def a_sandbox_has_files_and_sessions_of_its_own():
 @check
 def settings_hold_for_what_runs_there():
     with client() as c:
-        box = value(c.tool("create_sandbox", {"memory": "200M", "timeout": 1.5, "env": {"COLOUR": "green"}, "network": "loopback"}))
+        box = value(c.tool("create_sandbox",
+                           {"memory": "200M", "timeout": 1.5, "env": {"COLOUR": "green"}, "network": "loopback"}))
         equal((box["limits"]["memory"], box["limits"]["timeout"], box["network"]), (200 << 20, 1.5, "loopback"))
         assert "green" not in json.dumps(box), "values of env are never shown"
         contains(run(c, box["sandbox_id"], "import os\nprint(os.environ['COLOUR'])"), "green")
@@ -97,9 +99,11 @@ def info_tells_the_truth():
         equal([s["session_id"] for s in info["sessions"]], ["here"])
         equal(info["isolation"]["layers"]["seccomp"], True)
         there = {p["name"].lower(): p["version"] for p in info["packages"]}
-        told = run(c, box, "from importlib.metadata import version\nprint(version('numpy'))") if "numpy" in there else ""
+        told = run(c, box,
+                   "from importlib.metadata import version\nprint(version('numpy'))") if "numpy" in there else ""
         contains(told, there.get("numpy", ""))
-        equal(sorted(s["session_id"] for s in value(c.tool("list_active_sessions", sandbox_id=box))["sessions"]), ["here", "main"])
+        equal(sorted(s["session_id"] for s in value(c.tool("list_active_sessions", sandbox_id=box))["sessions"]),
+              ["here", "main"])
 
 
 @check
@@ -153,11 +157,13 @@ def the_same_in_every_revision():
 
 def obeys(schema: dict, value, where: str) -> None:
     """What our schemas say: types, members that must be there, no others."""
-    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None)}
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
+             "null": type(None)}
     allowed = schema.get("type", [])
     if allowed:
         assert isinstance(value, tuple(k for t in ([allowed] if isinstance(allowed, str) else allowed)
-                                       for k in (kinds[t] if isinstance(kinds[t], tuple) else (kinds[t],)))), (where, value)
+                                       for k in (kinds[t] if isinstance(kinds[t], tuple)
+                                                 else (kinds[t],)))), (where, value)
     if isinstance(value, dict) and "properties" in schema:
         assert set(schema.get("required", [])) <= set(value), (where, set(schema["required"]) - set(value))
         if schema.get("additionalProperties") is False:
@@ -174,9 +180,10 @@ def structures_obey_their_schemas():
     with client(path="/mcp?structured=1") as c:
         schemas = {t["name"]: t["outputSchema"] for t in c.call("tools/list")["tools"] if "outputSchema" in t}
         box = c.tool("create_sandbox")["structuredContent"]["sandbox_id"]
-        calls = [("execute_python", {"code": "open('f.txt','w').write('x\\n')"}), ("list_files", {}), ("read_file", {"path": "f.txt"}),
-                 ("upload_file_to_sandbox", {"path": "g", "content": "x"}), ("get_sandbox_info", {}), ("create_sandbox", {}),
-                 ("list_sandboxes", {}), ("list_active_sessions", {}), ("reset_sandbox", {})]
+        calls = [("execute_python", {"code": "open('f.txt','w').write('x\\n')"}), ("list_files", {}),
+                 ("read_file", {"path": "f.txt"}),
+                 ("upload_file_to_sandbox", {"path": "g", "content": "x"}), ("get_sandbox_info", {}),
+                 ("create_sandbox", {}), ("list_sandboxes", {}), ("list_active_sessions", {}), ("reset_sandbox", {})]
         for name, arguments in calls:
             if name not in ("create_sandbox", "list_sandboxes"):
                 arguments = {**arguments, "sandbox_id": box}

@@ -86,7 +86,8 @@ def stdout_has_messages_alone() -> None:
 
 @check
 def garbage_is_answered_and_survived() -> None:
-    lines = [b"foo", b"{", b"[1,", b"\xff\xfe\x00", b'"text"', b"17", b"null", b"{}", b"[]", b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+    lines = [b"foo", b"{", b"[1,", b"\xff\xfe\x00", b'"text"', b"17", b"null", b"{}", b"[]",
+             b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
              b'{"jsonrpc":"2.0","id":null,"method":"ping"}', b'{"jsonrpc":"2.0","id":{},"method":"ping"}',
              b'{"jsonrpc":"2.0","id":1}', b"[" * 5000, b'{"a":' * 200 + b"1" + b"}" * 200,
              b'{"jsonrpc":"2.0","id":7,"method":"ping","method":"ping"}', b'{"jsonrpc":"2.0","method":"no/such"}',
@@ -142,7 +143,8 @@ def the_end_of_input_ends_it_whatever_runs() -> None:
         c = Stdio(place.argv())
         c.open()
         c.text("execute_python", code="1")
-        pending = c.begin("tools/call", {"name": "execute_python", "arguments": {"code": "import time; time.sleep(600)"}})
+        pending = c.begin("tools/call",
+                          {"name": "execute_python", "arguments": {"code": "import time; time.sleep(600)"}})
         time.sleep(0.5)
         equal(c.close(ENDS_S), 0)
         assert pending.answers.qsize() <= 1
@@ -220,15 +222,18 @@ def a_reader_that_does_not_read_is_waited_for() -> None:
 @check
 def input_from_a_file() -> None:
     messages = [{"jsonrpc": "2.0", "id": 0, "method": "initialize",
-                 "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}},
-                {"jsonrpc": "2.0", "method": "notifications/initialized"}, {"jsonrpc": "2.0", "id": "p", "method": "ping"}]
+                 "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                            "clientInfo": {"name": "t", "version": "1"}}},
+                {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                {"jsonrpc": "2.0", "id": "p", "method": "ping"}]
     with Place() as place, tempfile.TemporaryFile() as script:
         script.write("\n".join(json.dumps(one) for one in messages).encode())  # the last line without its end
         script.seek(0)
         done = subprocess.run(place.argv(), stdin=script, stdout=subprocess.PIPE, timeout=ENDS_S, check=False)
         equal(done.returncode, 0)
         equal([json.loads(line)["id"] for line in done.stdout.splitlines()], [0, "p"])
-        done = subprocess.run(place.argv(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=ENDS_S, check=False)
+        done = subprocess.run(place.argv(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=ENDS_S,
+                              check=False)
         equal((done.returncode, done.stdout), (0, b""))
 
 
@@ -240,7 +245,8 @@ def an_ordinary_user_with_a_home() -> None:
         env = {"HOME": place.path, "XDG_STATE_HOME": "", "HOST": "not-an-address", "DEBUG": "maybe"}
         argv = [*place.wrap, KRAIT, "mcp", "--preload", "basic"]
         with Stdio(argv, env=env) as c:
-            equal(c.text("execute_python", code="open('x', 'w').write('1'); print(sum(range(10)))").splitlines()[0], "45")
+            equal(c.text("execute_python", code="open('x', 'w').write('1'); print(sum(range(10)))").splitlines()[0],
+                  "45")
             info = c.text("get_sandbox_info")
             contains(info, "user")
         state = os.path.join(place.path, ".local/state/krait")
@@ -320,13 +326,15 @@ def so_it_is_for_an_ordinary_user() -> None:
 def mistakes_are_told_in_one_line() -> None:
     rows = [(["--workspace", "/no/such/folder"], "--workspace"), (["--workspace", "/etc/passwd"], "not a folder"),
             (["--workspace"], "is missing"), (["--no-such"], "no-such"), (["--dialect", "klingon"], "dialect"),
-            (["--connect", "https://example.org/mcp"], "https is not spoken"), (["--connect", "ftp://x"], "does not begin with http://"),
+            (["--connect", "https://example.org/mcp"], "https is not spoken"),
+            (["--connect", "ftp://x"], "does not begin with http://"),
             (["--connect", "http://a:99999999/"], "port"), (["--connect", "http://u:p@h/"], "KRAIT_API_KEY"),
             (["--api-key", "0123456789abcdef0123", "--connect", "http://127.0.0.1:1"], "KRAIT_API_KEY"),
             (["--connect", "http://127.0.0.1:1", "--workspace", "/tmp"], "--workspace")]
     with Place() as place:
         for args, text in rows:
-            done = subprocess.run(place.argv(*args), stdin=subprocess.DEVNULL, capture_output=True, timeout=ENDS_S, check=False)
+            done = subprocess.run(place.argv(*args), stdin=subprocess.DEVNULL, capture_output=True, timeout=ENDS_S,
+                                  check=False)
             said = done.stderr.decode()
             assert done.returncode not in (0, None), args
             equal(done.stdout, b"", "stdout of %s" % args)

@@ -96,7 +96,8 @@ class Actor:
         r = self.random
         run = r.choice(self.runs or ["none"])
         return r.choice((("tools/list", {}), ("resources/list", {}), ("prompts/list", {}), ("nonsense/x", {}),
-                         ("resources/read", {"uri": "run://" + run}), ("resources/read", {"uri": "sandbox://default/f1"}),
+                         ("resources/read", {"uri": "run://" + run}),
+                         ("resources/read", {"uri": "sandbox://default/f1"}),
                          ("resources/subscribe", {"uri": "sandbox://default/f%d" % r.randrange(40)}),
                          ("completion/complete", {"ref": {"type": "ref/resource", "uri": "sandbox://{sandbox}/{+path}"},
                                                   "argument": {"name": "path", "value": "f"}})))
@@ -201,7 +202,8 @@ class Actor:
             else:
                 note: dict = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": self.ids}}
                 if what > 0.85:
-                    note = {"jsonrpc": "2.0", "id": r.randrange(3), "result": {"action": "accept", "content": {"line": "l"}}}
+                    note = {"jsonrpc": "2.0", "id": r.randrange(3),
+                            "result": {"action": "accept", "content": {"line": "l"}}}
                 self.post("/mcp", json.dumps(note).encode(), head).close()
             if open_ones and r.random() < 0.6:
                 self.read(r.choice(open_ones), r.random() * 0.4)

@@ -221,7 +221,8 @@ def progress_makes_the_answer_a_stream():
 @check
 def a_client_that_takes_no_events_gets_json():
     with client() as c:
-        message = c.request("tools/call", {"name": "execute_python", "arguments": {"code": SLOW % 8, "session_id": "t"}},
+        message = c.request("tools/call",
+                            {"name": "execute_python", "arguments": {"code": SLOW % 8, "session_id": "t"}},
                             token="p")
         status, headers, body = c.raw(message, {**c.head(), "Accept": "application/json"})
         equal((status, headers["content-type"]), (200, "application/json"))
@@ -293,7 +294,8 @@ def leaving_is_cancelling_since_2026():
     with client(rev=MODERN) as c:
         c.text("execute_python", code="left = 0", session_id="gone")
         pending = c.begin("tools/call", {"name": "execute_python", "arguments": {
-            "session_id": "gone", "code": "import time\nfor left in range(600):\n    print(left, flush=True)\n    time.sleep(0.1)"}},
+            "session_id": "gone",
+            "code": "import time\nfor left in range(600):\n    print(left, flush=True)\n    time.sleep(0.1)"}},
             token=1)
         c.noted("notifications/progress")
         pending.cancel()
@@ -305,7 +307,8 @@ def leaving_is_cancelling_since_2026():
 def a_cancelled_request_is_not_answered():
     with client() as c:
         pending = c.begin("tools/call", {"name": "execute_python", "arguments": {
-            "session_id": "stop", "code": "import time\nfor i in range(600):\n    print(i, flush=True)\n    time.sleep(0.1)"}},
+            "session_id": "stop",
+            "code": "import time\nfor i in range(600):\n    print(i, flush=True)\n    time.sleep(0.1)"}},
             token=1)
         c.noted("notifications/progress")
         pending.cancel()
@@ -423,7 +426,8 @@ def a_head_opens_no_stream():
 @check
 def a_query_names_the_dialect():
     ours = {tool["name"] for tool in client(rev=MODERN).call("tools/list")["tools"]}
-    theirs = {tool["name"] for tool in client(rev=MODERN, path="/mcp?dialect=python-sandbox").call("tools/list")["tools"]}
+    theirs = {tool["name"]
+              for tool in client(rev=MODERN, path="/mcp?dialect=python-sandbox").call("tools/list")["tools"]}
     assert "execute_python" in ours and theirs and ours != theirs, theirs
     status, _, body = client().raw(PING, JSON, path="/mcp?dialect=nobody")
     equal(status, 400)
@@ -458,7 +462,8 @@ def the_old_transport_refuses_in_its_own_words():
     with Sse(server().port) as open_one:
         good = open_one.endpoint.split("=")[1]
         for path, detail in (("/messages/", False), ("/mcp/messages/", True)):
-            for query, status, words in (("", 400, "session_id is required"), ("?session_id=x", 400, "Invalid session ID"),
+            for query, status, words in (("", 400, "session_id is required"),
+                                         ("?session_id=x", 400, "Invalid session ID"),
                                          ("?session_id=" + "0" * 32, 404, "Could not find session")):
                 got = c.raw(PING, JSON, path=path + query)
                 equal(got[0], status, query)

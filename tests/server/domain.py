@@ -349,7 +349,8 @@ def programs_do_not_pass_their_users_disk():
         time.sleep(2.1)
         run(s, "1", session_id="measure")
         time.sleep(0.5)
-        equal(run(s, "open('x', 'wb').write(bytes(1 << 20)); import time; time.sleep(1)", session_id="again").json()["cause"],
+        equal(run(s, "open('x', 'wb').write(bytes(1 << 20)); import time; time.sleep(1)",
+                  session_id="again").json()["cause"],
               "ok")
 
 

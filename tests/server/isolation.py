@@ -57,7 +57,8 @@ def kind_of(path: str, place: str, name: str):
         return NAMED_IN.get(path)
     if (place, name) in NAMES:
         return NAMES[place, name]
-    assert name in PLAIN, f"{path}: {place} parameter {name!r} is new: say in NAMES what it names, or in PLAIN that it is nothing's name"
+    assert name in PLAIN, (
+        f"{path}: {place} parameter {name!r} is new: say in NAMES what it names, or in PLAIN that it is nothing's name")
     return None
 
 
@@ -86,7 +87,8 @@ class Walk:
 
     def __init__(self, document: dict) -> None:
         self.document = document
-        self.operations = [self.read(path, method, op) for path, ops in document["paths"].items() for method, op in ops.items()
+        self.operations = [self.read(path, method, op) for path, ops in document["paths"].items()
+                           for method, op in ops.items()
                            if not path.startswith(TOOLS)]
         # A tool answers 200 and says in its result that there is no such thing: they have a check of their own.
         self.tools = [self.read(path, "post", ops["post"]) for path, ops in document["paths"].items()
@@ -105,7 +107,8 @@ class Walk:
         content = (op.get("requestBody") or {}).get("content", {})
         media = next(iter(content), "")
         schema = self.resolve(content[media].get("schema", {})) if media else {}
-        return Operation(method.upper(), path, op.get("x-rights") or [], [p["name"] for p in parameters if p["in"] == "path"],
+        return Operation(method.upper(), path, op.get("x-rights") or [],
+                         [p["name"] for p in parameters if p["in"] == "path"],
                          [(p["name"], p.get("required", False)) for p in parameters if p["in"] == "query"],
                          content[media].get("example") if media else None, list(schema.get("properties", {})), media)
 
@@ -120,7 +123,8 @@ class Walk:
         """Path, body and headers with these names in it."""
         path = op.path
         for name in op.path_names:
-            path = path.replace("{%s}" % name, quote(names[kind_of(op.path, "path", name)], safe="/" if name == "path" else ""))
+            path = path.replace("{%s}" % name,
+                                quote(names[kind_of(op.path, "path", name)], safe="/" if name == "path" else ""))
         query = {name: names[kind_of(op.path, "query", name)] for name, required in op.query
                  if required or variant == ("query", name)}
         body, headers = op.body, {}
@@ -175,7 +179,8 @@ def stream(key: str, **body) -> str:
     answer = connection.getresponse()
     assert answer.status == 200, answer.read()
     for line in answer:  # until it is what it is to be
-        if json.loads(line)["type"] in ("queued", "input") or (json.loads(line)["type"] == "started" and not body.get("interactive")):
+        if json.loads(line)["type"] in ("queued", "input") or (json.loads(line)["type"] == "started"
+                                                               and not body.get("interactive")):
             break
     connection.close()
     return answer.getheader("X-Run-Id")
@@ -186,22 +191,26 @@ def furnish(who: World) -> World:
     mark = made_up(10)
     w = World(key=who.key)
     session, busy, asking = f"session-{mark}", f"busy-{mark}", f"asking-{mark}"
-    box = good(send("POST", "/api/v1/sandboxes", {"name": f"box-{mark}", "env": {f"ENV_{mark}": "x"}}, key=w.key)).json()
+    box = good(send("POST", "/api/v1/sandboxes", {"name": f"box-{mark}", "env": {f"ENV_{mark}": "x"}},
+                    key=w.key)).json()
     file = f"file-{mark}.txt"
     good(send("PUT", f"/api/v1/sandboxes/{box['id']}/files/{file}", f"content-{mark}", key=w.key))
     ended = good(send("POST", "/api/v1/runs", {"code": f"secret = 'variable-{mark}'\nsecret", "stream": False, "sandbox_id": box["id"],
                                                "session_id": session}, key=w.key))
-    running = stream(w.key, code=f"mark = '{mark}'\nimport time\ntime.sleep(600)", sandbox_id=box["id"], session_id=busy)
+    running = stream(w.key, code=f"mark = '{mark}'\nimport time\ntime.sleep(600)", sandbox_id=box["id"],
+                     session_id=busy)
     queued = stream(w.key, code=f"'queued-{mark}'", sandbox_id=box["id"], session_id=busy)
     waiting = stream(w.key, code=f"input('prompt-{mark}')", sandbox_id=box["id"], session_id=asking, interactive=True)
     key = good(send("POST", "/api/v1/keys", {"name": f"key-{mark}"}, key=w.key)).json()
     link = good(send("POST", f"/api/v1/sandboxes/{box['id']}/links", {"path": file}, key=w.key)).json()["url"]
     token = re.search(r"/files/([^/]+)/", link).group(1)
-    w.names = {**who.names, "sandbox": [box["id"], box["name"]], "file": [file], "file_b64": [base64.b64encode(file.encode()).decode()],
-               "session": [session, busy], "run": [ended.json()["run_id"], running, queued, waiting], "key": [key["id"]],
-               "token": [token], "signature": [token], "request": [ended.header("x-request-id")]}
+    w.names = {**who.names, "sandbox": [box["id"], box["name"]], "file": [file],
+               "file_b64": [base64.b64encode(file.encode()).decode()],
+               "session": [session, busy], "run": [ended.json()["run_id"], running, queued, waiting],
+               "key": [key["id"]], "token": [token], "signature": [token], "request": [ended.header("x-request-id")]}
     w.secrets = who.secrets | {mark}  # it is in every name and text, and the ids are their own
-    w.secrets |= {box["id"], ended.json()["run_id"], running, queued, waiting, key["id"], key["prefix"], w.names["request"][0]}
+    w.secrets |= {box["id"], ended.json()["run_id"], running, queued, waiting, key["id"], key["prefix"],
+                  w.names["request"][0]}
     return w
 
 
@@ -239,7 +248,8 @@ def stolen(world: World) -> list:
     first = {kind: values[0] for kind, values in world.names.items()}
     own, box = bob.names["token"][0], world.names["sandbox"][0]
     first["token"] = first["signature"] = own.replace(bob.names["sandbox"][0], box)
-    return [{**first, kind: value} for kind, values in world.names.items() if kind not in ("token", "signature", "cursor")
+    return [{**first, kind: value} for kind, values in world.names.items()
+            if kind not in ("token", "signature", "cursor")
             for value in values if kind == "sandbox" or value != values[0]]
 
 
@@ -293,7 +303,8 @@ def try_operation(op: Operation, problems: list) -> int:
             same = reply.status == there_is_none.status if makes_something(op) and reply.status < 300 else \
                 plain(reply, names) == plain(there_is_none, nothing)
             if not same:
-                problems.append(f"{where}: {plain(reply, names)}, but of what never was: {plain(there_is_none, nothing)}")
+                problems.append(
+                    f"{where}: {plain(reply, names)}, but of what never was: {plain(there_is_none, nothing)}")
     return count
 
 
@@ -317,7 +328,8 @@ def work(who: World, others: World, name: str) -> None:
                 load_problems.append(f"{name}: {reply.status} {reply.text[:200]}")
             load_runs[0] += 1
             if i % 5 == 0:
-                lists = "".join(send("GET", p, key=who.key).text for p in ("/api/v1/runs", "/api/v1/sessions", "/api/v1/sandboxes"))
+                lists = "".join(send("GET", p, key=who.key).text
+                                for p in ("/api/v1/runs", "/api/v1/sessions", "/api/v1/sandboxes"))
                 load_problems.extend(f"{name} sees {one}" for one in others.secrets if one in lists)
         except (OSError, http.client.HTTPException, ValueError) as e:
             load_problems.append(f"{name}: {type(e).__name__} {e}")
@@ -360,7 +372,8 @@ def tools_know_nothing_of_the_other():
     # The owner is served with the very same words.
     own = {"sandbox": thing.names["sandbox"][0], "run": thing.names["run"][0], "file": thing.names["file"][0],
            "session": thing.names["session"][0]}
-    served = [op.path for op in walk.tools if op.path in (TOOLS + "/get_sandbox_info", TOOLS + "/read_file", TOOLS + "/read_run")
+    served = [op.path for op in walk.tools
+              if op.path in (TOOLS + "/get_sandbox_info", TOOLS + "/read_file", TOOLS + "/read_run")
               and not good(send("POST", op.path, tool_arguments(op, own), key=alice.key), 200).json().get("isError")]
     equal(len(served), 3)
 
@@ -376,7 +389,8 @@ def lists_never_show_the_other():
         after = ""
         for _ in range(50):
             query = {"limit": 20} if any(n == "limit" for n, _ in op.query) else {}
-            reply = send("GET", op.path + ("?" + urlencode({**query, **({"after": after} if after else {})}) if query else ""), key=bob.key)
+            reply = send("GET", op.path + ("?" + urlencode({**query, **({"after": after} if after else {})}) if query
+                                           else ""), key=bob.key)
             leaks = tells(reply, {}, alice.secrets)
             assert not leaks, f"{op.path} shows {leaks}: {reply.text[:300]}"
             pages += 1
@@ -437,7 +451,8 @@ def audit_shows_only_ones_own():
 def a_session_of_the_same_name_is_another():
     name = alice.names["session"][0]
     thief = make_user("thief-" + made_up(8))
-    told = good(send("POST", "/api/v1/runs", {"code": "'secret' in globals()", "session_id": name, "stream": False}, key=thief.key)).json()
+    told = good(send("POST", "/api/v1/runs", {"code": "'secret' in globals()", "session_id": name, "stream": False},
+                     key=thief.key)).json()
     equal(told["result"], "False")
     told = good(send("POST", "/api/v1/runs", {"code": "secret", "session_id": name, "sandbox_id": alice.names["sandbox"][0],
                                               "stream": False}, key=alice.key)).json()
@@ -498,7 +513,8 @@ def rights_are_held_to():
     """A read-only key runs nothing, a run key administers nothing, at every operation that says what it needs."""
     user = alice.names["user"][0]
     keys = {"read": good(send("POST", "/api/v1/keys", {"user": user, "rights": ["read"]}, key=admin)).json()["key"],
-            "run": good(send("POST", "/api/v1/keys", {"user": user, "rights": ["read", "run"]}, key=admin)).json()["key"]}
+            "run": good(send("POST", "/api/v1/keys", {"user": user, "rights": ["read", "run"]},
+                             key=admin)).json()["key"]}
     w = furnish(alice)
     names = {kind: values[0] for kind, values in w.names.items()}
     refused, allowed, problems = 0, 0, []
@@ -582,10 +598,12 @@ def start() -> None:
     server.__enter__()
     admin = server.key = cli("keys", "create")
     walk = Walk(send("GET", "/openapi.json", key=admin).json())
-    alice, bob = furnish(make_user("alice-" + made_up(6), password=PASSWORD)), furnish(make_user("bob-" + made_up(6), through_cli=True))
+    alice, bob = furnish(make_user("alice-" + made_up(6),
+                                   password=PASSWORD)), furnish(make_user("bob-" + made_up(6), through_cli=True))
     cursors(alice)
     cursors(bob)
-    workers.extend(threading.Thread(target=work, args=args, daemon=True) for args in ((alice, bob, "A"), (bob, alice, "B")))
+    workers.extend(threading.Thread(target=work, args=args, daemon=True)
+                   for args in ((alice, bob, "A"), (bob, alice, "B")))
     for one in workers:
         one.start()
 

@@ -56,8 +56,8 @@ class Storm(Clients):
     # ---- life ----
 
     def make(self) -> Server:
-        return Server(args=["--log-level", "warn", "--max-sandboxes-per-user", "1000"], data=self.folder, validate=False,
-                      env={"TMPDIR": self.temp})
+        return Server(args=["--log-level", "warn", "--max-sandboxes-per-user", "1000"], data=self.folder,
+                      validate=False, env={"TMPDIR": self.temp})
 
     def start(self) -> float:
         began = time.monotonic()
@@ -72,7 +72,8 @@ class Storm(Clients):
         """At some moment of the load. Sets killed_at first, so that no client is surprised."""
         self.victim = victim
         warden = self.server.process.pid
-        time.sleep(self.random.uniform(0.02, 0.9) if self.random.random() < 0.8 else self.random.uniform(WRITTEN_S, 2.2))
+        time.sleep(self.random.uniform(0.02, 0.9) if self.random.random() < 0.8
+                   else self.random.uniform(WRITTEN_S, 2.2))
         self.cgroups |= cgroups_of([warden, *below(warden)])
         # On a busy machine a process can end between the look and the signal (a zygote that has forked enough, a server
         # that follows its warden): look again. Only the warden's own end, which would have no cause, is a failure.
@@ -90,7 +91,8 @@ class Storm(Clients):
                 if victim == "both" and pid != warden:  # the server may be faster: it ends with its warden
                     return
             if self.server.process.poll() is not None or time.monotonic() > deadline:
-                self.wrong("answers", f"no {victim} to kill in the tree: {found}, krait's status is {self.server.process.poll()}")
+                self.wrong("answers",
+                           f"no {victim} to kill in the tree: {found}, krait's status is {self.server.process.poll()}")
                 return
             time.sleep(0.05)
 
@@ -108,7 +110,8 @@ class Storm(Clients):
         self.cgroups |= cgroups_of([warden, *below(warden)])
         self.killed_at = time.monotonic()
         try:
-            os.kill(self.random.choice(found["server"] or [warden]) if self.random.random() < 0.5 else warden, signal.SIGKILL)
+            os.kill(self.random.choice(found["server"] or [warden]) if self.random.random() < 0.5 else warden,
+                    signal.SIGKILL)
         except ProcessLookupError:
             pass
         starter.join(30)
@@ -281,7 +284,8 @@ class Storm(Clients):
             for expected in (True, False):
                 told = self.server.run("'last' in globals()", sandbox_id=box.id, session_id=session)
                 if told["session_restarted"] is not expected or (expected and told["result"] != "False"):
-                    self.wrong("sessions", f"session_restarted {told['session_restarted']}, {told['result']}: {told['cause']}")
+                    self.wrong("sessions",
+                               f"session_restarted {told['session_restarted']}, {told['result']}: {told['cause']}")
                 self.count("sessions restarted", int(expected))
         for box in self.model.boxes.values():
             box.sessions.clear()
@@ -305,11 +309,13 @@ class Storm(Clients):
     def strangers(self) -> list:
         """What is in the data directory and should not be. No client is at work now."""
         found = [f"tmp/{one}" for one in os.listdir(self.temp)]
-        top = {"krait.db", "krait.db-wal", "krait.db-shm", "krait.lock", "pepper", "sandboxes", "logs", "serve.lock", "mcp.sock"}
+        top = {"krait.db", "krait.db-wal", "krait.db-shm", "krait.lock", "pepper", "sandboxes", "logs", "serve.lock",
+               "mcp.sock"}
         notes = [one for one in os.listdir(self.data) if one.startswith("krait.notes.")]
         found += notes if len(notes) != 1 else []  # those of the one that lives
         found += [one for one in os.listdir(self.data) if one not in top and one not in notes]
-        found += [f"logs/{one}" for one in os.listdir(f"{self.data}/logs") if not re.fullmatch(r"[0-9a-z]{26}\.log", one)]
+        found += [f"logs/{one}" for one in os.listdir(f"{self.data}/logs")
+                  if not re.fullmatch(r"[0-9a-z]{26}\.log", one)]
         for folder in os.listdir(f"{self.data}/sandboxes"):
             if folder not in self.folders:
                 found.append(f"sandboxes/{folder}, which no sandbox has")
@@ -381,7 +387,8 @@ class Storm(Clients):
         self.server.process.stdout.close()
         left = wait_for_none(GONE_S)
         if status != 0 or left:
-            self.wrong("starts", f"a graceful stop exits with {status} and leaves {left}: {self.server.log_text()[-500:]}")
+            self.wrong("starts",
+                       f"a graceful stop exits with {status} and leaves {left}: {self.server.log_text()[-500:]}")
 
     def one(self, victim: str) -> None:
         if victim == "start":

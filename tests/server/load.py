@@ -236,11 +236,13 @@ def many_followers_get_the_same_end():
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, FOLLOWERS + 200), hard))
     with serve("--max-connections-per-address", str(FOLLOWERS + 100)) as server:
         pid = warm_up(server)
-        starter = request(server, RUNS, {"code": "x = input('?')\nprint('told', x)", "interactive": True, "timeout": 100})
+        starter = request(server, RUNS,
+                          {"code": "x = input('?')\nprint('told', x)", "interactive": True, "timeout": 100})
         run_id = until(lambda: server.get(RUNS + "?running=true").json()["runs"], 5, "no run")[0]["run_id"]
         before, f = figures(pid), Followers()
         for i in range(FOLLOWERS):
-            f.add(request(server, f"{RUNS}/{run_id}/events", accept="text/event-stream" if i % 2 else "application/x-ndjson"))
+            f.add(request(server, f"{RUNS}/{run_id}/events",
+                          accept="text/event-stream" if i % 2 else "application/x-ndjson"))
         f.read(lambda data: b'"type":"input"' in data, 20)
         held = figures(pid)
         began = time.monotonic()
@@ -269,7 +271,8 @@ SESSIONS = 300
 def many_sessions_are_held_and_culled():
     with serve("--idle-timeout", "6s", "--cleanup-interval", "1s", "--pool-size", "4") as server:
         server.run("1", session_id="busy")
-        available = lambda: int(Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) / 1024  # noqa: E731
+        available = lambda: int(
+            Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) / 1024  # noqa: E731
         before = available()
         busy = request(server, RUNS, {"code": "import time\ntime.sleep(40)\nprint('kept')", "session_id": "busy"})
         began = time.monotonic()
@@ -338,11 +341,12 @@ def a_light_user_is_served_beside_bombs():
         keys = {}
         for user in ("light", "heavy"):
             subprocess.run([*cli, "users", "add", user, *data], check=True, capture_output=True, timeout=30)
-            keys[user] = subprocess.run([*cli, "keys", "create", "--user", user, *data], check=True, capture_output=True, text=True,
-                                        timeout=30).stdout.strip()
+            keys[user] = subprocess.run([*cli, "keys", "create", "--user", user, *data], check=True,
+                                        capture_output=True, text=True, timeout=30).stdout.strip()
         alone = measure(server, keys["light"], 3)
         over, causes = threading.Event(), {}
-        bombers = [threading.Thread(target=bomb, args=(server, keys["heavy"], code, over, causes), daemon=True) for code in BOMBS.values()]
+        bombers = [threading.Thread(target=bomb, args=(server, keys["heavy"], code, over, causes), daemon=True)
+                   for code in BOMBS.values()]
         for one in bombers:
             one.start()
         time.sleep(0.3)

@@ -321,7 +321,8 @@ class Storm:
 
     def figures(self, server: Server) -> dict:
         text = server.request("GET", "/metrics").text
-        names = ("krait_runs_active", "krait_runs_queued", 'krait_sessions{state="busy"}', 'krait_sessions{state="idle"}')
+        names = ("krait_runs_active", "krait_runs_queued", 'krait_sessions{state="busy"}',
+                 'krait_sessions{state="idle"}')
         return {n: float(line.rsplit(" ", 1)[1]) for n in names for line in text.splitlines() if line.startswith(n)}
 
     def check_calm(self, server: Server) -> None:
@@ -381,7 +382,8 @@ class Storm:
         running = server.request("GET", f"{RUNS}?running=true").json()["runs"]
         if running:
             self.problems.append(f"runs of an earlier life still run: {running[:2]}")
-        clients = [Client(server.port, f"{self.seed} {self.who} {self.lives} {i}", self.tally) for i in range(self.clients)]
+        clients = [Client(server.port, f"{self.seed} {self.who} {self.lives} {i}", self.tally)
+                   for i in range(self.clients)]
         for one in clients:
             one.start()
         time.sleep(seconds)

@@ -159,7 +159,8 @@ def a_user_s_page_draws_but_reaches_nothing():
         assert b.evaluate("getComputedStyle(document.querySelector('#p')).color") == "rgb(1, 2, 3)"
         refused = {"origin": "null", "storage": "refused", "cookie": "refused", "fetch": "refused"}
         assert open_to_it["report"] == refused, open_to_it
-        assert open_to_it["control"] == {"origin": base, "storage": "open", "cookie": "open", "fetch": "open"}, open_to_it
+        assert open_to_it["control"] == {"origin": base, "storage": "open", "cookie": "open", "fetch": "open"}, (
+            open_to_it)
 
 
 @check

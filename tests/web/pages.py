@@ -156,7 +156,8 @@ def styles_obey_the_policy():
 def the_check_finds_faults():
     """The positive control: each of these is wrong, and found."""
     known = set(everything().assets)
-    bad = ["<script>alert(1)</script>", "<style>p { color: red }</style>", "<p onclick='x()'>", "<p style='color: red'>",
+    bad = ["<script>alert(1)</script>", "<style>p { color: red }</style>", "<p onclick='x()'>",
+           "<p style='color: red'>",
            "<script src='https://cdn.example.org/x.js'></script>", "<script src='//cdn.example.org/x.js'></script>",
            "<script src='data:text/javascript,1'></script>", "<script src='/not-carried.js'></script>",
            "<link rel='stylesheet' href='https://fonts.example.org/x.css'>", "<img src='http://example.org/x.png'>",

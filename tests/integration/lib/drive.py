@@ -27,13 +27,15 @@ SECONDS = 60
 def run(*args: str, stdin: Any = b"", seconds: float = SECONDS, **kwargs) -> subprocess.CompletedProcess:
     """`krait run` with these arguments; stdin as bytes or a file."""
     how = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
-    return subprocess.run([KRAIT, "run", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds, **how, **kwargs)
+    return subprocess.run([KRAIT, "run", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds, **how,
+                          **kwargs)
 
 
 def run_json(*args: str, **kwargs) -> dict:
     """`krait run --json`: its one object, whose shape is checked, and the exit status as "status"."""
     done = run("--json", *args, **kwargs)
-    assert done.stdout.endswith(b"\n") and done.stdout.count(b"\n") == 1, "not one line: %r %r" % (done.stdout[:300], done.stderr[-300:])
+    assert done.stdout.endswith(b"\n") and done.stdout.count(b"\n") == 1, (
+        "not one line: %r %r" % (done.stdout[:300], done.stderr[-300:]))
     report = json.loads(done.stdout)
     check_report(report)
     assert RUN_FIELDS == set(report), RUN_FIELDS ^ set(report)
@@ -78,7 +80,8 @@ class Engine:
     """A krait-engine; use as a context."""
 
     def __init__(self, *args: str) -> None:
-        self.process = subprocess.Popen([KRAIT_ENGINE, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen([KRAIT_ENGINE, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
         self.lock = threading.Condition()
         self.answers: dict = {}  # id -> queue of events
         self.unasked: list = []

@@ -20,7 +20,8 @@ from krait_server import Server  # noqa: E402
 
 ROOT_KEY = "root-key-of-the-files-suite"
 FILES = "/api/v1/sandboxes/default/files"
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 TEMP = ".krait-upload-"
 
 

@@ -68,8 +68,8 @@ class Clients:
     def begin(self) -> None:
         self.over.clear()
         self.threads = [threading.Thread(target=self.client, args=(work, self.random.random()), daemon=True)
-                        for work in (self.make_boxes, self.upload, self.upload, self.run_here, self.run_here, self.stream,
-                                     self.stream, self.run_fresh)]
+                        for work in (self.make_boxes, self.upload, self.upload, self.run_here, self.run_here,
+                                     self.stream, self.stream, self.run_fresh)]
         for one in self.threads:
             one.start()
 
@@ -110,8 +110,8 @@ class Clients:
 
     def new_box(self, r: random.Random):
         name = self.next_name("box")
-        settings = {"limits": {"timeout": r.randrange(30, 300), "processes": r.randrange(16, 64)}, "env": {"MARK": name},
-                    "network": r.choice(["none", "loopback"])}
+        settings = {"limits": {"timeout": r.randrange(30, 300), "processes": r.randrange(16, 64)},
+                    "env": {"MARK": name}, "network": r.choice(["none", "loopback"])}
         with self.model.lock:
             self.model.unsure.add(name)
         reply = self.server.post("/api/v1/sandboxes", {"name": name, **settings})
@@ -158,7 +158,8 @@ class Clients:
             changed = {**last, "limits": {**last["limits"], "timeout": timeout}}
             box.names.add(name)
             box.settings.append(changed)
-            if self.expect(self.server.patch(f"/api/v1/sandboxes/{box.id}", {"name": name, "limits": {"timeout": timeout}}), 200):
+            if self.expect(self.server.patch(f"/api/v1/sandboxes/{box.id}",
+                                             {"name": name, "limits": {"timeout": timeout}}), 200):
                 box.names, box.settings = {name}, [changed]
                 self.model.acknowledged += 1
         finally:
@@ -204,7 +205,8 @@ class Clients:
             path = f"run-{session}.txt"
             code = f"open({path!r}, 'w').write({text!r})\nlast = {text!r}\nlast"
             box.files[path] = box.files.get(path, {None}) | {digest(text.encode()), digest(b"")}
-            reply = self.server.post("/api/v1/runs", {"code": code, "sandbox_id": box.id, "session_id": session, "stream": False})
+            reply = self.server.post("/api/v1/runs",
+                                     {"code": code, "sandbox_id": box.id, "session_id": session, "stream": False})
             if not self.expect(reply, 200):
                 return
             told = reply.json()
@@ -228,7 +230,8 @@ class Clients:
         connection = self.server.connect(30)
         run_id = None
         try:
-            connection.request("POST", "/api/v1/runs", json.dumps({"code": code, "session_id": self.next_name("stream")}))
+            connection.request("POST", "/api/v1/runs",
+                               json.dumps({"code": code, "session_id": self.next_name("stream")}))
             answer = connection.getresponse()
             if answer.status != 200:
                 answer.read()

@@ -65,9 +65,12 @@ def display_is_a_builtin():
 @check
 def every_repr_method_is_a_format():
     code = (
-        "class A:\n    def __repr__(self): return 'A!'\n    def _repr_html_(self): return '<i>'\n    def _repr_markdown_(self): return '# m'\n"
-        "    def _repr_latex_(self): return '$x$'\n    def _repr_svg_(self): return '<svg/>'\n    def _repr_png_(self): return b'\\x89PNG'\n"
-        "    def _repr_jpeg_(self): return b'\\xff\\xd8', {'width': 3}\n    def _repr_json_(self): return {'a': [1, None, float('nan'), 2**70]}\nA()"
+        "class A:\n    def __repr__(self): return 'A!'\n    def _repr_html_(self): return '<i>'\n"
+        "    def _repr_markdown_(self): return '# m'\n"
+        "    def _repr_latex_(self): return '$x$'\n    def _repr_svg_(self): return '<svg/>'\n"
+        "    def _repr_png_(self): return b'\\x89PNG'\n"
+        "    def _repr_jpeg_(self): return b'\\xff\\xd8', {'width': 3}\n"
+        "    def _repr_json_(self): return {'a': [1, None, float('nan'), 2**70]}\nA()"
     )
     end = run(basic, code)
     equal(end["result"], "A!")
@@ -95,7 +98,8 @@ def every_repr_method_is_a_format():
 def mimebundle_with_metadata():
     end = run(
         basic,
-        "class B:\n    def _repr_mimebundle_(self, **k): return {'text/html': 'h', 'x/y': {'k': 1}, 'z/z': None}, {'m': 1}\nB()",
+        "class B:\n    def _repr_mimebundle_(self, **k): return {'text/html': 'h', 'x/y': {'k': 1}, 'z/z': None}, "
+        "{'m': 1}\nB()",
     )
     data_ = end["displays"][0]["data"]
     equal(
@@ -118,7 +122,8 @@ def failing_and_odd_methods():
     equal(end["displays"], [])
     end = run(
         basic,
-        "class N:\n    def _repr_json_(self):\n        d = l = []\n        for i in range(500):\n            l.append([]); l = l[0]\n        return d\nN()",
+        "class N:\n    def _repr_json_(self):\n        d = l = []\n        for i in range(500):\n"
+        "            l.append([]); l = l[0]\n        return d\nN()",
     )
     contains(end["displays"][0]["data"]["text/plain"], "nested too deep")
 
@@ -160,7 +165,8 @@ def unclean_text_in_displays():
 def figure_shown_once_as_png():
     end = run(
         data_zygote(),
-        "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.title('t')\nprint('before')\nplt.show()\nprint('after')",
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.title('t')\nprint('before')\nplt.show()\n"
+        "print('after')",
     )
     equal((end["cause"], len(end["displays"]), end["stderr"]), ("ok", 1, ""))
     width, height = png_size(end["displays"][0]["data"]["image/png"])
@@ -227,12 +233,14 @@ def requests_for_other_backends():
         equal((end["cause"], len(end["displays"]), end["stderr"]), ("ok", 1, ""), name)
     end = run(
         data_zygote(),
-        "import matplotlib.pyplot as plt\nplt.switch_backend('TkAgg')\nplt.plot([1])\nplt.pause(0.01)\nplt.show(block=False)",
+        "import matplotlib.pyplot as plt\nplt.switch_backend('TkAgg')\nplt.plot([1])\nplt.pause(0.01)\n"
+        "plt.show(block=False)",
     )
     equal((end["cause"], len(end["displays"])), ("ok", 1))
     end = run(
         data_zygote(),
-        "import matplotlib\nmatplotlib.use('pdf')\nimport matplotlib.pyplot as plt\nplt.plot([1])\nmatplotlib.get_backend()",
+        "import matplotlib\nmatplotlib.use('pdf')\nimport matplotlib.pyplot as plt\nplt.plot([1])\n"
+        "matplotlib.get_backend()",
     )
     equal((end["result"], len(end["displays"])), ("'pdf'", 1))
 
@@ -281,7 +289,9 @@ def cjk_text_is_drawn_without_warnings():
 def children_get_plain_agg():
     end = run(
         data_zygote(),
-        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import matplotlib; print(matplotlib.get_backend())'], capture_output=True, text=True).stdout",
+        "import subprocess, sys\n"
+        "subprocess.run([sys.executable, '-c', 'import matplotlib; print(matplotlib.get_backend())'], "
+        "capture_output=True, text=True).stdout",
     )
     equal(end["result"].lower(), "'agg\\n'")
 
@@ -333,7 +343,8 @@ def plotly_figures():
     need("plotly")
     end = run(
         basic,
-        "import plotly.graph_objects as go\nfig = go.Figure(go.Bar(y=[1, 2]), layout={'title': 'T'})\nfig.show()\nfig.show(renderer='browser')\nfig",
+        "import plotly.graph_objects as go\nfig = go.Figure(go.Bar(y=[1, 2]), layout={'title': 'T'})\nfig.show()\n"
+        "fig.show(renderer='browser')\nfig",
         timeout=120,
     )
     equal((end["cause"], len(end["displays"]), end["stderr"]), ("ok", 3, ""))
@@ -351,7 +362,8 @@ def ipython_display_module():
     need("IPython")
     end = run(
         basic,
-        "from IPython.display import display, HTML, Markdown, Image, clear_output\nclear_output()\ndisplay(HTML('<b>'))\nMarkdown('# m')",
+        "from IPython.display import display, HTML, Markdown, Image, clear_output\nclear_output()\n"
+        "display(HTML('<b>'))\nMarkdown('# m')",
         timeout=120,
     )
     equal(

@@ -83,7 +83,9 @@ def siblings_of_the_data_zygote_draw_different_numbers():
 @check
 def every_generator_object_of_the_zygote_is_reseeded():
     code = (
-        "import gc, random\ngc.unfreeze()\nfound = [o for o in gc.get_objects() if issubclass(type(o), random.Random) and not issubclass(type(o), random.SystemRandom)]\n"
+        "import gc, random\ngc.unfreeze()\n"
+        "found = [o for o in gc.get_objects() if issubclass(type(o), random.Random) and not issubclass(type(o), "
+        "random.SystemRandom)]\n"
         "sorted(str(o.random()) for o in found)"
     )
     drawn = [set(eval(run(code))) for _ in range(2)]
@@ -110,7 +112,8 @@ def nothing_of_ours_in_the_users_eyes():
     equal(run("import builtins\nsorted(n for n in dir(builtins) if 'krait' in n)"), "['__krait__']")
     equal(
         run(
-            "import sys\n[n for n in globals() if 'krait' in n], [p for p in sys.path if 'krait' in p or 'src/kernel' in p]"
+            "import sys\n[n for n in globals() if 'krait' in n], [p for p in sys.path if 'krait' in p or 'src/kernel' "
+            "in p]"
         ),
         "([], [])",
     )
@@ -175,7 +178,8 @@ def environment_of_a_session():
 def processors_follow_the_limit():
     equal(
         run(
-            "import os, multiprocessing\nos.cpu_count(), multiprocessing.cpu_count(), os.environ['OPENBLAS_NUM_THREADS']",
+            "import os, multiprocessing\n"
+            "os.cpu_count(), multiprocessing.cpu_count(), os.environ['OPENBLAS_NUM_THREADS']",
             cpus=3,
         ),
         "(3, 3, '3')",
@@ -272,7 +276,8 @@ def at_fork_hooks_of_the_library_work_for_user_code_and_not_in_the_zygote():
         "    free = logging._lock.acquire(blocking=False)\n"
         "    os.write(w, repr((random.random(), threading.active_count(), free)).encode())\n"
         "    os._exit(0)\n"
-        "os.wait()\nstop.set()\neval(os.read(r, 100)), random.random(), threading.main_thread().native_id == os.getpid()"
+        "os.wait()\nstop.set()\n"
+        "eval(os.read(r, 100)), random.random(), threading.main_thread().native_id == os.getpid()"
     )
     (theirs, threads, free), ours, mine = eval(run(code))
     assert theirs != ours, "random was not reseeded"
@@ -303,7 +308,8 @@ def data_preload_is_loaded_and_single_threaded():
         skip("no data preload here")
     result = eval(
         run(
-            "import sys, os\n[m in sys.modules for m in ('numpy', 'pandas', 'scipy.stats', 'matplotlib.pyplot')], len(os.listdir('/proc/self/task')), "
+            "import sys, os\n[m in sys.modules for m in ('numpy', 'pandas', 'scipy.stats', 'matplotlib.pyplot')], "
+            "len(os.listdir('/proc/self/task')), "
             "__import__('matplotlib.pyplot').get_backend()",
             data,
         )

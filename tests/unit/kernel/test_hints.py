@@ -42,7 +42,8 @@ def no_network():
 @check
 def refused_socket():
     code = (
-        "import types, socket, sys\ncode = compile('def make():\\n    raise PermissionError(1, \"Operation not permitted\")', '/usr/lib/python3/socket.py', 'exec')\n"
+        "import types, socket, sys\ncode = compile('def make():\\n"
+        "    raise PermissionError(1, \"Operation not permitted\")', '/usr/lib/python3/socket.py', 'exec')\n"
         "names = {}\nexec(code, names)\nnames['make']()"
     )
     contains(hint(code) or "", "no network")

@@ -52,7 +52,8 @@ def interrupt_of_an_await_cancels_it_and_shows_where():
     with zygote.session() as session:
         end = interrupted(
             session,
-            "import asyncio\nlog = []\nasync def f():\n    try:\n        print('go')\n        await asyncio.sleep(60)\n    finally:\n        log.append('cleaned')\n"
+            "import asyncio\nlog = []\nasync def f():\n    try:\n        print('go')\n"
+            "        await asyncio.sleep(60)\n    finally:\n        log.append('cleaned')\n"
             "await f()",
         )
         contains(end["error"]["traceback"], "await asyncio.sleep(60)")
@@ -149,7 +150,8 @@ def interrupts_of_an_await_leave_other_tasks_alone():
     with zygote.session() as session:
         for _ in range(10):
             session.run(
-                "import asyncio\nn = [0]\nasync def tick():\n    while True:\n        n[0] += 1\n        await asyncio.sleep(0.001)\n"
+                "import asyncio\nn = [0]\nasync def tick():\n    while True:\n        n[0] += 1\n"
+                "        await asyncio.sleep(0.001)\n"
                 "async def slow():\n    await asyncio.sleep(0.05)\n    return 'kept'\n"
                 "t, q = asyncio.create_task(tick()), asyncio.create_task(slow())\nawait asyncio.sleep(0)"
             )
@@ -254,7 +256,8 @@ def alarm_of_the_users_in_our_own_code():
 def forked_copy_ends_with_the_snippet():
     with zygote.session() as session:
         end = session.run(
-            "import os\npid = os.fork()\nprint('copy' if pid == 0 else 'self', flush=True)\nif pid:\n    status = os.waitpid(pid, 0)[1]\npid != 0"
+            "import os\npid = os.fork()\nprint('copy' if pid == 0 else 'self', flush=True)\nif pid:\n"
+            "    status = os.waitpid(pid, 0)[1]\npid != 0"
         )
         equal(
             (end["result"], len(end["ends"]), sorted(end["stdout"].split())),
@@ -262,7 +265,8 @@ def forked_copy_ends_with_the_snippet():
         )
         equal(session.run("status")["result"], "0")
         end = session.run(
-            "pid = os.fork()\nif pid == 0: raise ValueError('in the copy')\nstatus = os.waitpid(pid, 0)[1]\nos.WEXITSTATUS(status)"
+            "pid = os.fork()\nif pid == 0: raise ValueError('in the copy')\nstatus = os.waitpid(pid, 0)[1]\n"
+            "os.WEXITSTATUS(status)"
         )
         equal((end["result"], len(end["ends"])), ("1", 1))
         contains(end["stderr"], "ValueError: in the copy")
@@ -277,7 +281,8 @@ def forked_copy_ends_with_the_snippet():
 def forked_copy_does_not_touch_the_channel():
     with zygote.session() as session:
         end = session.run(
-            "import os\npid = os.fork()\nif pid == 0:\n    display('shown in the copy')\n    try: input('x')\n    except EOFError: print('no input')\n"
+            "import os\npid = os.fork()\nif pid == 0:\n    display('shown in the copy')\n    try: input('x')\n"
+            "    except EOFError: print('no input')\n"
             "    import sys\n    sys.exit(0)\nos.waitpid(pid, 0);"
         )
         equal((end["displays"], end["inputs"], len(end["ends"])), ([], [], 1))
@@ -294,11 +299,13 @@ def forked_copy_does_not_touch_the_channel():
 def multiprocessing_works():
     with zygote.session() as session:
         end = session.run(
-            "import multiprocessing as mp\ndef sq(x): return x * x\nwith mp.get_context('fork').Pool(2) as p:\n    r = p.map(sq, range(5))\nr"
+            "import multiprocessing as mp\ndef sq(x): return x * x\nwith mp.get_context('fork').Pool(2) as p:\n"
+            "    r = p.map(sq, range(5))\nr"
         )
         equal(end["result"], "[0, 1, 4, 9, 16]")
         end = session.run(
-            "import os, sys, subprocess\nq = mp.get_context('spawn').Process(target=print, args=('spawned',))\nq.start(); q.join(); q.exitcode"
+            "import os, sys, subprocess\nq = mp.get_context('spawn').Process(target=print, args=('spawned',))\n"
+            "q.start(); q.join(); q.exitcode"
         )
         equal((end["result"], end["stdout"]), ("0", "spawned\n"))
         equal(
@@ -313,8 +320,11 @@ def multiprocessing_works():
 def at_fork_hooks_of_python_are_there_for_user_forks():
     with zygote.session() as session:
         code = (
-            "import os, threading, time, random\nt = threading.Thread(target=time.sleep, args=(2,), daemon=True); t.start()\nr, w = os.pipe()\npid = os.fork()\n"
-            "if pid == 0:\n    os.write(w, repr((threading.active_count(), random.random())).encode())\n    os._exit(0)\n"
+            "import os, threading, time, random\n"
+            "t = threading.Thread(target=time.sleep, args=(2,), daemon=True); t.start()\nr, w = os.pipe()\n"
+            "pid = os.fork()\n"
+            "if pid == 0:\n    os.write(w, repr((threading.active_count(), random.random())).encode())\n"
+            "    os._exit(0)\n"
             "os.waitpid(pid, 0)\nn, value = eval(os.read(r, 100))\nn, value != random.random()"
         )
         equal(session.run(code)["result"], "(1, True)")
@@ -356,7 +366,8 @@ def patched_builtins_and_modules_do_not_break_later_runs():
         "import json\njson.dumps = json.loads = None\njson.encoder.JSONEncoder = None\njson.decoder.scanstring = None",
         "import os\nos.getpid = lambda: 1\nos.write = None\nos._exit = None\nos.fstat = None",
         "import sys\nsys.displayhook = sys.excepthook = None",
-        "import traceback, linecache\ntraceback.TracebackException = None\nlinecache.cache = None\nlinecache.getline = None",
+        "import traceback, linecache\ntraceback.TracebackException = None\nlinecache.cache = None\n"
+        "linecache.getline = None",
         "import ast\nast.Expr = ast.Expression = None",
         "import io\nio.TextIOWrapper = io.FileIO = None",
         "sys.settrace(lambda *a: 1/0)",
@@ -392,7 +403,9 @@ def low_recursion_limit():
 def cleared_modules_and_namespace():
     with zygote.session() as session:
         session.run(
-            "import sys\nfor name in list(sys.modules):\n    if name.startswith('krait_kernel') or name in ('_krait', 'json', 'traceback', 'ast'): del sys.modules[name]"
+            "import sys\nfor name in list(sys.modules):\n"
+            "    if name.startswith('krait_kernel') or name in ('_krait', 'json', 'traceback', 'ast'): del "
+            "sys.modules[name]"
         )
         equal(session.run("1 + 1")["result"], "2")
         session.run("globals().clear()")
@@ -405,7 +418,8 @@ def cleared_modules_and_namespace():
 def no_memory_left():
     with zygote.session() as session:
         session.run(
-            "import resource\nhave = int(open('/proc/self/statm').read().split()[0]) * 4096\nresource.setrlimit(resource.RLIMIT_AS, (have + (40 << 20),) * 2)"
+            "import resource\nhave = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (have + (40 << 20),) * 2)"
         )
         end = session.run("keep = []\nwhile True: keep.append(bytearray(1 << 20))")
         equal((end["cause"], end["error"]["type"]), ("exception", "MemoryError"))

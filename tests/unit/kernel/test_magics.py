@@ -79,7 +79,8 @@ def shell_lines_stream_in_order():
 def shell_lines_take_variables():
     equal(
         run(
-            "name = 'wörld'\nn = [1, 2]\n!echo {name.upper()} $name {n[1]} ${HOME} '{print $1}' {undefined} $undefined_x end"
+            "name = 'wörld'\nn = [1, 2]\n"
+            "!echo {name.upper()} $name {n[1]} ${HOME} '{print $1}' {undefined} $undefined_x end"
         )["stdout"],
         "WÖRLD wörld 2 /workspace {print $1} {undefined} end\n",
     )

@@ -91,7 +91,8 @@ def result_is_bounded():
 @check
 def variables_in_binding_order_without_modules_and_underscores():
     end = run(
-        "import os, math as m\nfrom math import pi\nb = 1\n_p = 2\na, (c, *d) = 1, (2, 3)\ndef f(): z = 1\nclass K: q = 1\n"
+        "import os, math as m\nfrom math import pi\nb = 1\n_p = 2\na, (c, *d) = 1, (2, 3)\ndef f(): z = 1\n"
+        "class K: q = 1\n"
         "for i in (1,): inner = i\nwith open('/dev/null') as file: pass\nglobals()['dyn'] = 1\ndel b"
     )
     equal(end["variables"], ["pi", "a", "c", "d", "f", "K", "i", "inner", "file", "dyn"])
@@ -181,7 +182,8 @@ def top_level_await_and_one_loop():
         )
         equal((end["result"], end["variables"]), ("14", ["f", "v"]))
         session.run(
-            "loop = asyncio.get_running_loop() if False else None\nasync def g(): return asyncio.get_running_loop()\nl1 = await g()"
+            "loop = asyncio.get_running_loop() if False else None\nasync def g(): return asyncio.get_running_loop()\n"
+            "l1 = await g()"
         )
         equal(session.run("(await g()) is l1")["result"], "True")
         equal(session.run("asyncio.run(f())")["result"], "7")
@@ -203,7 +205,8 @@ def pending_tasks_survive_between_runs():
 @check
 def async_for_with_and_comprehension():
     end = run(
-        "async def gen():\n    for i in range(3): yield i\nout = []\nasync for i in gen(): out.append(i)\n[i async for i in gen()] + out"
+        "async def gen():\n    for i in range(3): yield i\nout = []\nasync for i in gen(): out.append(i)\n"
+        "[i async for i in gen()] + out"
     )
     equal(end["result"], "[0, 1, 2, 0, 1, 2]")
 
@@ -253,7 +256,8 @@ def failing_repr_is_the_runs_error():
 def warm_run_leaves_no_trace():
     with zygote.session(started=False) as session:
         end = session.run(
-            "x = 1\nprint('hello')\nimport sys; print('e', file=sys.stderr)\ndisplay(5)\nawait __import__('asyncio').sleep(0)\n41 + 1",
+            "x = 1\nprint('hello')\nimport sys; print('e', file=sys.stderr)\ndisplay(5)\n"
+            "await __import__('asyncio').sleep(0)\n41 + 1",
             warm=True,
         )
         equal(

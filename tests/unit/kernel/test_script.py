@@ -150,7 +150,8 @@ def exits():
 @check
 def threads_are_awaited_then_atexit_then_objects():
     same(
-        "import threading, time, atexit\natexit.register(print, 'atexit')\ndef f():\n    time.sleep(0.3)\n    print('thread')\nthreading.Thread(target=f).start()\n"
+        "import threading, time, atexit\natexit.register(print, 'atexit')\ndef f():\n    time.sleep(0.3)\n"
+        "    print('thread')\nthreading.Thread(target=f).start()\n"
         "class D:\n    def __del__(self): print('deleted')\nd = D()\nprint('main')\n"
     )
     same("import atexit\n@atexit.register\ndef f(): print('atexit')\n1/0\n")
@@ -162,7 +163,8 @@ def threads_are_awaited_then_atexit_then_objects():
 @check
 def open_files_are_written_out():
     script(
-        "f = open('left-open.txt', 'w')\nf.write('data')\nclass K: pass\nk = K(); k.k = k; k.f = open('cycle.txt', 'w'); k.f.write('more')\n"
+        "f = open('left-open.txt', 'w')\nf.write('data')\nclass K: pass\n"
+        "k = K(); k.k = k; k.f = open('cycle.txt', 'w'); k.f.write('more')\n"
     )
     for name, text in (("left-open.txt", "data"), ("cycle.txt", "more")):
         with open(os.path.join(folder, name)) as file:
@@ -195,7 +197,8 @@ def given_text_as_stdin():
 @check
 def forked_children_end_like_processes():
     same(
-        "import os, sys, atexit\natexit.register(print, 'bye')\npid = os.fork()\nif pid == 0:\n    sys.exit(7)\nprint(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))\n"
+        "import os, sys, atexit\natexit.register(print, 'bye')\npid = os.fork()\nif pid == 0:\n    sys.exit(7)\n"
+        "print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))\n"
     )
     same(
         "import os\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\nprint('parent' if pid else 'child')\n"
@@ -205,7 +208,8 @@ def forked_children_end_like_processes():
 @check
 def multiprocessing_in_a_script():
     same(
-        "import multiprocessing as mp\ndef f(x): return x + 1\nif __name__ == '__main__':\n    mp.set_start_method('spawn')\n    with mp.Pool(2) as p: print(p.map(f, [1, 2]))\n"
+        "import multiprocessing as mp\ndef f(x): return x + 1\nif __name__ == '__main__':\n"
+        "    mp.set_start_method('spawn')\n    with mp.Pool(2) as p: print(p.map(f, [1, 2]))\n"
     )
 
 

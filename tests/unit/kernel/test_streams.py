@@ -76,8 +76,10 @@ def large_output_is_whole():
 @check
 def stream_objects_look_like_pythons():
     end = run(
-        "import sys, io\n[isinstance(sys.stdout, io.TextIOBase), sys.stdout.encoding, sys.stdout.isatty(), sys.stdout.fileno(), sys.stderr.fileno(),"
-        " sys.stdout.name, sys.stdout.writable(), sys.stdout.errors, sys.__stdout__ is sys.stdout, sys.stdin.fileno(), sys.stdout.mode]"
+        "import sys, io\n[isinstance(sys.stdout, io.TextIOBase), sys.stdout.encoding, sys.stdout.isatty(), "
+        "sys.stdout.fileno(), sys.stderr.fileno(),"
+        " sys.stdout.name, sys.stdout.writable(), sys.stdout.errors, sys.__stdout__ is sys.stdout, sys.stdin.fileno(), "
+        "sys.stdout.mode]"
     )
     equal(
         end["result"],
@@ -144,14 +146,16 @@ def closed_descriptor_is_back_in_the_next_run():
 def replaced_stdout():
     with zygote.session() as session:
         end = session.run(
-            "import io, contextlib, sys\nb = io.StringIO()\nwith contextlib.redirect_stdout(b):\n    print('in')\nprint('out')\nb.getvalue()"
+            "import io, contextlib, sys\nb = io.StringIO()\nwith contextlib.redirect_stdout(b):\n    print('in')\n"
+            "print('out')\nb.getvalue()"
         )
         equal((end["stdout"], end["result"]), ("out\n", "'in\\n'"))
         session.run(
             "sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint('wrapped', end='')"
         )
         session.run(
-            "class Bad:\n    def write(self, s): raise ZeroDivisionError\n    def flush(self): raise ZeroDivisionError\nsys.stdout = Bad()"
+            "class Bad:\n    def write(self, s): raise ZeroDivisionError\n"
+            "    def flush(self): raise ZeroDivisionError\nsys.stdout = Bad()"
         )
         end = session.run("5")
         equal((end["cause"], end["result"]), ("ok", "5"))
@@ -173,7 +177,8 @@ def wrapped_buffer_is_flushed_at_the_end():
 def children_write_in_order():
     equal(
         run(
-            "import os, subprocess\nprint('a')\nos.system('echo b')\nprint('c')\nsubprocess.run(['echo', 'd'])\nprint('e')"
+            "import os, subprocess\nprint('a')\nos.system('echo b')\nprint('c')\nsubprocess.run(['echo', 'd'])\n"
+            "print('e')"
         )["stdout"],
         "a\nb\nc\nd\ne\n",
     )
@@ -183,7 +188,8 @@ def children_write_in_order():
 def print_from_threads():
     end = run(
         "import threading, sys\ndef f(n):\n    for i in range(200): print(n, i, file=(sys.stdout, sys.stderr)[i % 2])\n"
-        "ts = [threading.Thread(target=f, args=(n,)) for n in range(4)]\n[t.start() for t in ts]\n[t.join() for t in ts];",
+        "ts = [threading.Thread(target=f, args=(n,)) for n in range(4)]\n[t.start() for t in ts]\n"
+        "[t.join() for t in ts];",
         timeout=60,
     )
     equal(end["cause"], "ok")
@@ -229,7 +235,8 @@ def stdin_as_a_file_asks_by_frames():
         {"text": "5"},
     ]
     end = run(
-        "import sys\na = sys.stdin.readline()\nb = [l for l in sys.stdin]\nc = sys.stdin.read()\nd = sys.stdin.buffer.readline()\n(a, b, c, d)",
+        "import sys\na = sys.stdin.readline()\nb = [l for l in sys.stdin]\nc = sys.stdin.read()\n"
+        "d = sys.stdin.buffer.readline()\n(a, b, c, d)",
         replies=lines,
     )
     equal(end["result"], "('1\\n', ['2\\n', '3\\n'], '4\\n', b'5\\n')")
@@ -239,7 +246,8 @@ def stdin_as_a_file_asks_by_frames():
 def stdin_that_came_with_the_run():
     with zygote.session() as session:
         end = session.run(
-            "import sys\na = input('? ')\nb = sys.stdin.read(1)\nc = input()\ntry:\n    input()\nexcept EOFError:\n    d = 'eof'\n(a, b, c, d)",
+            "import sys\na = input('? ')\nb = sys.stdin.read(1)\nc = input()\ntry:\n    input()\nexcept EOFError:\n"
+            "    d = 'eof'\n(a, b, c, d)",
             stdin="one\ntwo\n",
         )
         equal(
@@ -264,7 +272,8 @@ def replaced_or_closed_stdin():
 @check
 def input_from_a_thread_is_refused():
     end = run(
-        "import threading\nr = []\ndef f():\n    try: input()\n    except Exception as e: r.append(str(e))\nt = threading.Thread(target=f); t.start(); t.join()\nr"
+        "import threading\nr = []\ndef f():\n    try: input()\n    except Exception as e: r.append(str(e))\n"
+        "t = threading.Thread(target=f); t.start(); t.join()\nr"
     )
     equal(
         (end["result"], end["inputs"]),
@@ -276,7 +285,8 @@ def input_from_a_thread_is_refused():
 def output_between_runs_is_not_lost():
     with zygote.session() as session:
         session.run(
-            "import threading, time\ndef f():\n    time.sleep(0.2)\n    print('late')\n    display('x')\nthreading.Thread(target=f).start()"
+            "import threading, time\ndef f():\n    time.sleep(0.2)\n    print('late')\n    display('x')\n"
+            "threading.Thread(target=f).start()"
         )
         end = session.run("time.sleep(0.5)")
         equal(end["stdout"], "late\n")

@@ -65,7 +65,8 @@ def chained_exceptions():
 @check
 def exception_groups():
     end = run(
-        "import sys\nsys.version_info[:2] >= (3, 11) and eval(\"(_ for _ in ()).throw(ExceptionGroup('g', [ValueError('v'), KeyError('k')]))\")"
+        "import sys\nsys.version_info[:2] >= (3, 11) and eval(\"(_ for _ in ()).throw(ExceptionGroup('g', "
+        "[ValueError('v'), KeyError('k')]))\")"
     )
     if end["cause"] == "ok":
         return
@@ -120,7 +121,8 @@ def unprintable_exceptions():
     )
     equal((got["type"], got["message"]), ("C", "hello"))
     got = error(
-        "class M(type):\n    def __getattribute__(c, n):\n        if n in ('__name__', '__qualname__', '__module__'): raise ValueError\n"
+        "class M(type):\n    def __getattribute__(c, n):\n"
+        "        if n in ('__name__', '__qualname__', '__module__'): raise ValueError\n"
         "        return type.__getattribute__(c, n)\nclass E(Exception, metaclass=M): pass\nraise E('m')"
     )
     equal((got["type"], got["message"]), ("E", "m"))
