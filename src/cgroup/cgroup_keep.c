@@ -1,7 +1,7 @@
 /* Folders of ended cells that are used again, and their files, which stay open meanwhile. Called by the warden through
  * cgroup.h; cgroup.c does its reading and writing here.
  *
- * Why: making and removing a folder in four hierarchies is the dearest part of the warden's work on a short session,
+ * Why: making and removing a folder in four hierarchies is the costliest part of the warden's work on a short session,
  * and opening a file of it costs more than reading it. Invariants: a cell that gets a kept folder can neither tell that
  * another had it nor be charged for that one; no more than KR_GROUPS_OPEN_MAX folders have open files, fewer where
  * descriptors are scarce, the files of all others are opened each time. */

@@ -184,8 +184,8 @@ static int make_ruleset(const struct kr_landlock_path *paths, size_t count, int 
  * nothing is restricted, so the caller must not go on to user code. */
 static int restrict_self(int ruleset, int abi, struct kr_err *err)
 {
-    /* ABI 7 writes refusals to the audit log. They are a guest's daily life, and a log that a guest can fill is a
-     * hole. */
+    /* ABI 7 writes refusals to the audit log. Code in a cell causes them all the time, and a log that a guest can fill
+     * is a hole. */
     unsigned flags = abi >= 7 ? SELF_LOG_SAME_EXEC_OFF | SELF_LOG_SUBDOMAINS_OFF : 0;
 
     if (syscall(SYS_landlock_restrict_self, ruleset, flags) < 0)

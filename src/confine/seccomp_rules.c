@@ -211,22 +211,22 @@ static_assert(LEN(kr_sc_checks) == KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_, "a check
     X(IO, "works on descriptors the process already holds") \
     X(SPLICE, "moves pipe buffers without mapping user pages into them; os.splice and coreutils use it") \
     X(FILE, "ordinary file work: the cell's mounts, Landlock and the files' modes decide which files") \
-    X(CHOWN, "without capabilities only among one's own groups; contained, it would reach files Landlock leaves open") \
-    X(SETIDBIT, "no file is ever made set-user-id or set-group-id: a set-id program is the classic way up") \
+    X(CHOWN, "without capabilities only among own groups; contained, it would reach files Landlock leaves open") \
+    X(SETIDBIT, "no file is ever made set-user-id or set-group-id: a set-id program is the classic way to root") \
     X(CREATE, "the mode counts only when the call creates a file; then it must not carry set-id bits") \
     X(DEVICE, "files, pipes and sockets may be made, device nodes never") \
-    X(XATTR, "attributes can carry privilege and escape byte quotas; after this error copying tools go on without") \
+    X(XATTR, "attributes can carry privilege and escape byte quotas; copying tools continue after this error") \
     X(MEMORY, "changes only the caller's own address space, which its memory limits bound") \
     X(SIGNAL, "the caller's own signal state") \
     X(KILL, "reaches only the cell's pid namespace; contained, only the Landlock domain (signal scope)") \
     X(SIGVALUE, "stays inside the pid namespace; contained sessions need no signal that carries a value") \
-    X(PIDFD, "asyncio watches its children so; without a pid namespace it would name any process of the container") \
-    X(PROCESS, "starting, running and awaiting one's own threads and children; the process limit bounds them") \
+    X(PIDFD, "asyncio watches children with it; without a pid namespace it would name any process of the container") \
+    X(PROCESS, "starts, runs and awaits the caller's own threads and children; the process limit bounds them") \
     X(SELF, "tells the caller about itself and its machine, changes nothing") \
     X(GROUP, "ordinary job control; contained, all must stay in one process group, so that one signal ends it") \
-    X(LIMIT, "limits of one's own: a hard limit can be lowered, never raised") \
-    X(SCHED, "reaches only the cell's processes, and real-time classes need a capability; contained, only oneself") \
-    X(TIME, "reads clocks, sleeps, sets timers of one's own") \
+    X(LIMIT, "the caller's own limits: a hard limit can be lowered, never raised") \
+    X(SCHED, "reaches only the cell's processes, and real-time classes need a capability; contained, only itself") \
+    X(TIME, "reads clocks, sleeps, sets the caller's own timers") \
     X(EVENT, "waits for descriptors the process already holds") \
     X(INOTIFY, "tells which files of /usr the host and other cells open; its instances are shared by all of them") \
     X(SOCKET, "works on sockets that socket() or socketpair() let through") \
@@ -235,11 +235,11 @@ static_assert(LEN(kr_sc_checks) == KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_, "a check
     X(IOCTL, "commands that read a terminal's or socket's state or set a descriptor's flags; never terminal input") \
     X(FCNTL, "flags, locks, pipe sizes and seals; never who gets a signal, nor leases and notices that stall others") \
     X(PRCTL, "options that name the caller or read its state; none that loosens it or stacks filters and tracers") \
-    X(PERSON, "asking, or the plain personality; others make data executable or addresses predictable") \
+    X(PERSON, "reading it, or the plain personality; others make data executable or addresses predictable") \
     X(LANDLOCK, "the session restricts itself with it after this filter; it can only tighten") \
     X(SETID, "the session has one id and no capability; should one ever be left by mistake, this is the second wall") \
     X(TRACE, "reads, writes or steers another process's memory or descriptors") \
-    X(NAMESPACE, "changes which world the process sees, and opens kernel code meant for root") \
+    X(NAMESPACE, "changes what the process sees, and opens kernel code meant for root") \
     X(MOUNT, "the cell's file tree is fixed when user code starts") \
     X(HANDLE, "opens files by number, past every directory that would refuse (the Shocker escape)") \
     X(SURFACE, "kernel surface that sandboxed Python has no use for") \
@@ -249,7 +249,7 @@ static_assert(LEN(kr_sc_checks) == KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_, "a check
     X(MQUEUE, "POSIX queues: Python has no call for them, and their notification code has had use-after-free bugs") \
     X(SECCOMP, "the filter is complete: another cannot loosen it, but a listener would hand calls to another process") \
     X(KEYS, "keyrings are not namespaced: keys of the host and of neighbours could leak") \
-    X(NUMA, "moves pages between memory nodes, the host's affair; numeric libraries carry on without") \
+    X(NUMA, "moves pages between memory nodes of the host; numeric libraries work without it") \
     X(MODULE, "loads code into the kernel") \
     X(MACHINE, "state of the whole machine, not of the cell") \
     X(CLOCK, "sets the clock of the whole machine") \
@@ -335,7 +335,7 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(getsockname, SOCKET, ALLOW),
     ALL(getpeername, SOCKET, ALLOW),
     CELL(socketpair, SOCKET, SOCKET_UNIX, PAIR_BOUND,
-        "both ends are one's own; a datagram end can still be sent elsewhere by name, so contained sessions "
+        "both ends are the caller's; a datagram end can still be sent elsewhere by name, so contained sessions "
         "get connected kinds only"),
     ALL(setsockopt, SOCKET, SOCKOPT,
         "everything but attaching BPF programs and stacking protocols, both a way to kernel code that plain "
@@ -591,11 +591,11 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(fanotify_init, FANOTIFY, EPERM),
     ALL(fanotify_mark, FANOTIFY, EPERM),
     ALL(prlimit64, LIMIT, PRLIMIT,
-        "one's own limits only: a hard limit can be lowered, never raised; another's could be lowered to break it"),
+        "the caller's limits only: a hard limit can be lowered, never raised; another's could be lowered to break it"),
     ALL(name_to_handle_at, HANDLE, EPERM),
     ALL(open_by_handle_at, HANDLE, EPERM),
     ALL(clock_adjtime, CLOCK, EPERM),
-    ALL(syncfs, MACHINE, EPERM, "flushes a whole file system of the host's; fsync does one's own files"),
+    ALL(syncfs, MACHINE, EPERM, "flushes a whole file system of the host; fsync flushes the caller's own files"),
     ALL(sendmmsg, SOCKET, SENDTO, SEND_WHY),
     ALL(setns, NAMESPACE, EPERM),
     ALL(getcpu, SELF, ALLOW),

@@ -1,7 +1,7 @@
 /* The way into a cell, walked by a fresh copy of the zygote before any user code exists in it.
  *
- * Before: the zygote's ids, capabilities and half of the syscall filter, the cell's pid namespace (the fork saw to
- * that), the zygote's other namespaces. After: the cell's namespaces, uid and gid 1000, no capability, no_new_privs,
+ * Before: the zygote's ids, capabilities and half of the syscall filter, the cell's pid namespace (since the
+ * fork), the zygote's other namespaces. After: the cell's namespaces, uid and gid 1000, no capability, no_new_privs,
  * its own session and process group, no descriptor but 0 to 4, the rest of the filter. Every failure is reported and
  * ends the process: there is no half-way cell. */
 #include "caps.h"

@@ -214,7 +214,7 @@ PyObject *kr_py_setrlimits(PyObject *self, PyObject *args)
 }
 
 /* Without a mount namespace the host's own tree is what is there: its programs and libraries to read, and the session's
- * folders to write. No /etc/passwd, no /home, no /proc but one's own. */
+ * folders to write. No /etc/passwd, no /home, no /proc but its own. */
 static const struct kr_landlock_path contained_paths[] = {
     {"/usr", KR_LL_READ | KR_LL_EXEC},
     {"/bin", KR_LL_READ | KR_LL_EXEC | KR_LL_MAY_MISS},

@@ -43,7 +43,7 @@ static void set_state(struct kr_family *f, enum kr_zygote_state state, int statu
     (void)kr_warden_tell(f->w, KR_W_ZYGOTE, 0, &z, sizeof z, NULL, 0);
 }
 
-/* In the child of the clone: only the builder's descriptors stay, at known places, and nothing of ours. */
+/* In the child of the clone: only the builder's descriptors stay, at known numbers, and nothing of ours. */
 static _Noreturn void be_builder(struct kr_family *f, const int keep[4], int contained)
 {
     const struct kr_warden *w = f->w;

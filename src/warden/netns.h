@@ -1,4 +1,4 @@
-/* The builder's stock of network namespaces: making one is the dearest step of a cell (0.4 ms), so those of ended
+/* The builder's stock of network namespaces: making one is the costliest step of a cell (0.4 ms), so those of ended
  * `none` cells are used again: such a cell could only have had abstract sockets, which died with its processes. A
  * `loopback` one is never reused: ports linger in TIME_WAIT. */
 #pragma once
