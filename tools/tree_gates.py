@@ -17,8 +17,6 @@ CALLED_BY_TESTS = {name: reason for reason, names in {
         "kr_jobs_cancel kr_store_jobs_list",
     "a handler in a table of its own file, declared by its type":
         "kr_mcp_http_metadata",
-    "batches and states of the store, on their way out":
-        "kr_store_sandbox_set_state",
 }.items() for name in names.split()}
 
 COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)

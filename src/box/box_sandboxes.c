@@ -273,7 +273,7 @@ void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct
     kr_json_object(j);
     kr_json_key_str(j, "id", s->row.id);
     kr_json_key_str(j, "name", s->row.name);
-    kr_json_key_str(j, "state", kr_store_sandbox_state_names[s->row.state]);
+    kr_json_key_str(j, "state", KR_STORE_SANDBOX_STATE);
     kr_json_key_double(j, "created_at", (double)s->row.created / 1e6);
     kr_json_key_double(j, "last_used_at", (double)s->row.used / 1e6);
     kr_sandbox_settings_tell(j, s);

@@ -145,7 +145,7 @@ static void run_create(struct kr_mcp_call *c, const void *args)
         fail_sandbox_tool(c, NULL, &err);
     else
         answer_sandbox_value(c, json_pack("{s:s, s:s, s:s, s:s}", "sandbox_id", s.row.id, "user_id", s.row.owner,
-                                          "name", s.row.name, "status", kr_store_sandbox_state_names[s.row.state]));
+                                          "name", s.row.name, "status", KR_STORE_SANDBOX_STATE));
 }
 
 /* Nothing can be installed yet, so nothing is. */
@@ -153,7 +153,7 @@ static void on_row(void *data, const struct kr_store_sandbox *s)
 {
     if (!kr_store_is_default(s->name))
         json_array_append_new(data, json_pack("{s:s, s:s, s:s, s:[]}", "sandbox_id", s->id, "name", s->name, "status",
-                                              kr_store_sandbox_state_names[s->state], "installed_packages"));
+                                              KR_STORE_SANDBOX_STATE, "installed_packages"));
 }
 
 static void run_list(struct kr_mcp_call *c, const void *args)

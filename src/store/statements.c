@@ -12,7 +12,7 @@
 
 #define USER_COLUMNS "id, name, email, rights, password IS NOT NULL, created, disabled"
 #define KEY_COLUMNS "id, owner, name, shown, rights, created, expires, last_used, revoked"
-#define SANDBOX_COLUMNS "id, owner, name, folder, state, created, used, settings"
+#define SANDBOX_COLUMNS "id, owner, name, folder, created, used, settings"
 #define RUN_COLUMNS                                                                                                    \
     "id, owner, sandbox, session, code, started, ended, cause, exit_code, hits, message, wall_us, cpu_us, "            \
     "peak_memory, output_bytes, kept_bytes, truncated"
@@ -99,7 +99,6 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
         "AND (created, id) < (?, ?) ORDER BY created DESC, id DESC"},
     [KR_ST_SANDBOX_RENAME] = {"rename a sandbox", "UPDATE sandboxes SET name = ?3 WHERE id = ?1 AND owner = ?2"},
     [KR_ST_SANDBOX_CONFIGURE] = {"change a sandbox", "UPDATE sandboxes SET settings = ?3 WHERE id = ?1 AND owner = ?2"},
-    [KR_ST_SANDBOX_STATE] = {"change a sandbox", "UPDATE sandboxes SET state = ?3 WHERE id = ?1 AND owner = ?2"},
     [KR_ST_SANDBOX_TOUCH] = {"note the use of a sandbox",
         "UPDATE sandboxes SET used = ?3 WHERE id = ?1 AND owner = ?2"},
     [KR_ST_SANDBOX_DOOM] = {"doom a folder",
@@ -278,8 +277,8 @@ static int bind_one(sqlite3_stmt *st, int i, char type, va_list *ap)
 static bool changes_sandboxes(enum kr_st which)
 {
     return which == KR_ST_SANDBOX_ADD || which == KR_ST_SANDBOX_RENAME || which == KR_ST_SANDBOX_CONFIGURE ||
-           which == KR_ST_SANDBOX_STATE || which == KR_ST_SANDBOX_FOLDER || which == KR_ST_SANDBOX_DELETE ||
-           which == KR_ST_USER_DELETE || which == KR_ST_ROLLBACK;
+           which == KR_ST_SANDBOX_FOLDER || which == KR_ST_SANDBOX_DELETE || which == KR_ST_USER_DELETE ||
+           which == KR_ST_ROLLBACK;
 }
 
 static int open_va(struct kr_store *s, enum kr_st which, sqlite3_stmt **ret_st, struct kr_err *err, const char *types,

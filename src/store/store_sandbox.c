@@ -10,11 +10,6 @@
 
 #define TOUCH_US (INT64_C(10) * 1000000)
 
-const char *const kr_store_sandbox_state_names[KR_STORE_SANDBOX_STATE_MAX_] = {
-    [KR_STORE_SANDBOX_ACTIVE] = "active",
-    [KR_STORE_SANDBOX_FROZEN] = "frozen",
-};
-
 #define SETTLED "default_sandboxes" /* key of the setting that says so */
 
 bool kr_store_is_default(const char *name)
@@ -58,17 +53,14 @@ static int explain(int r, const char *name, struct kr_err *err)
 
 static void fill(sqlite3_stmt *st, struct kr_store_sandbox *sandbox)
 {
-    int state = sqlite3_column_int(st, 4);
-
     kr_st_text(st, 0, sandbox->id, sizeof sandbox->id);
     kr_st_text(st, 1, sandbox->owner, sizeof sandbox->owner);
     kr_st_text(st, 2, sandbox->name, sizeof sandbox->name);
     kr_st_text(st, 3, sandbox->folder, sizeof sandbox->folder);
-    sandbox->state = state == KR_STORE_SANDBOX_ACTIVE ? KR_STORE_SANDBOX_ACTIVE : KR_STORE_SANDBOX_FROZEN;
-    sandbox->created = sqlite3_column_int64(st, 5);
-    sandbox->used = sqlite3_column_int64(st, 6);
-    sandbox->settings = (const char *)sqlite3_column_text(st, 7);
-    sandbox->settings_len = (size_t)sqlite3_column_bytes(st, 7);
+    sandbox->created = sqlite3_column_int64(st, 4);
+    sandbox->used = sqlite3_column_int64(st, 5);
+    sandbox->settings = (const char *)sqlite3_column_text(st, 6);
+    sandbox->settings_len = (size_t)sqlite3_column_bytes(st, 6);
 }
 
 static int get(struct kr_store *s, enum kr_st which, const char *owner, const char *by,
@@ -221,14 +213,6 @@ int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char
     return r < 0 ? r : r == 0 ? no_such_sandbox(err) : 0;
 }
 
-int kr_store_sandbox_set_state(struct kr_store *s, const char *owner, const char *id, enum kr_store_sandbox_state state,
-                               struct kr_err *err)
-{
-    int r = kr_st_exec(s, KR_ST_SANDBOX_STATE, err, "tti", id, owner, (int64_t)state);
-
-    return r < 0 ? r : r == 0 ? no_such_sandbox(err) : 0;
-}
-
 int kr_store_sandbox_touch(struct kr_store *s, const char *owner, const char *id, int64_t now, struct kr_err *err)
 {
     cleanup_st sqlite3_stmt *st = NULL;
@@ -239,7 +223,7 @@ int kr_store_sandbox_touch(struct kr_store *s, const char *owner, const char *id
         return r;
     if (r == 0)
         return no_such_sandbox(err);
-    used = sqlite3_column_int64(st, 6);
+    used = sqlite3_column_int64(st, 5);
     if (now - used < TOUCH_US)
         return 0;
     sqlite3_reset(st);

@@ -13,19 +13,14 @@
 #define KR_STORE_DEFAULT_OF "default@"
 bool kr_store_is_default(const char *name);
 
-enum kr_store_sandbox_state {
-    KR_STORE_SANDBOX_ACTIVE,
-    KR_STORE_SANDBOX_FROZEN, /* files can be read and deleted; no run starts */
-    KR_STORE_SANDBOX_STATE_MAX_,
-};
-extern const char *const kr_store_sandbox_state_names[KR_STORE_SANDBOX_STATE_MAX_];
+/* The state of every sandbox in what clients read: there is one. */
+#define KR_STORE_SANDBOX_STATE "active"
 
 struct kr_store_sandbox {
     char id[KR_STORE_ID_ROOM];
     char owner[KR_STORE_ID_ROOM];
     char name[KR_STORE_NAME_ROOM];
     char folder[KR_STORE_ID_ROOM];
-    enum kr_store_sandbox_state state;
     int64_t created;
     int64_t used;         /* to ten seconds */
     const char *settings; /* a JSON object: limits, env, mounts, network, preload, policy; the caller's shape */
@@ -67,8 +62,6 @@ int kr_store_sandbox_rename(struct kr_store *s, const char *owner, const char *i
 int kr_store_defaults_settle(struct kr_store *s, const char *name, struct kr_err *err);
 /* 0, -ENOENT, -EINVAL (no JSON object, or too large). */
 int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char *id, const char *settings,
-                               struct kr_err *err);
-int kr_store_sandbox_set_state(struct kr_store *s, const char *owner, const char *id, enum kr_store_sandbox_state state,
                                struct kr_err *err);
 /* It was used now. Writes only when the last time is 10 s ago. 0 or -ENOENT. */
 int kr_store_sandbox_touch(struct kr_store *s, const char *owner, const char *id, int64_t now, struct kr_err *err);

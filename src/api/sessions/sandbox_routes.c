@@ -38,8 +38,7 @@ static int check_sandbox_name(const char *value, struct kr_err *err)
 
 /* ---- rows ---- */
 
-static const char *const states[] = {"active", "frozen", NULL};
-static_assert(sizeof states / sizeof *states == KR_STORE_SANDBOX_STATE_MAX_ + 1, "every state has its word");
+static const char *const states[] = {KR_STORE_SANDBOX_STATE, NULL};
 
 /* clang-format off */
 static struct kr_api_field settings_fields[1 + KR_SANDBOX_SETTINGS_MAX] = {
@@ -64,7 +63,7 @@ static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Which sandboxe
 static struct kr_api_prop sandbox_props[7 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = ID},
     {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
-    {.name = "state", .type = KR_API_ENUM, .choices = states, .help = "A frozen one starts no runs.",
+    {.name = "state", .type = KR_API_ENUM, .choices = states, .help = "Always `active`.",
      .example = "active"},
     {.name = "created_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
     {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time, to ten seconds; 0: never.",

@@ -59,7 +59,7 @@ static struct kr_api_prop sandbox_props[6 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "Unguessable, and for good.",
      .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
-    {.name = "state", .type = KR_API_STRING, .help = "A frozen one starts no runs.", .example = "active"},
+    {.name = "state", .type = KR_API_STRING, .help = "Always `active`.", .example = "active"},
     {.name = "created_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
     {.name = "last_used_at", .type = KR_API_NUMBER, .help = "Unix time; 0: never.", .example = "1763200042"},
     {.name = "sessions", .type = KR_API_INT, .help = "Live ones.", .example = "1"},

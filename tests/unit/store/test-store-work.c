@@ -19,18 +19,18 @@ static void test_sandboxes(void)
 
     CHECK(kr_store_sandbox_add(store, &new, &made, &err) == 0);
     CHECK(!strcmp(made.settings, new.settings) && made.settings_len == strlen(new.settings) && made.created == NOW);
-    CHECK(made.state == KR_STORE_SANDBOX_ACTIVE && strcmp(made.folder, made.id));
+    CHECK(strcmp(made.folder, made.id));
     CHECK(kr_store_sandbox_add(store, &new, &got, &err) == -EEXIST && strstr(err.msg, "name: ") == err.msg);
     CHECK(kr_store_sandbox_find(store, alice, "lab", &found, &err) == 0 && !strcmp(found.id, made.id));
     CHECK(kr_store_sandbox_configure(store, alice, made.id, "{\"env\":{\"A\":\"1\"}}", &err) == 0);
     CHECK(kr_store_sandbox_configure(store, alice, made.id, "[1]", &err) == -EINVAL && strstr(err.msg, "settings"));
     CHECK(kr_store_sandbox_configure(store, alice, made.id, "{", &err) == -EINVAL);
-    CHECK(kr_store_sandbox_set_state(store, alice, made.id, KR_STORE_SANDBOX_FROZEN, &err) == 0);
+    CHECK(kr_store_sandbox_configure(store, alice, "0000", "{}", &err) == -ENOENT);
     CHECK(kr_store_sandbox_rename(store, alice, made.id, "lab 2", &err) == 0);
     CHECK(kr_store_sandbox_rename(store, alice, made.id, "a\tb", &err) == -EINVAL);
     CHECK(kr_store_sandbox_touch(store, alice, made.id, NOW + 9 * SECOND, &err) == 0);
     CHECK(kr_store_sandbox_get(store, alice, made.id, &got, &err) == 0);
-    CHECK(!strcmp(got.name, "lab 2") && got.state == KR_STORE_SANDBOX_FROZEN && got.used == NOW);
+    CHECK(!strcmp(got.name, "lab 2") && got.created == NOW && got.used == NOW);
     CHECK(!strcmp(got.settings, "{\"env\":{\"A\":\"1\"}}"));
     CHECK(kr_store_sandbox_touch(store, alice, made.id, NOW + 10 * SECOND, &err) == 0);
     CHECK(kr_store_sandbox_reset(store, alice, made.id, folder, NOW, &err) == 0 && strcmp(folder, made.folder));
@@ -123,7 +123,7 @@ static void test_owners_are_apart(void)
     CHECK(kr_store_sandbox_find(store, bob, "private", &sandbox, &err) == -ENOENT);
     CHECK(kr_store_sandbox_rename(store, bob, id, "mine", &err) == -ENOENT);
     CHECK(kr_store_sandbox_configure(store, bob, id, "{}", &err) == -ENOENT);
-    CHECK(kr_store_sandbox_set_state(store, bob, id, KR_STORE_SANDBOX_FROZEN, &err) == -ENOENT);
+    CHECK(kr_store_sandbox_rename(store, bob, "0000", "mine", &err) == -ENOENT);
     CHECK(kr_store_sandbox_touch(store, bob, id, NOW * 2, &err) == -ENOENT);
     CHECK(kr_store_sandbox_reset(store, bob, id, folder, NOW, &err) == -ENOENT);
     CHECK(kr_store_sandbox_delete(store, bob, id, NOW, &err) == -ENOENT);
@@ -134,7 +134,7 @@ static void test_owners_are_apart(void)
     CHECK(kr_store_session_known(store, alice, id, "s", &err) == 1);
     CHECK(kr_store_session_known(store, alice, id, "t", &err) == 0);
     CHECK(add_sandbox(bob, "private", same) == 0); /* a name is the owner's own */
-    CHECK(kr_store_sandbox_get(store, alice, id, &sandbox, &err) == 0 && sandbox.state == KR_STORE_SANDBOX_ACTIVE);
+    CHECK(kr_store_sandbox_get(store, alice, id, &sandbox, &err) == 0 && !strcmp(sandbox.settings, "{}"));
     CHECK(!strcmp(sandbox.name, "private") && sandbox.used == NOW);
     CHECK(sql_int(store, "SELECT count(*) FROM doomed") == 0);
     CHECK(kr_store_run_get(store, alice, running, &run, &err) == 0 && !run.ended);
