@@ -250,11 +250,6 @@ int kr_store_checkpoint(const char *path, struct kr_err *err)
     return r;
 }
 
-int kr_store_check(struct kr_store *s, struct kr_err *err)
-{
-    return kr_store_pragma_check(s->db, "integrity_check", s->path, err);
-}
-
 uint64_t kr_store_size(const struct kr_store *s)
 {
     static const char *const names[] = {KR_STORE_DB, KR_STORE_DB "-wal", KR_STORE_DB "-shm"};

@@ -61,8 +61,6 @@ unsigned kr_store_wal_pages(const struct kr_store *s);
 /* Moves the log into the database. For the thread pool: takes the path (kr_store_path(), copied by the caller) and
  * opens a connection of its own; touches no struct kr_store. fsync. */
 int kr_store_checkpoint(const char *path, struct kr_err *err);
-/* Looks at every page and index (some seconds per GB). 0, or -EUCLEAN with the first thing that is wrong. */
-int kr_store_check(struct kr_store *s, struct kr_err *err);
 /* Bytes of the database, its log and its index of the log on disk. */
 uint64_t kr_store_size(const struct kr_store *s);
 /* Gives up to `pages` free pages back to the filesystem: after a prune. 0 or -errno. */
@@ -84,8 +82,6 @@ int64_t kr_store_now(void);
 
 #define KR_STORE_SETTING_MAX 4096u
 
-/* The id of this store, made with it. Valid until close. */
-const char *kr_store_instance(const struct kr_store *s);
 /* Reads a small value. Its length (may be 0), -ENOENT, or -ENOBUFS when size is too small. */
 int kr_store_setting_get(struct kr_store *s, const char *key, void *buf, size_t size, struct kr_err *err);
 /* Writes one. 0 or -errno. fsync. */

@@ -114,16 +114,6 @@ int kr_store_token_revoke(struct kr_store *s, const char *text, struct kr_err *e
     return r == 0 ? refuse(err, ENOKEY, "the key is not known") : kr_store_sync(s, err);
 }
 
-int kr_store_tokens_revoke(struct kr_store *s, const char *owner, struct kr_err *err)
-{
-    int count = kr_st_exec(s, KR_ST_TOKENS_REVOKE, err, "t", owner), r;
-
-    if (count <= 0)
-        return count;
-    r = kr_store_sync(s, err);
-    return r < 0 ? r : count;
-}
-
 int kr_store_grants_prune(struct kr_store *s, int64_t before, int64_t now, struct kr_err *err)
 {
     int keys = kr_st_exec(s, KR_ST_KEY_PRUNE, err, "ii", before, (int64_t)KR_STORE_PRUNE_MAX), tokens;

@@ -59,7 +59,7 @@ struct kr_store {
     uint64_t settle_after_ns; /* the last settle failed: nobody who only reads or notes tries another before that */
     int64_t touch_warned;
     unsigned char pepper[KR_STORE_HASH_BYTES];
-    char instance[KR_STORE_ID_ROOM];
+    char instance[KR_STORE_ID_ROOM]; /* the id of this store, made with it */
 };
 
 /* The statement, prepared, reset, and bound by `types`, a letter per argument: t text (NULL is NULL), i int64_t, n

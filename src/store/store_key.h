@@ -65,8 +65,6 @@ int kr_store_token_add(struct kr_store *s, const char *owner, int64_t expires, i
                        char ret_text[KR_STORE_KEY_ROOM], struct kr_err *err);
 /* Ends one (log out). 0 or -ENOKEY. fsync. */
 int kr_store_token_revoke(struct kr_store *s, const char *text, struct kr_err *err);
-/* Ends all of a user's. How many, or -errno. fsync. */
-int kr_store_tokens_revoke(struct kr_store *s, const char *owner, struct kr_err *err);
 
 /* Who is behind a key or a token (its prefix tells which). 0, or kind denied with -ENOKEY (unknown, or no key at all),
  * -EKEYREVOKED, -EKEYEXPIRED, -EACCES (the user is disabled); any other -errno is trouble of the store, not a refusal.

@@ -55,11 +55,6 @@ int kr_store_secret(struct kr_store *s, const char *key, void *ret_secret, size_
     return (size_t)r == len ? 0 : kr_store_err(err, KR_ERR_INTERNAL, EINVAL, "secret %.60s has another length", key);
 }
 
-const char *kr_store_instance(const struct kr_store *s)
-{
-    return s->instance;
-}
-
 int kr_store_totals(struct kr_store *s, struct kr_store_totals *ret_totals, struct kr_err *err)
 {
     cleanup_st sqlite3_stmt *st = NULL;

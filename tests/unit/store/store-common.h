@@ -70,6 +70,12 @@ static inline int64_t sql_int(struct kr_store *s, const char *sql)
     return value;
 }
 
+/* Every page and every index is in order. */
+static inline bool is_sound(struct kr_store *s)
+{
+    return kr_store_pragma_check(s->db, "integrity_check", s->path, &err) == 0;
+}
+
 /* ---- the store under test, two users of it, and rows made in a line ---- */
 
 #define SECOND INT64_C(1000000)
