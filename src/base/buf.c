@@ -1,6 +1,6 @@
 /* Growable buffers with a maximum.
  *
- * Called by the JSON writer and by whoever collects bytes from a peer. Invariant: len <= max, the byte after the last
+ * Called by the JSON writer and by code that collects bytes from a peer. Invariant: len <= max, the byte after the last
  * is NUL, and a failed buffer takes nothing until it is reset. */
 #include "buf.h"
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* Called by the run logs. Written here because zlib's CRC-32 is another, and Debian's libcrc32c would bring the C++ library with it. */
+/* Called by the run logs. Written here because zlib's CRC-32 is another, and Debian's libcrc32c would bring the C++
+ * library with it. */
 #include "crc32c.h"
 #include <string.h>
 

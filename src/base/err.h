@@ -19,10 +19,10 @@ enum kr_err_kind {
     KR_ERR_FORBIDDEN,    /* the key is good but has not the right */
     KR_ERR_CONFLICT,     /* it is there already, or its state does not allow this */
     KR_ERR_TOO_MANY,     /* asked too often, or too many wait: later it will do */
-    KR_ERR_BUSY,         /* no room at the moment, whoever asks: later it will do */
+    KR_ERR_BUSY,         /* no room at the moment, for any caller: later it will do */
     KR_ERR_TOO_LARGE,    /* more bytes than are taken */
     KR_ERR_UNSUPPORTED,  /* not in this build, or not yet */
-    KR_ERR_NO_SPACE,     /* the server's own disk is full, whoever asks */
+    KR_ERR_NO_SPACE,     /* the server's own disk is full, for any caller */
     KR_ERR_MAX_,
 };
 
@@ -39,7 +39,7 @@ struct kr_err_row {
     int http_status;
     int jsonrpc_code;
     int text_is_public; /* may a client see msg? */
-    int retry_after_s;  /* when to ask again, unless whoever refuses knows better; 0: asking again changes nothing */
+    int retry_after_s;  /* when to ask again, unless the refusal says more; 0: asking again changes nothing */
     const char *help;
 };
 
@@ -51,13 +51,13 @@ const struct kr_err_row *kr_err_row(enum kr_err_kind kind);
 int kr_err_set(struct kr_err *err, enum kr_err_kind kind, int code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The same for a call on the server's own disk that failed: one that is full says so, to the client too. `what` was to be
- * done: "make the folder of a sandbox". */
+/* The same for a call on the server's own disk that failed: one that is full says so, to the client too. `what` was to
+ * be done: "make the folder of a sandbox". */
 int kr_err_set_disk(struct kr_err *err, int code, const char *what);
 
 /* Puts "context: " in front of the text; returns r unchanged. At most once per layer. */
 int kr_err_wrap(struct kr_err *err, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Makes an error that came from a peer safe to use: terminates the text, brings kind and code into their ranges.
- * Whoever received a struct kr_err calls this before reading it. */
+ * The receiver of a struct kr_err calls this before reading it. */
 void kr_err_from_wire(struct kr_err *err);

@@ -1,4 +1,5 @@
-/* FNV-1a, for tables whose keys are bounded or random: an attacker who chooses keys gains at worst a walk through a small table. */
+/* FNV-1a, for tables whose keys are bounded or random: an attacker who chooses keys gains at worst a walk through a
+ * small table. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

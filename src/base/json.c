@@ -1,7 +1,7 @@
 /* The JSON writer.
  *
  * Called by whatever speaks JSON: the command line, the engine's lines, frames to a session. Invariant: a call that
- * does not fit the place it is made in (a value without a key in an object, a second top-level value) fails the
+ * does not fit its position (a value without a key in an object, a second top-level value) fails the
  * document; it never makes text that a parser would refuse. */
 #include "json.h"
 #include "buf.h"

@@ -1,7 +1,7 @@
 /* A streaming JSON writer into a kr_buf: what comes out is valid JSON in valid UTF-8, or kr_json_done() says that it
  * is not.
  *
- * Calls return nothing; the first failure (buffer full, out of memory, a call out of place) sticks and is told by
+ * Calls return nothing; the first failure (buffer full, out of memory, a call out of order) sticks and is returned by
  * kr_json_done(). Several documents may follow each other in one buffer (a line each): init again for each. */
 #pragma once
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct kr_json {
 };
 
 void kr_json_init(struct kr_json *j, struct kr_buf *buf);
-/* 0 if one whole value was written; -EINVAL if a call was out of place or something is open; -ENOBUFS, -ENOMEM. */
+/* 0 if one whole value was written; -EINVAL if a call was out of order or something is open; -ENOBUFS, -ENOMEM. */
 int kr_json_done(const struct kr_json *j);
 
 void kr_json_object(struct kr_json *j);

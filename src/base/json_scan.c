@@ -1,10 +1,10 @@
 /* The look at JSON before it is parsed.
  *
- * Called for each payload of a session (claim.c), each body (field_load.c) and each message (jsonrpc.c). Invariant: whatever
- * the bytes are, a JSON parser makes of them at most as many values as are counted here, for both cut the text into the same
- * words: a string ends at the first quote that no backslash precedes, a number or a word at the next delimiter. Whether the
- * words stand in order is the parser's question. One pass and no memory, so that a peer cannot make the server work for more
- * bytes than it has sent. */
+ * Called for each payload of a session (claim.c), each body (field_load.c) and each message (jsonrpc.c). Invariant:
+ * whatever the bytes are, a JSON parser makes of them at most as many values as are counted here, for both cut the text
+ * into the same words: a string ends at the first quote that no backslash precedes, a number or a word at the next
+ * delimiter. Whether the words stand in order is the parser's question. One pass and no memory, so that a peer cannot
+ * make the server work for more bytes than it has sent. */
 #include "json_scan.h"
 #include <stdbool.h>
 

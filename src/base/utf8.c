@@ -1,7 +1,7 @@
 /* UTF-8: one decoder, and a splitter that never breaks a character at a chunk's boundary.
  *
- * Called by the JSON writer, the log, and whoever passes on what a session wrote. Invariant: what comes out is valid
- * UTF-8, and cutting the same bytes into other chunks gives the same text. */
+ * Called by the JSON writer, the log, and the code that passes on what a session wrote. Invariant: what comes out is
+ * valid UTF-8, and cutting the same bytes into other chunks gives the same text. */
 #include "utf8.h"
 #include <string.h>
 

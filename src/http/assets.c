@@ -111,7 +111,7 @@ void kr_asset_answer(const struct kr_asset *a, const char *accept_encoding, cons
         .content_encoding = gzip ? "gzip" : NULL,
         .vary = a->gzip.data != NULL,
     };
-    /* Only the tag of what would be sent counts: the client must not be told to use the other encoding's bytes. */
+    /* Only the tag of what would be sent counts: the client must not use the other encoding's bytes. */
     if (is_named(if_none_match, ret->body))
         ret->status = 304;
 }

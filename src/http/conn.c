@@ -1,12 +1,12 @@
-/* A connection: its states, and what it waits for in each. Called by the loop, by listen.c for newcomers, and by whoever
- * changed something (kr_http_conn_soon()).
+/* A connection: its states, and what it waits for in each. Called by the loop, by listen.c for newcomers, and by the
+ * files that changed something (kr_http_conn_soon()).
  *
  *   C_HEAD ──head──▶ C_BODY ──whole──▶ C_ANSWER ──answered──▶ C_HEAD …
  *     │                └─answered early─▶ C_DISCARD ─whole─▶ C_HEAD
  *     └─ refused, or the last answer given ─▶ C_FLUSH ─▶ C_LINGER ─▶ C_CLOSED
  *
- * Invariant: handlers are called from the loop alone, never from inside a call they made; a connection's memory goes when
- * the loop has let go of its handle, so that nobody holds a dead one in the middle of a step. */
+ * Invariant: handlers are called from the loop alone, never from inside a call they made; a connection's memory goes
+ * when the loop has let go of its handle, so that no function holds a dead one in the middle of a step. */
 #include "http_internal.h"
 #include "fd.h"
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* What waits to be written on a connection. Called by response.c and conn.c.
  *
- * Small pieces are gathered and go out with one call at the end of the step (kr_http_conn_settle()); large ones go out at
- * once, without a copy, as far as the socket takes them. Invariant: bytes leave in the order they were added; `blocked`
- * holds exactly while the socket refused some of them, and nothing is tried then until it says it is writable. Memory is
- * held only while something waits, and stats.unsent_bytes is the sum of it: past the bound whoever holds most is cut, so
- * that slow readers of large answers cannot cost quick readers theirs. */
+ * Small pieces are gathered and go out with one call at the end of the step (kr_http_conn_settle()); large ones go out
+ * at once, without a copy, as far as the socket takes them. Invariant: bytes leave in the order they were added;
+ * `blocked` holds exactly while the socket refused some of them, and nothing is tried then until it says it is
+ * writable. Memory is held only while something waits, and stats.unsent_bytes is the sum of it: past the bound the
+ * connection that holds most is cut, so that slow readers of large answers cannot cost quick readers theirs. */
 #include "http_internal.h"
 #include "log.h"
 #include <errno.h>

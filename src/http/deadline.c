@@ -1,8 +1,8 @@
 /* Deadlines: each connection has one at a time. Called by conn.c and conn_output.c.
  *
  * All deadlines of a kind have the same length, so a queue per kind, appended to at its end, is sorted, and starting or
- * ending one costs nothing. One timer of the loop runs for the earliest of the queues' heads. Invariant: a connection is
- * on the queue of its kind and on no other; the timer is never later than the earliest head. */
+ * ending one costs nothing. One timer of the loop runs for the earliest of the queues' heads. Invariant: a connection
+ * is on the queue of its kind and on no other; the timer is never later than the earliest head. */
 #include "http_internal.h"
 
 static uint64_t length_of(const struct kr_http_server *s, enum deadline which)

@@ -109,12 +109,13 @@ static int route(struct kr_http_ex *ex, size_t path_len)
 
 /* ---- starting ---- */
 
-/* Calls the handler; one that neither answered nor said that it will is our bug, and must not leave the peer waiting. */
+/* Calls the handler; one that neither answered nor said that it will is a bug of krait, and must not leave the peer
+ * waiting. */
 static void handle(struct kr_http_ex *ex)
 {
     struct kr_http_conn *c = ex->conn;
 
-    kr_log_set_request(kr_http_request_id(ex)); /* whatever is logged on its behalf says so */
+    kr_log_set_request(kr_http_request_id(ex)); /* every line logged on its behalf carries the id */
     ex->route->handler(ex, c->server->config.app);
     kr_log_set_request(NULL);
     if (c->ex != ex || ex->calls)
@@ -178,7 +179,7 @@ static void accept_body(struct kr_http_ex *ex, uint64_t limit, bool has_bytes)
 static void start_body(struct kr_http_ex *ex, bool more)
 {
     if (ex->route->flags & KR_HTTP_STREAM_BODY) {
-        kr_http_conn_move(ex->conn, C_BODY); /* also for an empty one, whose end is told */
+        kr_http_conn_move(ex->conn, C_BODY); /* also for an empty one: on_body_end is called */
         handle(ex);
     } else if (ex->length == 0) {
         handle(ex);

@@ -40,7 +40,7 @@ struct kr_http_report {
     bool complete;                     /* the whole answer was handed to the connection; false: the peer left, or cut */
     uint64_t bytes_in, bytes_out;      /* of the body */
     uint64_t wall_ns;                  /* since the head was complete */
-    const struct kr_http_ex *ex;       /* for whatever else is wanted of the request; NULL if the head was refused */
+    const struct kr_http_ex *ex;       /* the rest of the request; NULL if the head was refused */
 };
 
 /* A header that every answer has unless the exchange sets or hides it. */
@@ -54,20 +54,20 @@ struct kr_http_config {
     size_t route_count;
     void *app; /* the first argument of the calls below, the last of handlers */
 
-    /* Called for every request with a good head, before its body is read and also when no route matched (kr_http_route()
-     * is NULL then): Host and Origin checks, CORS, authentication, rate limits. True: go on. False: it has answered. May
-     * set response headers with kr_http_set_header(). May be NULL. */
+    /* Called for every request with a good head, before its body is read and also when no route matched
+     * (kr_http_route() is NULL then): Host and Origin checks, CORS, authentication, rate limits. True: go on. False: it
+     * has answered. May set response headers with kr_http_set_header(). May be NULL. */
     bool (*gate)(void *app, struct kr_http_ex *ex);
-    /* Writes the body of an answer the engine makes: `text` is one sentence for a person. `path` is "" when the head was
-     * not understood, `request_id` is what X-Request-ID will say. Leaves `out` empty for the default,
+    /* Writes the body of an answer the engine makes: `text` is one sentence for a person. `path` is "" when the head
+     * was not understood, `request_id` is what X-Request-ID will say. Leaves `out` empty for the default,
      * {"error":{"status":…,"message":…}}. The type is application/json. May be NULL. */
     void (*error_body)(void *app, unsigned tag, const char *path, int status, const char *text, const char *request_id,
                        struct kr_buf *out);
     /* Every exchange, once, when it is over; also heads that were refused. May be NULL. */
     void (*on_report)(void *app, const struct kr_http_report *report);
 
-    /* What every answer carries, the engine's own included; NULL: the security headers of an API (docs/design/http.md). At
-     * most 16 rows and 2048 bytes. */
+    /* What every answer carries, the engine's own included; NULL: the security headers of an API (docs/design/http.md).
+     * At most 16 rows and 2048 bytes. */
     const struct kr_http_default_header *headers;
     size_t header_count;
 
@@ -88,15 +88,15 @@ struct kr_http_config {
 /* Compiles the routes; listens to nothing yet. 0, or -errno with err. */
 int kr_http_server_new(struct uv_loop_s *loop, const struct kr_http_config *config, struct kr_http_server **ret_server,
                        struct kr_err *err);
-/* Takes a bound stream socket (IPv4, IPv6 or unix; on success), listens and accepts. `tag` is what kr_http_tag() says for
- * its requests: a dialect. Any number of listeners. 0, or -errno with err. */
+/* Takes a bound stream socket (IPv4, IPv6 or unix; on success), listens and accepts. `tag` is what kr_http_tag() says
+ * for its requests: a dialect. Any number of listeners. 0, or -errno with err. */
 int kr_http_server_listen(struct kr_http_server *s, int fd, unsigned tag, struct kr_err *err);
-/* Stops accepting, closes idle connections, lets pending answers finish (each closes its connection), and after grace_ms
- * cuts the rest (their on_gone is called). on_stopped comes once, later, when no connection is left. Called again with a
- * shorter grace: that counts. */
+/* Stops accepting, closes idle connections, lets pending answers finish (each closes its connection), and after
+ * grace_ms cuts the rest (their on_gone is called). on_stopped comes once, later, when no connection is left. Called
+ * again with a shorter grace: that counts. */
 void kr_http_server_stop(struct kr_http_server *s, unsigned grace_ms, void (*on_stopped)(void *app));
-/* Cuts what is left (no on_gone; each exchange is still reported) and frees; memory goes one turn of the loop later. Not
- * from a handler or a call of an exchange; on_stopped is the right place. Takes NULL. */
+/* Cuts what is left (no on_gone; each exchange is still reported) and frees; memory goes one turn of the loop later.
+ * Not from a handler or a call of an exchange; call it in on_stopped. Takes NULL. */
 void kr_http_server_free(struct kr_http_server *s);
 
 struct kr_http_stats {
@@ -113,7 +113,7 @@ const struct kr_http_stats *kr_http_server_stats(const struct kr_http_server *s)
 
 /* ---- the request ---- */
 
-enum kr_http_method kr_http_method(const struct kr_http_ex *ex); /* HEAD stays HEAD, whoever serves it */
+enum kr_http_method kr_http_method(const struct kr_http_ex *ex); /* HEAD stays HEAD, also on a GET row */
 const char *kr_http_path(const struct kr_http_ex *ex);           /* raw, '/' first ("*" for OPTIONS *) */
 const char *kr_http_query(const struct kr_http_ex *ex);          /* raw, without '?'; "" if none */
 /* The first field of that name (any case), blanks around it trimmed; NULL if none. Never twice in a request (400):
@@ -131,7 +131,8 @@ unsigned kr_http_tag(const struct kr_http_ex *ex);
 const char *kr_http_peer(const struct kr_http_ex *ex, char buf[KR_HTTP_PEER_MAX]);
 /* The whole body (routes without KR_HTTP_STREAM_BODY); NUL after the last byte; "" and 0 if none. */
 const char *kr_http_body(const struct kr_http_ex *ex, size_t *ret_len);
-/* Hands the body's memory over (to be freed; NULL if there is none), for work that may outlive the exchange: a thread's. */
+/* Hands the body's memory over (to be freed; NULL if there is none), for work that may outlive the exchange: a
+ * thread's. */
 char *kr_http_take_body(struct kr_http_ex *ex, size_t *ret_len);
 /* Gives the body's memory back before the exchange is over: for answers that take long. */
 void kr_http_drop_body(struct kr_http_ex *ex);
@@ -156,8 +157,8 @@ struct kr_http_calls {
 
 /* The answer comes later: registers what to call meanwhile. Again: replaces. */
 void kr_http_defer(struct kr_http_ex *ex, const struct kr_http_calls *calls, void *data);
-/* For KR_HTTP_STREAM_BODY routes, in the handler or later: the body may come (100 Continue is sent if it was asked for),
- * up to `limit` bytes (0: the route's). on_body and on_body_end follow, the latter also for an empty body. */
+/* For KR_HTTP_STREAM_BODY routes, in the handler or later: the body may come (100 Continue is sent if it was asked
+ * for), up to `limit` bytes (0: the route's). on_body and on_body_end follow, the latter also for an empty body. */
 void kr_http_accept_body(struct kr_http_ex *ex, uint64_t limit, const struct kr_http_calls *calls, void *data);
 /* No on_body until resumed; the peer is held back by TCP. Deadlines of the body rest meanwhile. */
 void kr_http_pause_body(struct kr_http_ex *ex, bool pause);
@@ -165,15 +166,16 @@ void kr_http_pause_body(struct kr_http_ex *ex, bool pause);
 /* ---- the answer ---- */
 
 /* Adds a header to the answer to come. A name that the default headers have replaces that row; value NULL takes the row
- * out. Not for Content-Length, Transfer-Encoding, Connection, Date, Content-Type, X-Request-ID. -EINVAL for a bad name or
- * control characters in the value, -ENOBUFS past 4096 bytes in all. */
+ * out. Not for Content-Length, Transfer-Encoding, Connection, Date, Content-Type, X-Request-ID. -EINVAL for a bad name
+ * or control characters in the value, -ENOBUFS past 4096 bytes in all. */
 int kr_http_set_header(struct kr_http_ex *ex, const char *name, const char *value);
 
 /* The whole answer. `type` may be NULL when len is 0. The bytes are copied. The exchange is over. */
 void kr_http_reply(struct kr_http_ex *ex, int status, const char *type, const void *body, size_t len);
 /* The same with the body of kr_http_config.error_body. */
 void kr_http_reply_error(struct kr_http_ex *ex, int status, const char *text);
-/* The same for what kr_json wrote: application/json. A buffer that failed becomes a 500. The buffer stays the caller's. */
+/* The same for what kr_json wrote: application/json. A buffer that failed becomes a 500. The buffer stays the
+ * caller's. */
 void kr_http_reply_json(struct kr_http_ex *ex, int status, const struct kr_buf *json);
 
 /* Begins an answer written in pieces. length -1: unknown (chunked; HTTP/1.0: until close). After it kr_http_write() and

@@ -1,8 +1,9 @@
 /* What the files of this folder share. Not for other folders.
  *
  * Who does what: listen.c accepts, conn.c moves a connection from state to state, input.c takes bytes apart, exchange.c
- * makes and ends exchanges, response.c and stream.c write answers into conn_output.c's queue, error.c has the engine's own
- * answers, deadline.c the one deadline a connection has at a time, peers.c counts by address, server.c holds it all. */
+ * makes and ends exchanges, response.c and stream.c write answers into conn_output.c's queue, error.c has the engine's
+ * own answers, deadline.c the one deadline a connection has at a time, peers.c counts by address, server.c holds it
+ * all. */
 #pragma once
 #include "body.h"
 #include "http.h"
@@ -14,7 +15,7 @@
 
 #define READ_MAX 65536u         /* the shared read buffer */
 #define LINGER_BYTES (4u << 20) /* dropped at most after the last answer */
-#define DISCARD_MAX 65536u      /* of a body nobody wanted, so that its connection can go on */
+#define DISCARD_MAX 65536u      /* of an unread body, so that its connection can go on */
 #define HEADERS_MAX 4096u       /* bytes set by kr_http_set_header() */
 #define DEFAULT_HEADERS_MAX 16u /* rows of the table in response.c */
 
@@ -23,7 +24,7 @@ enum conn_state {
     C_HEAD,    /* a request, or the rest of its head */
     C_BODY,    /* the rest of a body; there is an exchange */
     C_ANSWER,  /* the end of the answer; there is an exchange, its body is whole */
-    C_DISCARD, /* answered; the rest of a body nobody wanted */
+    C_DISCARD, /* answered; the rest of an unread body */
     C_FLUSH,   /* the last answer is given: bytes to leave, then C_LINGER or the end */
     C_LINGER,  /* our side is shut; the peer's last bytes */
     C_CLOSED,
@@ -51,7 +52,7 @@ struct kr_http_conn {
     uint8_t state, deadline, interest;
     bool is_unix;
     bool used;    /* had a request: silence is keep-alive now, not a slow head */
-    bool busy;    /* inside kr_http_input_take(): whoever changes something need not call soon */
+    bool busy;    /* inside kr_http_input_take(): a change need not be put on the soon list */
     bool queued;  /* on the server's soon list */
     bool blocked; /* the socket took less than it was given */
     bool broken;  /* a write failed: gone at the next step */
@@ -120,7 +121,7 @@ struct kr_http_server {
     uint64_t timer_due;     /* 0: not running */
     unsigned handles;       /* that the loop still knows: the memory goes with the last */
     int spare_fd;           /* given up for a moment to turn a newcomer away when there are no descriptors */
-    bool stopping, told, freed;
+    bool stopping, reported_stop, freed;
     void (*on_stopped)(void *app);
     uint32_t id_prefix, id_count;
     int64_t date_at; /* seconds */
@@ -139,7 +140,7 @@ void kr_http_conn_soon(struct kr_http_conn *c);
 void kr_http_conn_not_soon(struct kr_http_conn *c);
 /* Flushes, takes kept input, tells of a drained queue, and makes interest and deadline what the state wants. */
 void kr_http_conn_settle(struct kr_http_conn *c);
-/* The exchange, if there is one, is told and over; the connection is closed. */
+/* Ends the exchange, if there is one, with on_gone; closes the connection. */
 void kr_http_conn_gone(struct kr_http_conn *c);
 /* Closes at once; there is no exchange any more. */
 void kr_http_conn_close(struct kr_http_conn *c);
@@ -162,7 +163,7 @@ void kr_http_ex_body_done(struct kr_http_ex *ex);
 int kr_http_ex_collect(struct kr_http_ex *ex, const char *data, size_t len);
 /* Reports and frees; the connection has none then. */
 void kr_http_ex_done(struct kr_http_ex *ex, bool complete);
-/* Calls on_gone, if the handler is to be told. */
+/* Calls on_gone, if the handler has registered it. */
 void kr_http_ex_tell_gone(struct kr_http_ex *ex);
 void kr_http_make_id(struct kr_http_server *s, char id[20]);
 

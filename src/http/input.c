@@ -33,7 +33,7 @@ static size_t take_head(struct kr_http_conn *c, const char *p, size_t len)
     return (size_t)n;
 }
 
-/* A piece of the body to whoever wants it; false: the exchange is not the same any more. */
+/* Passes a piece of the body to the handler or the collector; false: the exchange is over or another one. */
 static bool give_body(struct kr_http_conn *c, const char *data, size_t len)
 {
     struct kr_http_ex *ex = c->ex;

@@ -92,8 +92,9 @@ static int open_spare(void)
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* No descriptor is left for a newcomer, if there is one: accept(2) fails before it looks. Gives up the spare one to take
- * it and close it, so that it does not wait for nothing and the listener does not stay readable. True: try the next. */
+/* No descriptor is left for a newcomer, if there is one: accept(2) fails before it looks. Gives up the spare one to
+ * take it and close it, so that it does not wait for nothing and the listener does not stay readable. True: try the
+ * next. */
 static bool shed(struct listener *l)
 {
     struct kr_http_server *s = l->server;
@@ -171,7 +172,7 @@ static void set_options(int fd)
     } options[] =
         {
             {IPPROTO_TCP, TCP_NODELAY, 1},
-            {IPPROTO_TCP, TCP_NOTSENT_LOWAT, 131072}, /* what waits, waits with us: on_drain is true, memory is counted */
+            {IPPROTO_TCP, TCP_NOTSENT_LOWAT, 131072}, /* unsent bytes wait in krait's queue, where they are counted */
             {IPPROTO_TCP, TCP_USER_TIMEOUT, 60000},   /* a peer that vanished without a word */
             {IPPROTO_TCP, TCP_KEEPIDLE, 60},
             {IPPROTO_TCP, TCP_KEEPINTVL, 15},

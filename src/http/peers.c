@@ -17,7 +17,7 @@ struct kr_http_peer {
 };
 
 struct kr_http_peers {
-    uint64_t seeds[2]; /* so that nobody can choose addresses that fall into one bucket */
+    uint64_t seeds[2]; /* so that a peer cannot choose addresses that fall into one bucket */
     struct kr_http_peer *buckets[BUCKETS];
 };
 

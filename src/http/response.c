@@ -82,7 +82,8 @@ __attribute__((format(printf, 2, 3))) static void put(struct head *h, const char
     h->len += (size_t)n < sizeof h->text - h->len ? (size_t)n : sizeof h->text - h->len - 1;
 }
 
-/* `type` and `ex` may be NULL; `id` only with an `ex`, whose own it is then. length -1: unknown, -2: none is said. */
+/* `type` and `ex` may be NULL; `id` is the request's id, given only with an `ex`. length -1: unknown, -2: none is
+ * said. */
 static void make_head(struct head *h, struct kr_http_conn *c, const struct kr_http_ex *ex, const char *id, int status,
                       const char *type, int64_t length, bool keep)
 {
@@ -122,7 +123,7 @@ void kr_http_refuse(struct kr_http_conn *c, const struct kr_http_ex *ex, const c
 
 /* ---- ending ---- */
 
-/* Can the connection serve another request? A body that nobody read must be short and sure to come. */
+/* Can the connection serve another request? The unread rest of a body must be short and of a known length. */
 static bool may_keep(const struct kr_http_ex *ex)
 {
     const struct kr_http_conn *c = ex->conn;

@@ -1,8 +1,8 @@
 /* The router: patterns compiled into a tree of segments, paths decoded strictly and matched against it. Called by
  * conn.c for every request and by the server at its start.
  *
- * Invariant: a lookup allocates nothing, and what a handler gets as a parameter is valid UTF-8 without control characters,
- * slashes (but for `{name*}`), backslashes or dot segments, however it was spelled. */
+ * Invariant: a lookup allocates nothing, and what a handler gets as a parameter is valid UTF-8 without control
+ * characters, slashes (but for `{name*}`), backslashes or dot segments, however it was spelled. */
 #include "route.h"
 #include "err.h"
 #include "utf8.h"
@@ -14,7 +14,7 @@
 
 #define NODES_MAX 4096u
 
-/* A segment of a pattern at its place in the tree. Nodes name each other by index; 0 is the root and means "none". */
+/* A segment of a pattern: a node of the tree. Nodes name each other by index; 0 is the root and means "none". */
 struct node {
     const char *text; /* literal; points into the pattern */
     unsigned len;

@@ -1,8 +1,8 @@
 /* The server as a whole: its settings, its turn of the loop, its end. Called by the application.
  *
- * Whatever somebody outside the loop's own callbacks asks for (an answer queued, a body accepted) puts its connection on
- * the soon list, which runs before and after every poll of the loop. Invariant: the loop never blocks while that list has
- * anything; the server's memory goes after the last handle's. */
+ * What a caller outside the loop's own callbacks asks for (an answer queued, a body accepted) puts its connection on
+ * the soon list, which runs before and after every poll of the loop. Invariant: the loop never blocks while that list
+ * has anything; the server's memory goes after the last handle's. */
 #include "http_internal.h"
 #include "err.h"
 #include "fd.h"
@@ -14,17 +14,17 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define FDS_LEFT 256u /* descriptors that connections leave to everybody else, unless told otherwise */
+#define FDS_LEFT 256u /* descriptors that connections leave to the rest of the server by default */
 #define DEFAULT_HEADER_BYTES 2048u
 
 /* What an API's answers carry. Pages and files set their own. */
 static const struct kr_http_default_header api_headers[] = {
     {"X-Content-Type-Options", "nosniff"},                                     /* a body is what its type says */
     {"Referrer-Policy", "no-referrer"},                                        /* ids in paths stay here */
-    {"X-Frame-Options", "DENY"},                                               /* nobody shows it in a frame */
-    {"Cross-Origin-Resource-Policy", "same-origin"},                           /* nobody embeds it */
+    {"X-Frame-Options", "DENY"},                                               /* no page shows it in a frame */
+    {"Cross-Origin-Resource-Policy", "same-origin"},                           /* no other site embeds it */
     {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"}, /* opened as a page it can do nothing */
-    {"Cache-Control", "no-store"}, /* answers are of the moment, and somebody's own */
+    {"Cache-Control", "no-store"}, /* answers are of the moment, and private to a user */
 };
 
 static unsigned or_default(unsigned value, unsigned otherwise)
@@ -86,8 +86,8 @@ static void run_soon(struct kr_http_server *s)
         uv_idle_start(&s->idle, on_idle);
     else
         uv_idle_stop(&s->idle);
-    if (s->stopping && !s->told && TAILQ_EMPTY(&s->conns)) {
-        s->told = true;
+    if (s->stopping && !s->reported_stop && TAILQ_EMPTY(&s->conns)) {
+        s->reported_stop = true;
         uv_timer_stop(&s->stop_timer);
         if (s->on_stopped)
             s->on_stopped(s->config.app);

@@ -1,4 +1,4 @@
-/* The log: who may speak, how often, and to whom.
+/* The log: levels, bursts, stderr.
  *
  * Called from every process of krait, after fork too, and from any thread. log_line.c makes the lines, log_file.c keeps
  * the files. Invariant: a line is one write(2) to stderr, is one line whatever was put into it, and is built on the
@@ -38,7 +38,7 @@ struct bucket {
     const char *of;
     double lines; /* that may be written now */
     uint64_t then_ns;
-    uint64_t dropped; /* and not yet told */
+    uint64_t dropped; /* and not yet reported */
 };
 enum { LOUD, QUIET, BUCKETS };
 

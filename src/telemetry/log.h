@@ -1,8 +1,8 @@
 /* Log lines: one line each, logfmt or JSON, to stderr and, in the process that opened them, to files that rotate. Never
- * user code beyond its first 100 characters, never output, a key or the value of a variable. docs/design/watching.md has
- * every bound.
+ * user code beyond its first 100 characters, never output, a key or the value of a variable. docs/design/watching.md
+ * has every bound.
  *
- * Any thread may log. A line never blocks for long: if nobody reads stderr it is dropped, and counted. */
+ * Any thread may log. A line never blocks for long: if no process reads stderr it is dropped, and counted. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,21 +15,21 @@ enum kr_log_format { KR_LOG_LOGFMT, KR_LOG_JSON, KR_LOG_FORMATS_ };
 
 /* ---- settings ---- */
 
-/* Lines above this level are dropped; WARN until told. */
+/* Lines above this level are dropped; WARN by default. */
 void kr_log_set_level(enum kr_log_level level);
-/* LOGFMT until told. */
+/* LOGFMT by default. */
 void kr_log_set_format(enum kr_log_format format);
-/* Shall lines begin with the time (UTC, milliseconds)? Not until told; JSON lines always do. */
+/* Shall lines begin with the time (UTC, milliseconds)? Off by default; JSON lines always do. */
 void kr_log_set_time(bool on);
 /* Names the process in its lines: "warden", "engine", "builder". The string is kept, not copied. */
 void kr_log_set_who(const char *who);
-/* Every line of this thread carries `request=id` until told otherwise; NULL: none. Copied, KR_LOG_REQUEST_MAX bytes of
+/* Every line of this thread carries `request=id` until the next call; NULL: none. Copied, KR_LOG_REQUEST_MAX bytes of
  * it. For the length of a handler's call. */
 #define KR_LOG_REQUEST_MAX 128u
 void kr_log_set_request(const char *id);
 /* Bursts: of lines at error and warn, and of lines at info and debug, each, so many at once and so many a second in the
- * long run; those past it are dropped and counted, and the next that is written is preceded by a line that tells how
- * many. 0 a second: no bound. 4000 and 400 until told. */
+ * long run; those past it are dropped and counted, and the next that is written is preceded by a line that says how
+ * many. 0 a second: no bound. 4000 and 400 by default. */
 void kr_log_set_rate(uint32_t burst, uint32_t per_second);
 
 /* ---- files ---- */
@@ -39,13 +39,14 @@ void kr_log_set_rate(uint32_t burst, uint32_t per_second);
 #define KR_LOG_FILES 10u           /* krait.log, krait.log.1 … krait.log.9 */
 
 /* Writes to dir/krait.log as well, from this process alone (a child's lines go to stderr). The folder is made if it is
- * missing (its parent is not). A full file becomes krait.log.1 and so on, the last goes. If that fails, nothing is written past
- * the size and it is tried again in a minute. 0, or -errno with err: not a folder, not a regular file, not writable. */
+ * missing (its parent is not). A full file becomes krait.log.1 and so on, the last goes. If that fails, nothing is
+ * written past the size and it is tried again in a minute. 0, or -errno with err: not a folder, not a regular file, not
+ * writable. */
 int kr_log_open(const char *dir, struct kr_err *err);
 /* The same with other sizes; for tests. */
 int kr_log_open_sized(const char *dir, uint64_t file_max, unsigned files, struct kr_err *err);
-/* Opens krait.log again, which somebody else has renamed (SIGHUP). Nothing if no folder is open. 0 or -errno: then the
- * old one stays. */
+/* Opens krait.log again, which another program has renamed (SIGHUP). Nothing if no folder is open. 0 or -errno: then
+ * the old one stays. */
 int kr_log_reopen(void);
 void kr_log_close(void);
 
@@ -88,8 +89,8 @@ struct kr_log_field {
 #define KR_F_REAL(k, v) {.key = (k), .type = KR_LOG_REAL_, .real = (v)}
 #define KR_F_BOOL(k, v) {.key = (k), .type = KR_LOG_BOOL_, .truth = (v)}
 /* clang-format on */
-/* kr_log_with(KR_LOG_INFO, "run started", KR_F_STR("run", id), KR_F_CODE("code", text, len)); SIZE_MAX as a length: up to
- * the NUL. */
+/* kr_log_with(KR_LOG_INFO, "run started", KR_F_STR("run", id), KR_F_CODE("code", text, len)); SIZE_MAX as a length: up
+ * to the NUL. */
 #define kr_log_with(level, msg, ...)                                                                                   \
     kr_log_fields(level, msg, (const struct kr_log_field[]){__VA_ARGS__},                                              \
                   sizeof((const struct kr_log_field[]){__VA_ARGS__}) / sizeof(struct kr_log_field))

@@ -1,8 +1,8 @@
 /* The log's files: krait.log, krait.log.1 … in one folder.
  *
  * Called by log.c under its lock. Invariant: one process writes, the one that opened them; no file grows past its
- * size and there are no more than so many; a rename that fails loses no line that was written, it only stops the writing
- * until a rename succeeds. */
+ * size and there are no more than so many; a rename that fails loses no line that was written, it only stops the
+ * writing until a rename succeeds. */
 #define _GNU_SOURCE 1
 #include "clock.h"
 #include "err.h"

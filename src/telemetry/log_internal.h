@@ -8,13 +8,13 @@
 /* A line in the making. What does not fit is cut; the line stays well-formed. */
 struct kr_log_line {
     char text[LOG_JSON_MAX];
-    size_t len, room; /* room leaves place for what ends the line */
+    size_t len, room; /* room leaves space for the end of the line */
     bool json, any;
     bool has_request; /* the request's id is in it */
 };
 void kr_log_line_begin(struct kr_log_line *l, bool json);
-/* A text: len bytes (SIZE_MAX: up to the NUL), at most `chars` characters of it. quoted: with quotes in logfmt whether it
- * needs them or not. */
+/* A text: len bytes (SIZE_MAX: up to the NUL), at most `chars` characters of it. quoted: with quotes in logfmt whether
+ * it needs them or not. */
 void kr_log_line_text(struct kr_log_line *l, const char *key, const char *text, size_t len, size_t chars, bool quoted);
 /* A value that is a word in both formats: a number, true, false. */
 void kr_log_line_word(struct kr_log_line *l, const char *key, const char *word);

@@ -2,7 +2,7 @@
  *
  * Called by log.c alone. Invariant: whatever the texts hold, the result is one line, valid UTF-8 without control
  * characters, at most LOG_LOGFMT_MAX or LOG_JSON_MAX bytes; a JSON line is one whole object in which no key that the
- * log itself writes comes twice; what looks like a key of ours or somebody's password is masked. */
+ * log itself writes comes twice; what looks like a krait key or a password is masked. */
 #define _GNU_SOURCE 1
 #include "log_internal.h"
 #include "utf8.h"
@@ -20,8 +20,8 @@ static bool is_control(uint32_t c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-/* Writes one character of the text, escaped for logfmt or JSON, to out (at least 12 bytes). Returns how many input bytes
- * it took. */
+/* Writes one character of the text, escaped for logfmt or JSON, to out (at least 12 bytes). Returns how many input
+ * bytes it took. */
 static size_t escape_one(const unsigned char *s, size_t len, bool json, char *out, size_t *ret_len)
 {
     uint32_t c = 0;
@@ -190,15 +190,15 @@ static size_t key_at(const char *s, size_t len)
     return n > 0 && n < len && s[n] == '=' ? n + 1 : 0;
 }
 
-/* Does a value end at s: at the end of the text, or before the next pair? A quote within a text that nobody escaped is
+/* Does a value end at s: at the end of the text, or before the next pair? An unescaped quote within a text is
  * thereby no end. */
 static bool ends_at(const char *s, size_t len)
 {
     return len == 0 || (s[0] == ' ' && (len == 1 || key_at(s + 1, len - 1) > 0));
 }
 
-/* Takes a quoted value (s is behind its quote) and unescapes it in place. Returns how many bytes it took with the closing
- * quote, and the value's length. */
+/* Takes a quoted value (s is behind its quote) and unescapes it in place. Returns how many bytes it took with the
+ * closing quote, and the value's length. */
 static size_t unquote(char *s, size_t len, size_t *ret_len)
 {
     size_t in = 0, out = 0;

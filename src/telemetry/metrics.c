@@ -1,8 +1,9 @@
 /* The registry: the numbers behind kr_metric_rows.
  *
  * Counted into by every folder above through the loop's thread, read by metrics_text.c. Each metric is one array with a
- * place for every combination of its labels' values, found by arithmetic; a label with texts keeps them in the order
- * they came, found by a small hash table. Invariant: nothing is allocated after kr_metrics_new(), whatever the texts. */
+ * position for every combination of its labels' values, found by arithmetic; a label with texts keeps them in the order
+ * they came, found by a small hash table. Invariant: nothing is allocated after kr_metrics_new(), whatever the
+ * texts. */
 #include "metrics_internal.h"
 #include "hash.h"
 #include <errno.h>
@@ -16,8 +17,8 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-/* Places of a label: its values, and "other". */
-unsigned kr_metric_places(const struct kr_metric_label *label)
+/* Positions of a label: its values, and "other". */
+unsigned kr_metric_positions(const struct kr_metric_label *label)
 {
     unsigned n = 0;
 
@@ -28,7 +29,7 @@ unsigned kr_metric_places(const struct kr_metric_label *label)
     return n + 1;
 }
 
-/* The place of a text among those a label has taken; takes it if `take` and there is room. */
+/* The position of a text among those a label has taken; takes it if `take` and there is room. */
 static unsigned place_of_text(struct kr_metric_texts *t, const char *text, bool take)
 {
     size_t len = strnlen(text, KR_METRIC_VALUE_MAX + 1);
@@ -61,18 +62,18 @@ static unsigned place_of(struct kr_metric_state *s, const struct kr_metric_label
     return n;
 }
 
-/* The place of the whole combination. The struct is not changed unless `take`. */
+/* The position of the whole combination. The struct is not changed unless `take`. */
 static size_t series_of(struct kr_metric_state *s, const struct kr_metric_row *row, const struct kr_metric_at *at,
                         bool take)
 {
     size_t index = 0;
 
     for (unsigned i = 0; i < KR_METRIC_LABELS_MAX && row->labels[i].name; i++)
-        index = index * kr_metric_places(&row->labels[i]) + place_of(s, &row->labels[i], i, at->values[i], take);
+        index = index * kr_metric_positions(&row->labels[i]) + place_of(s, &row->labels[i], i, at->values[i], take);
     return index;
 }
 
-/* Is every place of it there from the start? */
+/* Is every position of it there from the start? */
 static bool known_beforehand(const struct kr_metric_row *row)
 {
     for (unsigned i = 0; i < KR_METRIC_LABELS_MAX && row->labels[i].name; i++)
@@ -99,10 +100,10 @@ static void show_all(struct kr_metric_state *s, const struct kr_metric_row *row)
         bool other = false;
 
         for (unsigned i = KR_METRIC_LABELS_MAX; i-- > 0;) {
-            unsigned places = row->labels[i].name ? kr_metric_places(&row->labels[i]) : 1;
+            unsigned positions = row->labels[i].name ? kr_metric_positions(&row->labels[i]) : 1;
 
-            other = other || (places > 1 && rest % places == places - 1);
-            rest /= places;
+            other = other || (positions > 1 && rest % positions == positions - 1);
+            rest /= positions;
         }
         s->shown[n] = !other;
     }
@@ -112,7 +113,7 @@ static int state_init(struct kr_metric_state *s, const struct kr_metric_row *row
 {
     s->count = 1;
     for (unsigned i = 0; i < KR_METRIC_LABELS_MAX && row->labels[i].name; i++) {
-        s->count *= kr_metric_places(&row->labels[i]);
+        s->count *= kr_metric_positions(&row->labels[i]);
         if (!row->labels[i].values && texts_init(&s->texts[i], row->labels[i].room) < 0)
             return -ENOMEM;
     }
@@ -163,7 +164,7 @@ void kr_metrics_free(struct kr_metrics *m)
     free(m);
 }
 
-/* The state of a metric if it is one of that kind, with the place in *ret_n, which is shown from now on. */
+/* The state of a metric if it is one of that kind, with the position in *ret_n, which is shown from now on. */
 static struct kr_metric_state *touch(struct kr_metrics *m, enum kr_metric id, const struct kr_metric_at *at,
                                      bool histogram, size_t *ret_n)
 {
@@ -179,20 +180,20 @@ static struct kr_metric_state *touch(struct kr_metrics *m, enum kr_metric id, co
 
 void kr_metrics_add(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double n)
 {
-    size_t place;
-    struct kr_metric_state *s = touch(m, id, &at, false, &place);
+    size_t position;
+    struct kr_metric_state *s = touch(m, id, &at, false, &position);
 
     if (s && !isnan(n) && (n > 0 || kr_metric_rows[id].type == KR_METRIC_GAUGE))
-        s->values[place] += n;
+        s->values[position] += n;
 }
 
 void kr_metrics_set(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double value)
 {
-    size_t place;
-    struct kr_metric_state *s = touch(m, id, &at, false, &place);
+    size_t position;
+    struct kr_metric_state *s = touch(m, id, &at, false, &position);
 
-    if (s && (kr_metric_rows[id].type == KR_METRIC_GAUGE || value > s->values[place]))
-        s->values[place] = value;
+    if (s && (kr_metric_rows[id].type == KR_METRIC_GAUGE || value > s->values[position]))
+        s->values[position] = value;
 }
 
 void kr_metrics_observe(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double value)
@@ -200,30 +201,30 @@ void kr_metrics_observe(struct kr_metrics *m, enum kr_metric id, struct kr_metri
     const double *bounds = (unsigned)id < KR_METRIC_MAX_ ? kr_metric_rows[id].buckets : NULL;
     struct kr_metric_state *s;
     unsigned bucket = 0;
-    size_t place;
+    size_t position;
 
-    if (isnan(value) || !(s = touch(m, id, &at, true, &place)))
+    if (isnan(value) || !(s = touch(m, id, &at, true, &position)))
         return;
     value = value > 0 ? value : 0;
     while (bucket < s->bucket_count && value > bounds[bucket])
         bucket++;
-    s->buckets[place * (s->bucket_count + 1) + bucket]++;
-    s->values[place] += value;
+    s->buckets[position * (s->bucket_count + 1) + bucket]++;
+    s->values[position] += value;
 }
 
 double kr_metrics_get(const struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at)
 {
     struct kr_metric_state s;
     uint64_t count = 0;
-    size_t place;
+    size_t position;
 
     if (!m || (unsigned)id >= KR_METRIC_MAX_)
         return 0;
     s = m->states[id];
-    place = series_of(&s, &kr_metric_rows[id], &at, false);
+    position = series_of(&s, &kr_metric_rows[id], &at, false);
     if (kr_metric_rows[id].type != KR_METRIC_HISTOGRAM)
-        return s.values[place];
+        return s.values[position];
     for (unsigned i = 0; i <= s.bucket_count; i++)
-        count += s.buckets[place * (s.bucket_count + 1) + i];
+        count += s.buckets[position * (s.bucket_count + 1) + i];
     return (double)count;
 }

@@ -1,7 +1,7 @@
 /* Metrics: one table of rows (metrics_rows.c), one registry of numbers, the Prometheus text format 0.0.4.
  *
  * A registry belongs to one thread, the loop's. Every call but kr_metrics_new() takes a NULL registry and then does
- * nothing, so that code which counts need not ask whether somebody is interested. Memory is fixed when the registry is
+ * nothing, so that code which counts need not ask whether metrics are on. Memory is fixed when the registry is
  * made: a label has a set of values or room for so many texts, and what is past it is counted as "other". */
 #pragma once
 #include <stddef.h>
@@ -84,7 +84,7 @@ struct kr_metric_row {
     struct kr_metric_label labels[KR_METRIC_LABELS_MAX]; /* unused ones have no name */
     const double *buckets;                               /* upper bounds in seconds, ascending, ends with 0 */
     const char *help;
-    const char *example; /* a query that somebody would write */
+    const char *example; /* a query for Prometheus */
 };
 extern const struct kr_metric_row kr_metric_rows[KR_METRIC_MAX_];
 
@@ -96,14 +96,14 @@ struct kr_metric_at {
 #define KR_AT(...) ((struct kr_metric_at){.values = {__VA_ARGS__}})
 #define KR_AT_NONE ((struct kr_metric_at){.values = {0}})
 
-/* 0 or -ENOMEM. Counters and histograms without texts among their labels are there from the start, at zero; a gauge once
- * it is set; the rest once it is counted. */
+/* 0 or -ENOMEM. Counters and histograms without texts among their labels are there from the start, at zero; a gauge
+ * once it is set; the rest once it is counted. */
 int kr_metrics_new(struct kr_metrics **ret_metrics);
 void kr_metrics_free(struct kr_metrics *m);
 
 /* Counts up a counter, moves a gauge (n may be negative there; a counter ignores it). O(1). */
 void kr_metrics_add(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double n);
-/* Sets a gauge. A counter is set to a total that somebody else counts; it never goes down. */
+/* Sets a gauge. A counter is set to a total that other code counts; it never goes down. */
 void kr_metrics_set(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double value);
 /* Puts a value into a histogram; below zero counts as zero, NaN not at all. */
 void kr_metrics_observe(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double value);

@@ -12,7 +12,7 @@ struct kr_metric_texts {
 };
 
 struct kr_metric_state {
-    size_t count;   /* of series: every combination of places */
+    size_t count;   /* of series: every combination of positions */
     bool *shown;    /* of a series: it is printed */
     double *values; /* a counter's or gauge's; of a histogram the sum */
     unsigned bucket_count;
@@ -25,4 +25,4 @@ struct kr_metrics {
 };
 
 /* The values of a label, one more for "other". */
-unsigned kr_metric_places(const struct kr_metric_label *label);
+unsigned kr_metric_positions(const struct kr_metric_label *label);

@@ -1,7 +1,7 @@
 /* The rows of the program itself, as Prometheus' clients name them, from /proc/self.
  *
- * Called before the metrics are written. Invariant: reads alone; a file that cannot be read leaves its rows out (a gauge
- * that was never set is not printed). */
+ * Called before the metrics are written. Invariant: reads alone; a file that cannot be read leaves its rows out (a
+ * gauge that was never set is not printed). */
 #define _GNU_SOURCE 1
 #include "fd.h"
 #include "metrics.h"
@@ -17,7 +17,8 @@
 /* Fields of /proc/self/stat by their number in proc(5). */
 enum { F_UTIME = 14, F_STIME = 15, F_THREADS = 20, F_START = 22, F_VSIZE = 23, F_RSS = 24, F_MAX = 25 };
 
-/* The numbers from field 4 on; the name (field 2) may hold blanks and parentheses, so they begin behind its last one. */
+/* The numbers from field 4 on; the name (field 2) may hold blanks and parentheses, so they begin behind its last
+ * one. */
 static int read_stat(double fields[F_MAX])
 {
     char text[1024], *at;
@@ -44,7 +45,7 @@ static double clock_seconds(clockid_t id)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Linux 6.2 tells the number as the folder's size; before that they are counted. -1 if neither works. */
+/* Linux 6.2 gives the number as the folder's size; before that they are counted. -1 if neither works. */
 static long count_fds(void)
 {
     struct stat st;

@@ -1,4 +1,4 @@
-/* The table of metrics: the one place where a name, its labels, its buckets and its sentence stand.
+/* The table of metrics: each row has a name, labels, buckets and a sentence.
  *
  * Read by metrics.c (numbers) and metrics_text.c (texts). Invariant: names are unique and follow Prometheus' custom (a
  * unit at the end, _total for counters); a label's set of values is that of the enum it stands for, which the unit test
@@ -15,15 +15,16 @@ static const double fast_buckets[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.
 /* clang-format off */
 static const char *const results[] = {"success", "error", NULL};
 /* The words of src/engine/cause.c. */
-static const char *const causes[] = {"ok", "exception", "exit", "timeout", "memory_limit", "cpu_limit", "disk_limit", "process_limit",
-                                     "signal", "denied", "interrupted", "cancelled", "lost", NULL};
+static const char *const causes[] = {"ok", "exception", "exit", "timeout", "memory_limit", "cpu_limit", "disk_limit",
+                                     "process_limit", "signal", "denied", "interrupted", "cancelled", "lost", NULL};
 /* Causes that are failures, and what goes wrong before there is a run. */
-static const char *const error_types[] = {"exception", "exit", "timeout", "memory_limit", "cpu_limit", "disk_limit", "process_limit",
-                                          "signal", "denied", "interrupted", "cancelled", "lost", "refused", "blocked_package", "internal", NULL};
+static const char *const error_types[] = {"exception", "exit", "timeout", "memory_limit", "cpu_limit", "disk_limit",
+                                          "process_limit", "signal", "denied", "interrupted", "cancelled", "lost",
+                                          "refused", "blocked_package", "internal", NULL};
 /* The kinds of src/base/err.c. */
-static const char *const refusals[] = {"invalid", "not_found", "denied", "unavailable", "limit", "timeout", "system", "protocol", "internal", "unauthorized",
-                                       "forbidden", "conflict", "too_many", "busy", "too_large", "unsupported",
-                                       "no_space", NULL};
+static const char *const refusals[] = {"invalid", "not_found", "denied", "unavailable", "limit", "timeout", "system",
+                                       "protocol", "internal", "unauthorized", "forbidden", "conflict", "too_many",
+                                       "busy", "too_large", "unsupported", "no_space", NULL};
 static const char *const installs[] = {"success", "error", "blocked", NULL};
 static const char *const states[] = {"opening", "idle", "busy", NULL};
 static const char *const hows[] = {"pool", "new", NULL};
@@ -32,7 +33,8 @@ static const char *const preloads[] = {"basic", "data", NULL};
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", NULL};
 static const char *const classes[] = {"1xx", "2xx", "3xx", "4xx", "5xx", "none", NULL};
 static const char *const directions[] = {"in", "out", NULL};
-static const char *const reasons[] = {"missing", "invalid", "expired", "revoked", "disabled", "password", "rights", "throttled", NULL};
+static const char *const reasons[] = {"missing", "invalid", "expired", "revoked", "disabled", "password", "rights",
+                                      "throttled", NULL};
 static const char *const drops[] = {"burst", "stderr", "file", NULL};
 
 #define COUNTER .type = KR_METRIC_COUNTER
@@ -42,36 +44,50 @@ static const char *const drops[] = {"burst", "stderr", "file", NULL};
 
 const struct kr_metric_row kr_metric_rows[KR_METRIC_MAX_] = {
     [KR_M_EXECUTIONS] = { "sandbox_executions_total", COUNTER, .labels = {{"result", results, 0}},
-      .help = "Runs that ended, by whether their cause was ok.", .example = "sum by (result) (rate(sandbox_executions_total[5m]))" },
+      .help = "Runs that ended, by whether their cause was ok.",
+      .example = "sum by (result) (rate(sandbox_executions_total[5m]))" },
     [KR_M_EXECUTION_SECONDS] = { "sandbox_execution_duration_seconds", HISTOGRAM, .buckets = run_buckets,
-      .help = "Wall time of runs, without the time they waited.", .example = "histogram_quantile(0.95, rate(sandbox_execution_duration_seconds_bucket[5m]))" },
+      .help = "Wall time of runs, without the time they waited.",
+      .example = "histogram_quantile(0.95, rate(sandbox_execution_duration_seconds_bucket[5m]))" },
     [KR_M_PACKAGE_INSTALLS] = { "sandbox_package_installs_total", COUNTER, .labels = {{"result", installs, 0}},
-      .help = "Installations of packages that were asked for.", .example = "increase(sandbox_package_installs_total{result=\"blocked\"}[1h])" },
+      .help = "Installations of packages that were asked for.",
+      .example = "increase(sandbox_package_installs_total{result=\"blocked\"}[1h])" },
     [KR_M_ERRORS] = { "sandbox_errors_total", COUNTER, .labels = {{"type", error_types, 0}},
-      .help = "What went wrong: the cause of a run that did not end as ok, or a request that became no run.", .example = "topk(5, rate(sandbox_errors_total[15m]))" },
+      .help = "What went wrong: the cause of a run that did not end as ok, or a request that became no run.",
+      .example = "topk(5, rate(sandbox_errors_total[15m]))" },
     [KR_M_SANDBOX_MEMORY] = { "sandbox_memory_usage_bytes", GAUGE,
-      .help = "Memory of krait's cgroup with every sandbox in it, or of the machine where there is no cgroup.", .example = "sandbox_memory_usage_bytes / 2^30" },
+      .help = "Memory of krait's cgroup with every sandbox in it, or of the machine where there is no cgroup.",
+      .example = "sandbox_memory_usage_bytes / 2^30" },
 
     [KR_M_RUNS] = { "krait_runs_total", COUNTER, .labels = {{"cause", causes, 0}},
       .help = "Runs that ended, by cause.", .example = "rate(krait_runs_total{cause=\"timeout\"}[5m])" },
     [KR_M_RUN_SECONDS] = { "krait_run_seconds", HISTOGRAM, .labels = {{"cause", causes, 0}}, .buckets = run_buckets,
-      .help = "Wall time of runs by cause, without the time they waited.", .example = "histogram_quantile(0.5, sum by (le) (rate(krait_run_seconds_bucket{cause=\"ok\"}[5m])))" },
+      .help = "Wall time of runs by cause, without the time they waited.",
+      .example = "histogram_quantile(0.5, sum by (le) (rate(krait_run_seconds_bucket{cause=\"ok\"}[5m])))" },
     [KR_M_RUN_WAIT_SECONDS] = { "krait_run_wait_seconds", HISTOGRAM, .buckets = run_buckets,
-      .help = "Time from a run's request to its start: for its session, for those before it, for room.", .example = "histogram_quantile(0.99, rate(krait_run_wait_seconds_bucket[5m]))" },
-    [KR_M_RUNS_ACTIVE] = { "krait_runs_active", GAUGE, .help = "Runs that are running now.", .example = "krait_runs_active" },
-    [KR_M_RUNS_QUEUED] = { "krait_runs_queued", GAUGE, .help = "Runs that wait for their session or for room.", .example = "max_over_time(krait_runs_queued[10m])" },
+      .help = "Time from a run's request to its start: for its session, for those before it, for room.",
+      .example = "histogram_quantile(0.99, rate(krait_run_wait_seconds_bucket[5m]))" },
+    [KR_M_RUNS_ACTIVE] = { "krait_runs_active", GAUGE, .help = "Runs that are running now.",
+      .example = "krait_runs_active" },
+    [KR_M_RUNS_QUEUED] = { "krait_runs_queued", GAUGE, .help = "Runs that wait for their session or for room.",
+      .example = "max_over_time(krait_runs_queued[10m])" },
     [KR_M_RUNS_REFUSED] = { "krait_runs_refused_total", COUNTER, .labels = {{"reason", refusals, 0}},
-      .help = "Requests for a run that became none, by the kind of their error.", .example = "rate(krait_runs_refused_total{reason=\"limit\"}[5m])" },
+      .help = "Requests for a run that became none, by the kind of their error.",
+      .example = "rate(krait_runs_refused_total{reason=\"limit\"}[5m])" },
 
     [KR_M_SESSIONS] = { "krait_sessions", GAUGE, .labels = {{"state", states, 0}},
       .help = "Live sessions, those of the pool apart.", .example = "sum(krait_sessions)" },
     [KR_M_SESSIONS_OPENED] = { "krait_sessions_opened_total", COUNTER, .labels = {{"how", hows, 0}},
-      .help = "Sessions that were opened: taken from the pool, or made anew.", .example = "rate(krait_sessions_opened_total{how=\"new\"}[5m])" },
+      .help = "Sessions that were opened: taken from the pool, or made anew.",
+      .example = "rate(krait_sessions_opened_total{how=\"new\"}[5m])" },
     [KR_M_SESSIONS_ENDED] = { "krait_sessions_ended_total", COUNTER, .labels = {{"why", session_ends, 0}},
       .help = "Sessions that ended, by why.", .example = "increase(krait_sessions_ended_total{why=\"evicted\"}[1h])" },
-    [KR_M_SESSION_OPEN_SECONDS] = { "krait_session_open_seconds", HISTOGRAM, .labels = {{"how", hows, 0}}, .buckets = fast_buckets,
-      .help = "Time from asking for a session to having it.", .example = "histogram_quantile(0.5, sum by (le) (rate(krait_session_open_seconds_bucket{how=\"pool\"}[5m])))" },
-    [KR_M_SANDBOXES] = { "krait_sandboxes", GAUGE, .help = "Sandboxes in the store, of all users.", .example = "krait_sandboxes" },
+    [KR_M_SESSION_OPEN_SECONDS] = { "krait_session_open_seconds", HISTOGRAM, .labels = {{"how", hows, 0}},
+      .buckets = fast_buckets,
+      .help = "Time from asking for a session to having it.",
+      .example = "histogram_quantile(0.5, sum by (le) (rate(krait_session_open_seconds_bucket{how=\"pool\"}[5m])))" },
+    [KR_M_SANDBOXES] = { "krait_sandboxes", GAUGE, .help = "Sandboxes in the store, of all users.",
+      .example = "krait_sandboxes" },
     [KR_M_POOL_PARKED] = { "krait_pool_parked", GAUGE, .labels = {{"preload", preloads, 0}},
       .help = "Sessions that wait in the pool.", .example = "krait_pool_parked / krait_pool_size" },
     [KR_M_POOL_SIZE] = { "krait_pool_size", GAUGE, .labels = {{"preload", preloads, 0}},
@@ -79,39 +95,67 @@ const struct kr_metric_row kr_metric_rows[KR_METRIC_MAX_] = {
     [KR_M_ZYGOTE_RESTARTS] = { "krait_zygote_restarts_total", COUNTER, .labels = {{"preload", preloads, 0}},
       .help = "Zygotes that were started beyond the first.", .example = "increase(krait_zygote_restarts_total[1h])" },
 
-    [KR_M_HTTP_REQUESTS] = { "krait_http_requests_total", COUNTER, .labels = {ROUTE, {"method", methods, 0}, {"status", classes, 0}},
-      .help = "Requests that are over, by route, method and class of status (none: the peer left before an answer).", .example = "sum by (status) (rate(krait_http_requests_total[5m]))" },
+    [KR_M_HTTP_REQUESTS] = { "krait_http_requests_total", COUNTER,
+      .labels = {ROUTE, {"method", methods, 0}, {"status", classes, 0}},
+      .help = "Requests that are over, by route, method and class of status (none: the peer left before an answer).",
+      .example = "sum by (status) (rate(krait_http_requests_total[5m]))" },
     [KR_M_HTTP_SECONDS] = { "krait_http_request_seconds", HISTOGRAM, .labels = {ROUTE}, .buckets = fast_buckets,
-      .help = "Time from a request's head to the end of its answer; of a stream, its whole length.", .example = "histogram_quantile(0.99, sum by (le, route) (rate(krait_http_request_seconds_bucket[5m])))" },
-    [KR_M_HTTP_CONNECTIONS] = { "krait_http_connections", GAUGE, .help = "Connections that are open now.", .example = "krait_http_connections" },
-    [KR_M_HTTP_CONNECTIONS_TOTAL] = { "krait_http_connections_total", COUNTER, .help = "Connections that were accepted.", .example = "rate(krait_http_connections_total[5m])" },
-    [KR_M_HTTP_REFUSED] = { "krait_http_refused_total", COUNTER, .help = "Connections that were turned away: too many, or no descriptors.", .example = "increase(krait_http_refused_total[5m]) > 0" },
-    [KR_M_HTTP_MALFORMED] = { "krait_http_malformed_total", COUNTER, .help = "Requests whose head or body was not understood.", .example = "rate(krait_http_malformed_total[5m])" },
-    [KR_M_HTTP_TIMEOUTS] = { "krait_http_timeouts_total", COUNTER, .help = "Connections cut because the peer was too slow.", .example = "rate(krait_http_timeouts_total[5m])" },
-    [KR_M_HTTP_GONE] = { "krait_http_gone_total", COUNTER, .help = "Peers that left before their answer was whole.", .example = "rate(krait_http_gone_total[5m])" },
-    [KR_M_HTTP_UNSENT] = { "krait_http_unsent_bytes", GAUGE, .help = "Memory of answers that wait for slow readers.", .example = "krait_http_unsent_bytes" },
-    [KR_M_HTTP_CUT] = { "krait_http_cut_total", COUNTER, .help = "Connections cut because the answers that waited on them were too large.", .example = "increase(krait_http_cut_total[5m]) > 0" },
+      .help = "Time from a request's head to the end of its answer; of a stream, its whole length.",
+      .example = "histogram_quantile(0.99, sum by (le, route) (rate(krait_http_request_seconds_bucket[5m])))" },
+    [KR_M_HTTP_CONNECTIONS] = { "krait_http_connections", GAUGE, .help = "Connections that are open now.",
+      .example = "krait_http_connections" },
+    [KR_M_HTTP_CONNECTIONS_TOTAL] = { "krait_http_connections_total", COUNTER,
+      .help = "Connections that were accepted.", .example = "rate(krait_http_connections_total[5m])" },
+    [KR_M_HTTP_REFUSED] = { "krait_http_refused_total", COUNTER,
+      .help = "Connections that were turned away: too many, or no descriptors.",
+      .example = "increase(krait_http_refused_total[5m]) > 0" },
+    [KR_M_HTTP_MALFORMED] = { "krait_http_malformed_total", COUNTER,
+      .help = "Requests whose head or body was not understood.", .example = "rate(krait_http_malformed_total[5m])" },
+    [KR_M_HTTP_TIMEOUTS] = { "krait_http_timeouts_total", COUNTER,
+      .help = "Connections cut because the peer was too slow.", .example = "rate(krait_http_timeouts_total[5m])" },
+    [KR_M_HTTP_GONE] = { "krait_http_gone_total", COUNTER, .help = "Peers that left before their answer was whole.",
+      .example = "rate(krait_http_gone_total[5m])" },
+    [KR_M_HTTP_UNSENT] = { "krait_http_unsent_bytes", GAUGE, .help = "Memory of answers that wait for slow readers.",
+      .example = "krait_http_unsent_bytes" },
+    [KR_M_HTTP_CUT] = { "krait_http_cut_total", COUNTER,
+      .help = "Connections cut because the answers that waited on them were too large.",
+      .example = "increase(krait_http_cut_total[5m]) > 0" },
     [KR_M_HTTP_BYTES] = { "krait_http_bytes_total", COUNTER, .labels = {{"direction", directions, 0}},
       .help = "Bytes on the wire.", .example = "rate(krait_http_bytes_total{direction=\"out\"}[5m])" },
     [KR_M_AUTH_FAILURES] = { "krait_auth_failures_total", COUNTER, .labels = {{"reason", reasons, 0}},
-      .help = "Requests and logins that showed no key or password that was good for them.", .example = "rate(krait_auth_failures_total{reason!=\"missing\"}[5m]) > 1" },
+      .help = "Requests and logins that showed no key or password that was good for them.",
+      .example = "rate(krait_auth_failures_total{reason!=\"missing\"}[5m]) > 1" },
 
-    [KR_M_RUNLOG_MEMORY] = { "krait_runlog_memory_bytes", GAUGE, .help = "Memory of the logs of runs.", .example = "krait_runlog_memory_bytes" },
-    [KR_M_RUNLOG_CUTS] = { "krait_runlog_cuts_total", COUNTER, .help = "Times that output was cut from a run's log for want of memory.", .example = "increase(krait_runlog_cuts_total[1h])" },
-    [KR_M_STORE_BYTES] = { "krait_store_bytes", GAUGE, .help = "Size of the database.", .example = "krait_store_bytes" },
-    [KR_M_DATA_BYTES] = { "krait_data_bytes", GAUGE, .help = "Size of the data folder, as last counted.", .example = "predict_linear(krait_data_bytes[6h], 86400)" },
+    [KR_M_RUNLOG_MEMORY] = { "krait_runlog_memory_bytes", GAUGE, .help = "Memory of the logs of runs.",
+      .example = "krait_runlog_memory_bytes" },
+    [KR_M_RUNLOG_CUTS] = { "krait_runlog_cuts_total", COUNTER,
+      .help = "Times that output was cut from a run's log for want of memory.",
+      .example = "increase(krait_runlog_cuts_total[1h])" },
+    [KR_M_STORE_BYTES] = { "krait_store_bytes", GAUGE, .help = "Size of the database.",
+      .example = "krait_store_bytes" },
+    [KR_M_DATA_BYTES] = { "krait_data_bytes", GAUGE, .help = "Size of the data folder, as last counted.",
+      .example = "predict_linear(krait_data_bytes[6h], 86400)" },
     [KR_M_LOG_DROPPED] = { "krait_log_dropped_total", COUNTER, .labels = {{"why", drops, 0}},
-      .help = "Lines of krait's own log that were dropped: a burst, nobody read stderr, a file could not be written.", .example = "increase(krait_log_dropped_total[5m]) > 0" },
+      .help = "Lines of krait's own log that were dropped: a burst, stderr without a reader, a file that fails.",
+      .example = "increase(krait_log_dropped_total[5m]) > 0" },
 
-    [KR_M_READY] = { "krait_ready", GAUGE, .help = "1 if runs are taken: what /ready says.", .example = "krait_ready == 0" },
+    [KR_M_READY] = { "krait_ready", GAUGE, .help = "1 if runs are taken: what /ready says.",
+      .example = "krait_ready == 0" },
     [KR_M_BUILD_INFO] = { "krait_build_info", GAUGE, .labels = {{"version", NULL, 1}, {"compiler", NULL, 1}},
       .help = "Always 1; the labels tell what runs.", .example = "count by (version) (krait_build_info)" },
-    [KR_M_PROCESS_CPU] = { "process_cpu_seconds_total", COUNTER, .help = "Processor time of the server, sandboxes apart.", .example = "rate(process_cpu_seconds_total[5m])" },
-    [KR_M_PROCESS_RESIDENT] = { "process_resident_memory_bytes", GAUGE, .help = "Resident memory of the server.", .example = "process_resident_memory_bytes" },
-    [KR_M_PROCESS_VIRTUAL] = { "process_virtual_memory_bytes", GAUGE, .help = "Virtual memory of the server.", .example = "process_virtual_memory_bytes" },
-    [KR_M_PROCESS_FDS] = { "process_open_fds", GAUGE, .help = "Open descriptors of the server.", .example = "process_open_fds / process_max_fds" },
-    [KR_M_PROCESS_FDS_MAX] = { "process_max_fds", GAUGE, .help = "Descriptors it may have.", .example = "process_max_fds" },
-    [KR_M_PROCESS_THREADS] = { "process_threads", GAUGE, .help = "Threads of the server.", .example = "process_threads" },
-    [KR_M_PROCESS_START] = { "process_start_time_seconds", GAUGE, .help = "When the server started, in Unix time.", .example = "time() - process_start_time_seconds" },
+    [KR_M_PROCESS_CPU] = { "process_cpu_seconds_total", COUNTER,
+      .help = "Processor time of the server, sandboxes apart.", .example = "rate(process_cpu_seconds_total[5m])" },
+    [KR_M_PROCESS_RESIDENT] = { "process_resident_memory_bytes", GAUGE, .help = "Resident memory of the server.",
+      .example = "process_resident_memory_bytes" },
+    [KR_M_PROCESS_VIRTUAL] = { "process_virtual_memory_bytes", GAUGE, .help = "Virtual memory of the server.",
+      .example = "process_virtual_memory_bytes" },
+    [KR_M_PROCESS_FDS] = { "process_open_fds", GAUGE, .help = "Open descriptors of the server.",
+      .example = "process_open_fds / process_max_fds" },
+    [KR_M_PROCESS_FDS_MAX] = { "process_max_fds", GAUGE, .help = "Descriptors it may have.",
+      .example = "process_max_fds" },
+    [KR_M_PROCESS_THREADS] = { "process_threads", GAUGE, .help = "Threads of the server.",
+      .example = "process_threads" },
+    [KR_M_PROCESS_START] = { "process_start_time_seconds", GAUGE, .help = "When the server started, in Unix time.",
+      .example = "time() - process_start_time_seconds" },
 };
 /* clang-format on */

@@ -54,18 +54,18 @@ static void add_escaped(struct kr_buf *out, const char *text, bool in_label)
 }
 
 static const char *value_at(const struct kr_metric_state *s, const struct kr_metric_label *label, unsigned i,
-                            size_t place)
+                            size_t position)
 {
-    if (place == kr_metric_places(label) - 1)
+    if (position == kr_metric_positions(label) - 1)
         return "other";
-    return label->values ? label->values[place] : s->texts[i].texts[place];
+    return label->values ? label->values[position] : s->texts[i].texts[position];
 }
 
 /* `{a="x",b="y",le="0.5"}`, or nothing if there is no label. le NULL: none. */
 static void add_labels(struct kr_buf *out, const struct kr_metric_state *s, const struct kr_metric_row *row, size_t n,
                        const double *le)
 {
-    size_t places[KR_METRIC_LABELS_MAX] = {0};
+    size_t positions[KR_METRIC_LABELS_MAX] = {0};
     unsigned count = 0;
 
     while (count < KR_METRIC_LABELS_MAX && row->labels[count].name)
@@ -73,14 +73,14 @@ static void add_labels(struct kr_buf *out, const struct kr_metric_state *s, cons
     if (count == 0 && !le)
         return;
     for (unsigned i = count; i-- > 0;) {
-        unsigned all = kr_metric_places(&row->labels[i]);
+        unsigned all = kr_metric_positions(&row->labels[i]);
 
-        places[i] = n % all;
+        positions[i] = n % all;
         n /= all;
     }
     for (unsigned i = 0; i < count; i++) {
         kr_buf_printf(out, "%c%s=\"", i == 0 ? '{' : ',', row->labels[i].name);
-        add_escaped(out, value_at(s, &row->labels[i], i, places[i]), true);
+        add_escaped(out, value_at(s, &row->labels[i], i, positions[i]), true);
         kr_buf_add(out, "\"", 1);
     }
     if (le) {

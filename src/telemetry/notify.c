@@ -1,7 +1,7 @@
 /* Messages to systemd, as sd_notify(3) describes them, without its library.
  *
- * Called by the server from its loop. Invariant: one connected datagram socket, or none; nothing here blocks, and no
- * failure matters to anybody: it is a line at debug. */
+ * Called by the server from its loop. Invariant: one connected datagram socket, or none; nothing here blocks, and a
+ * failure is a line at debug. */
 #define _GNU_SOURCE 1
 #include "notify.h"
 #include "fd.h"
@@ -51,7 +51,7 @@ int kr_notify_open(void)
         r = fd < 0 || connect(fd, (const struct sockaddr *)&address, len) < 0 ? -errno : 1;
     }
     if (r < 0) {
-        kr_log(KR_LOG_DEBUG, "systemd cannot be told, ignoring", "errno=%d", -r);
+        kr_log(KR_LOG_DEBUG, "systemd message not sent", "errno=%d", -r);
         return r;
     }
     sock = steal_fd(&fd);
@@ -63,7 +63,7 @@ void kr_notify_close(void)
     sock = kr_fd_close(sock);
 }
 
-static int tell(const char *message)
+static int send_message(const char *message)
 {
     ssize_t n;
 
@@ -78,7 +78,7 @@ static int tell(const char *message)
     if (n < 0) {
         int r = -errno;
 
-        kr_log(KR_LOG_DEBUG, "systemd cannot be told, ignoring", "errno=%d", -r);
+        kr_log(KR_LOG_DEBUG, "systemd message not sent", "errno=%d", -r);
         return r;
     }
     return 1;
@@ -86,17 +86,17 @@ static int tell(const char *message)
 
 int kr_notify_ready(void)
 {
-    return tell("READY=1");
+    return send_message("READY=1");
 }
 
 int kr_notify_stopping(void)
 {
-    return tell("STOPPING=1");
+    return send_message("STOPPING=1");
 }
 
 int kr_notify_watchdog(void)
 {
-    return tell("WATCHDOG=1");
+    return send_message("WATCHDOG=1");
 }
 
 /* A number of the environment; 0 if it is missing or none. */

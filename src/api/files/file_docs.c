@@ -63,7 +63,7 @@ static const struct kr_api_field link_fields[] = {
      KR_API_RANGE(1, 31536000), .help = "Seconds it is good for; at most, and if left out, what the server allows.",
          .example = "3600"},
     {.name = "download", .type = KR_API_BOOL, KR_API_AT(struct kr_link_request, download), .def = "false",
-     .help = "Whoever follows it saves the file.", .example = "false"},
+     .help = "A browser that follows it saves the file.", .example = "false"},
 };
 const struct kr_api_table kr_link_table = KR_API_TABLE("LinkRequest", "A link to be made.", link_fields,
     struct kr_link_request);
@@ -151,7 +151,7 @@ static const struct kr_api_prop folder_props[] = {
 };
 static const struct kr_api_schema folder_schema = KR_API_SCHEMA("Folder", "A folder.", folder_props);
 static const struct kr_api_prop link_props[] = {
-    {.name = "url", .type = KR_API_STRING, .format = "uri", .help = "Whoever has it can read the file.",
+    {.name = "url", .type = KR_API_STRING, .format = "uri", .help = "A client that has it can read the file.",
      .example = "http://localhost:8642/files/root." SANDBOX ".1763286400.4t9x/plots/a.png"},
     PROP_PATH, PROP_B64,
     {.name = "expires_at", .type = KR_API_INT, .help = "Unix time.", .example = "1763286400"},
@@ -169,7 +169,8 @@ static const struct kr_api_header part_headers[] = {{"Content-Range", "Which byt
 static const struct kr_api_header stored_headers[] = {{"ETag", "Names the content that was stored.",
     "\"1f3-2800-186f-186f\""}, {0}};
 #define ERROR(status_, kind_, help_, text_) {status_, help_, NULL, &kr_api_error_schema, \
-    "{\"error\":{\"kind\":\"" kind_ "\",\"message\":\"" text_ "\",\"field\":null,\"request_id\":\"3f0c9a52d1b84e7f\"}}", \
+    "{\"error\":{\"kind\":\"" kind_ "\",\"message\":\"" text_ "\",\"field\":null," \
+        "\"request_id\":\"3f0c9a52d1b84e7f\"}}", \
     NULL}
 #define DETAIL(status_, help_, text_) {status_, help_, NULL, &kr_api_detail_schema, "{\"detail\":\"" text_ "\"}", NULL}
 #define BYTES {200, "The file, as its name and bytes say what it is.", "*/*", NULL, "a,b\n1,2\n", content_headers}, \
@@ -186,7 +187,7 @@ static const struct kr_api_response list_ok[] = {{200, "The page.", NULL, &files
 static const struct kr_api_response get_ok[] = {BYTES, DENIED, NO_RANGE, {0}};
 static const struct kr_api_response put_ok[] = {
     {201, "It is stored, under a new name.", NULL, &stored_schema, NULL, stored_headers},
-    {200, "It is stored, in place of another.", NULL, &stored_schema, NULL, stored_headers},
+    {200, "It is stored and replaces another.", NULL, &stored_schema, NULL, stored_headers},
     DENIED, IN_THE_WAY, ERROR(412, "conflict", "If-None-Match or If-Match does not hold.", "something of that name is "
         "there already"), NO_SPACE, {0}};
 static const struct kr_api_response post_ok[] = {
@@ -242,8 +243,8 @@ const struct kr_api_doc kr_api_files_delete_doc = {DOC("delete_file", "Delete a 
 const struct kr_api_doc kr_api_folders_post_doc = {DOC("create_folder", "Make a folder", KR_RIGHT_RUN),
     .params = sandbox_params, .body = &kr_folder_table, .responses = folder_ok};
 const struct kr_api_doc kr_api_links_post_doc = {DOC("create_link", "Make a link to a file", KR_RIGHT_READ),
-    .description = "Whoever has it can read the file without a key until its time is over, or the file, the sandbox "
-        "or its owner are gone.",
+    .description = "A client that has it can read the file without a key until its time is over, or the file, "
+        "the sandbox or its owner are deleted.",
     .params = sandbox_params, .body = &kr_link_table, .body_example = "{\"path\":\"plots/a.png\",\"expires_in\":3600}",
          .responses = links_ok};
 const struct kr_api_doc kr_api_link_get_doc = {DOC("follow_link", "Read a file by a link", 0), .open = true,

@@ -1,8 +1,8 @@
 /* The body decoder. Called by conn.c with whatever bytes have come, and by tests/fuzz/fuzz-http-chunked.c.
  *
- * A machine of one byte at a time for the framing, of whole pieces for the data. Invariant: the sequence of data bytes and
- * the verdict depend on the bytes alone, never on the pieces they came in. Trailers are checked and dropped: nothing in
- * them can become a header. */
+ * A machine of one byte at a time for the framing, of whole pieces for the data. Invariant: the sequence of data bytes
+ * and the verdict depend on the bytes alone, never on the pieces they came in. Trailers are checked and dropped:
+ * nothing in them can become a header. */
 #include "body.h"
 #include "parse.h"
 

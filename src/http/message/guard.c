@@ -1,7 +1,7 @@
 /* The judge of Host, Origin and Fetch Metadata. The headers of replies are in guard_headers.c.
  *
- * Called by the HTTP engine for every request, before routing and before keys are looked at. Invariant: a request that a
- * page of another site made a browser send is let through only if that site's origin is configured, or if all it does
+ * Called by the HTTP engine for every request, before routing and before keys are looked at. Invariant: a request that
+ * a page of another site made a browser send is let through only if that site's origin is configured, or if all it does
  * is open a tab or show a signed link; whatever cannot be read is refused. */
 #include "guard.h"
 #include "err.h"

@@ -1,7 +1,7 @@
 /* The header lines that tell a browser what it may do with a reply: one table.
  *
- * Called by the HTTP engine for every reply it writes. Invariant: every kind of reply says nosniff, who may frame it and
- * what it may load; `*` and credentials never stand together. docs/design/web.md says why each line is there. */
+ * Called by the HTTP engine for every reply it writes. Invariant: every kind of reply says nosniff, who may frame it
+ * and what it may load; `*` and credentials never stand together. docs/design/web.md says why each line is there. */
 #include "guard.h"
 #include "guard_internal.h"
 #include <assert.h>
@@ -17,7 +17,7 @@
 #define INERT_CSP "default-src 'none'; frame-ancestors 'none'"
 
 /* A user's HTML may be a report that draws with scripts: they run, in an origin of their own (`sandbox` without
- * allow-same-origin), and reach neither us nor anybody else. */
+ * allow-same-origin), and reach neither this server nor another. */
 #define FILE_LOADS                                                                                                     \
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data:; "      \
     "img-src 'self' data: blob:; media-src 'self' data: blob:; font-src data:; worker-src blob:; base-uri 'none'; "    \

@@ -1,4 +1,4 @@
-/* Methods by name. Called by the parser, the router and whoever prints one. Invariant: the table has a row for each. */
+/* Methods by name. Called by the parser, the router and the logs. Invariant: the table has a row for each. */
 #include "http_method.h"
 #include <string.h>
 

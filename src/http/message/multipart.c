@@ -1,7 +1,8 @@
 /* The push parser for multipart/form-data.
  *
  * Called by the upload routes with the pieces of a body as they come off the connection. Invariant: a byte is handed on
- * as content only when it cannot be part of a boundary any more, and never twice; memory is the struct and nothing else.
+ * as content only when it cannot be part of a boundary any more, and never twice; memory is the struct and nothing
+ * else.
  *
  * A boundary inside a body is CRLF, two dashes, the word. Its CR is the only one, so when a match breaks off, what was
  * matched is content and nothing of it can begin another match: one counter is the whole state of the search. The lines

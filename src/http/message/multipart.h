@@ -20,7 +20,7 @@ struct kr_multipart_part {
     unsigned index;       /* from 0 */
     const char *name;     /* of the form's field; may be "" */
     const char *filename; /* NULL: not a file. As the client said it: may be "" (no file was chosen), may have `/` or
-                                 `..` in it; whoever stores it decides. filename* wins over filename. */
+                                 `..` in it; the caller that stores it decides. filename* wins over filename. */
     const char *content_type; /* NULL if not given */
 };
 

@@ -3,8 +3,8 @@
  * Called by multipart.c when a head is whole, and by the upload routes (kr_multipart_boundary). Invariant: names that
  * come out are valid UTF-8 without control characters; everything is read in place, nothing is allocated.
  *
- * Quoting is a muddle of decades: RFC 7578's clients write \" or %22 for a quote and send a backslash as it is. So \" and
- * \\ are taken for one character, %22 for a quote, and any other backslash or percent sign for itself. */
+ * Quoting is a muddle of decades: RFC 7578's clients write \" or %22 for a quote and send a backslash as it is. So \"
+ * and \\ are taken for one character, %22 for a quote, and any other backslash or percent sign for itself. */
 #include "multipart_head.h"
 #include "err.h"
 #include "multipart.h"
@@ -63,8 +63,8 @@ static char *closing_quote(char *p, const char *end)
     return p < end ? p : NULL;
 }
 
-/* Reads `; name=value`; *at moves past it, the blanks after it and the next `;`, for the value's end may be written over
- * that. 1, 0 at the end, -1 if it is broken. */
+/* Reads `; name=value`; *at moves past it, the blanks after it and the next `;`, for the value's end may be written
+ * over that. 1, 0 at the end, -1 if it is broken. */
 static int next_param(char **at, const char *end, struct param *ret)
 {
     char *p = skip_blanks(*at, end);

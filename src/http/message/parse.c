@@ -1,9 +1,9 @@
 /* The request-head parser. Called by conn.c whenever bytes of a head have come, and by tests/fuzz/fuzz-http-head.c.
  *
- * Two phases. scan_head() looks at every byte once, as it comes, for what is wrong at any place (control characters, a CR
- * or LF alone, too long) and for the empty line. Only when that is there does parse_lines() look at the meaning. So the
- * verdict on a stream of bytes cannot depend on how it was cut: a byte-level error is found at its byte or not at all,
- * and everything else is judged once, on the whole. Invariant: nothing past the empty line is read. */
+ * Two phases. scan_head() looks at every byte once, as it comes, for what is wrong at any position (control characters,
+ * a CR or LF alone, too long) and for the empty line. Only when that is there does parse_lines() look at the meaning.
+ * So the verdict on a stream of bytes cannot depend on how it was cut: a byte-level error is found at its byte or not
+ * at all, and everything else is judged once, on the whole. Invariant: nothing past the empty line is read. */
 #include "parse.h"
 #include <string.h>
 #include <strings.h>

@@ -13,7 +13,7 @@
 #define KR_HTTP_PARSE_LINE_MAX 8192u /* of the request line with its CRLF: longer is 414 */
 #define KR_HTTP_PARSE_FIELDS_MAX 64u
 
-/* A place in the head: 16 bits are enough for 16 KB. */
+/* A position in the head: 16 bits are enough for 16 KB. */
 struct kr_http_slice {
     uint16_t at, len;
 };
@@ -37,9 +37,9 @@ struct kr_http_scan {
     uint16_t line; /* where the line begins that they end in */
 };
 
-/* Looks at the `len` bytes there are so far, always from the head's first byte. > 0: the head is whole and so long, *ret
- * is filled. 0: more bytes are needed. < 0: minus the status to refuse it with. What is returned depends on the bytes
- * alone, never on the pieces they came in; each byte of an unfinished head is looked at once. */
+/* Looks at the `len` bytes there are so far, always from the head's first byte. > 0: the head is whole and so long,
+ * *ret is filled. 0: more bytes are needed. < 0: minus the status to refuse it with. What is returned depends on the
+ * bytes alone, never on the pieces they came in; each byte of an unfinished head is looked at once. */
 int kr_http_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_head *ret);
 
 /* A character of an RFC 9110 token. */

@@ -1,6 +1,6 @@
 /* Query strings, form bodies and the pieces of URLs.
  *
- * Called by the routes for `?a=b` and for form posts, by the router for its captures, and by whoever builds a link.
+ * Called by the routes for `?a=b` and for form posts, by the router for its captures, and by the builders of links.
  * Invariant: text that comes out of here is valid UTF-8 without NUL, whatever went in; what goes into a URL or a header
  * line is made of characters that cannot end it. */
 #include "query.h"
@@ -45,7 +45,7 @@ static bool is_utf8(const char *text, size_t len)
     return true;
 }
 
-/* The text without an errno's own, which would tell a client nothing. */
+/* The text without that of an errno, which means nothing to a client. */
 static int refuse(struct kr_err *err, const char *what, const char *why)
 {
     kr_err_set(err, KR_ERR_INVALID, 0, "%s %s", what, why);
@@ -85,7 +85,7 @@ long kr_percent_decode(const char *text, size_t len, bool plus_is_blank, char *o
 
 /* ---- pairs ---- */
 
-/* How an error names a pair: by its place, and by its key if that is plain. */
+/* How an error names a pair: by its position, and by its key if that is plain. */
 static void name_pair(char *out, size_t size, unsigned number, const char *part, const char *raw_key, size_t len)
 {
     size_t plain = 0;
@@ -235,7 +235,7 @@ static bool is_treacherous(uint32_t c)
            (c >= 0x2066 && c <= 0x2069) || c == '\\' || c == '/';
 }
 
-/* The name as it is told: whole characters, the treacherous ones as `_`, what is not UTF-8 as U+FFFD. */
+/* The name as it is sent: whole characters, misleading ones as `_`, what is not UTF-8 as U+FFFD. */
 static void clean_filename(struct kr_buf *out, const char *name, size_t len)
 {
     for (size_t at = 0; at < len && out->len < FILENAME_MAX_BYTES;) {

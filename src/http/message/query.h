@@ -36,7 +36,7 @@ void kr_query_done(struct kr_query *q);
 int kr_query_get(const struct kr_query *q, const char *key, const char **ret_value, struct kr_err *err);
 
 /* Decodes one part of a URL (a path segment, a capture of a route) into out (len + 1 bytes, may be the text itself):
- * as above, `+` a blank only if told. What it is called in an error is `what`. Returns the length or -EINVAL. */
+ * as above, `+` a blank only if plus_is_blank. Errors call it `what`. Returns the length or -EINVAL. */
 long kr_percent_decode(const char *text, size_t len, bool plus_is_blank, char *out, const char *what,
                        struct kr_err *err);
 
@@ -47,6 +47,6 @@ int kr_percent_encode(struct kr_buf *out, const char *text, size_t len, const ch
 int kr_query_add(struct kr_buf *url, const char *key, const char *value);
 
 /* Appends a Content-Disposition value (RFC 6266): `inline; filename="…"` and, when that cannot say it all,
- * `; filename*=UTF-8''…`. Of a path only the last part is told; control characters, bidirectional overrides and bytes
+ * `; filename*=UTF-8''…`. Of a path only the last part is sent; control characters, bidirectional overrides and bytes
  * that are not UTF-8 never get through. An empty name gives the bare word. */
 int kr_disposition_add(struct kr_buf *out, const char *word, const char *filename);
