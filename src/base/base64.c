@@ -33,7 +33,7 @@ size_t kr_base64_encode(const void *data, size_t len, char *out)
 }
 
 /* 0 to 63, or 64 for what is no letter. */
-static unsigned value_of(unsigned char c)
+static unsigned digit_value(unsigned char c)
 {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
@@ -62,7 +62,7 @@ ssize_t kr_base64_decode(const char *text, size_t len, void *out, size_t size)
         uint32_t v = 0;
 
         for (size_t i = 0; i < 4; i++) {
-            unsigned d = i >= 4 - absent ? 0 : value_of(s[at + i]);
+            unsigned d = i >= 4 - absent ? 0 : digit_value(s[at + i]);
 
             if (d > 63)
                 return -EINVAL;

@@ -37,7 +37,7 @@ void kr_buf_reset(struct kr_buf *b)
 }
 
 /* Makes room for len more bytes and the NUL. */
-static int reserve(struct kr_buf *b, size_t len)
+static int reserve_bytes(struct kr_buf *b, size_t len)
 {
     size_t cap = b->cap ? b->cap : FIRST;
     char *bigger;
@@ -60,7 +60,7 @@ static int reserve(struct kr_buf *b, size_t len)
 
 int kr_buf_add(struct kr_buf *b, const void *data, size_t len)
 {
-    int r = reserve(b, len);
+    int r = reserve_bytes(b, len);
 
     if (r < 0)
         return r;
@@ -85,7 +85,7 @@ int kr_buf_printf(struct kr_buf *b, const char *fmt, ...)
     va_copy(again, ap);
     n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    r = n < 0 ? -EINVAL : reserve(b, (size_t)n);
+    r = n < 0 ? -EINVAL : reserve_bytes(b, (size_t)n);
     if (r == 0) {
         vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;

@@ -30,7 +30,7 @@ int kr_json_done(const struct kr_json *j)
     return j->complete ? 0 : -EINVAL;
 }
 
-static void put(struct kr_json *j, const char *text, size_t len)
+static void put_text(struct kr_json *j, const char *text, size_t len)
 {
     if (!j->error)
         j->error = kr_buf_add(j->buf, text, len);
@@ -47,7 +47,7 @@ static void separate(struct kr_json *j)
     if (j->depth == 0)
         return;
     if (j->has_items & top_bit(j))
-        put(j, ",", 1);
+        put_text(j, ",", 1);
     j->has_items |= top_bit(j);
 }
 
@@ -76,7 +76,7 @@ static void put_value(struct kr_json *j, const char *text, size_t len)
 {
     if (!begin_value(j))
         return;
-    put(j, text, len);
+    put_text(j, text, len);
     end_value(j);
 }
 
@@ -88,7 +88,7 @@ static void open_container(struct kr_json *j, bool is_object)
         j->error = -EINVAL;
         return;
     }
-    put(j, is_object ? "{" : "[", 1);
+    put_text(j, is_object ? "{" : "[", 1);
     j->depth++;
     j->has_items &= ~top_bit(j);
     j->is_object = is_object ? j->is_object | top_bit(j) : j->is_object & ~top_bit(j);
@@ -102,7 +102,7 @@ static void close_container(struct kr_json *j, bool is_object)
         j->error = -EINVAL;
         return;
     }
-    put(j, is_object ? "}" : "]", 1);
+    put_text(j, is_object ? "}" : "]", 1);
     j->depth--;
     end_value(j);
 }
@@ -182,7 +182,7 @@ static void put_string(struct kr_json *j, const char *text, size_t len)
     size_t at = 0, run = 0;
     char room[8];
 
-    put(j, "\"", 1);
+    put_text(j, "\"", 1);
     while (at < len && !j->error) {
         const char *instead;
         int n = 1;
@@ -198,14 +198,14 @@ static void put_string(struct kr_json *j, const char *text, size_t len)
             n = n > 0 ? n : n < 0 ? -n : (int)(len - at);
         }
         if (instead) {
-            put(j, text + run, at - run);
-            put(j, instead, strlen(instead));
+            put_text(j, text + run, at - run);
+            put_text(j, instead, strlen(instead));
             run = at + (size_t)n;
         }
         at += (size_t)n;
     }
-    put(j, text + run, at - run);
-    put(j, "\"", 1);
+    put_text(j, text + run, at - run);
+    put_text(j, "\"", 1);
 }
 
 void kr_json_key(struct kr_json *j, const char *key)
@@ -218,7 +218,7 @@ void kr_json_key(struct kr_json *j, const char *key)
     }
     separate(j);
     put_string(j, key, strlen(key));
-    put(j, ":", 1);
+    put_text(j, ":", 1);
     j->have_key = true;
 }
 

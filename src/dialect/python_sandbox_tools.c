@@ -198,7 +198,7 @@ static void render_python_sandbox(struct kr_mcp_call *c, const struct kr_mcp_out
     kr_compat_answer(c, kr_compat_fit(c, o, make_python_sandbox, data, KR_COMPAT_COMPACT), KR_COMPAT_COMPACT);
 }
 
-static void refuse(struct kr_mcp_call *c, const char *error, const char *flaw)
+static void refuse_code(struct kr_mcp_call *c, const char *error, const char *flaw)
 {
     json_t *value = json_pack("{s:b, s:s, s:s, s:o}", "success", 0, "error", error, "error_category", "denied",
                               "execution_id", new_uuid());
@@ -232,17 +232,18 @@ static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
     };
 
     if (a->imports)
-        refuse(c,
-               "allowed_imports cannot be enforced: this server has no import policy yet. Leave it out to run with "
-               "policy `open`.",
-               "allowed_imports: not enforced here");
+        refuse_code(
+            c,
+            "allowed_imports cannot be enforced: this server has no import policy yet. Leave it out to run with "
+            "policy `open`.",
+            "allowed_imports: not enforced here");
     else if (a->container)
-        refuse(c, "Container runtime not available: code runs in krait's own sandboxes. Leave use_container out.",
-               NULL);
+        refuse_code(c, "Container runtime not available: code runs in krait's own sandboxes. Leave use_container out.",
+                    NULL);
     else if (strspn(a->code.text, " \t\r\n") == a->code.len)
-        refuse(c, "Empty code provided", "Empty code provided");
+        refuse_code(c, "Empty code provided", "Empty code provided");
     else if (characters(&a->code) > CODE_CHARS)
-        refuse(c, "Code too large (max 100KB)", "Code too large (max 100KB)");
+        refuse_code(c, "Code too large (max 100KB)", "Code too large (max 100KB)");
     else
         kr_mcp_run(c, &spec);
 }

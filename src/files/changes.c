@@ -38,7 +38,7 @@ static uint64_t ns(const struct timespec *t)
     return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
 }
 
-static bool reserve(struct kr_snapshot *s, size_t path_len)
+static bool reserve_entry(struct kr_snapshot *s, size_t path_len)
 {
     if (s->count == s->room) {
         size_t room = s->room ? s->room * 2 : 64;
@@ -73,7 +73,7 @@ static enum kr_walk_do on_file(void *arg, const struct kr_walk_entry *e)
         s->incomplete = true;
         return KR_WALK_STOP;
     }
-    if (!reserve(s, e->path_len)) {
+    if (!reserve_entry(s, e->path_len)) {
         s->out_of_memory = true;
         return KR_WALK_STOP;
     }

@@ -93,7 +93,7 @@ static bool make_room_in_page(struct listing *g)
     return true;
 }
 
-static bool keep(struct listing *g, const struct stat *st)
+static bool keep_entry(struct listing *g, const struct stat *st)
 {
     struct kr_files_list *list = g->list;
     struct kr_files_entry e = {.path = NULL};
@@ -148,7 +148,7 @@ static enum kr_walk_do on_listed(void *arg, const struct kr_walk_entry *e)
     g->path[prefix + slash + e->path_len] = '\0';
     if (strncmp(g->path, KR_FILES_TEMP, strlen(KR_FILES_TEMP)) == 0 && S_ISREG(e->st->st_mode))
         return KR_WALK_PASS;
-    if ((!g->after || compare_paths(g->path, g->after) > 0) && !keep(g, e->st)) {
+    if ((!g->after || compare_paths(g->path, g->after) > 0) && !keep_entry(g, e->st)) {
         g->out_of_memory = true;
         return KR_WALK_STOP;
     }
@@ -217,7 +217,7 @@ struct counting {
 };
 
 /* Whether this inode was counted before. Past SEEN_MAX / 2 it is not known: then it counts again, and that is said. */
-static bool counted(struct counting *c, uint64_t ino)
+static bool was_counted(struct counting *c, uint64_t ino)
 {
     size_t i = (size_t)((ino * 0x9e3779b97f4a7c15u) >> 48) % SEEN_MAX;
 
@@ -240,7 +240,7 @@ static enum kr_walk_do on_counted(void *arg, const struct kr_walk_entry *e)
     struct counting *c = arg;
 
     c->usage.entries++;
-    if (S_ISDIR(e->st->st_mode) || e->st->st_nlink < 2 || !counted(c, e->st->st_ino))
+    if (S_ISDIR(e->st->st_mode) || e->st->st_nlink < 2 || !was_counted(c, e->st->st_ino))
         c->usage.bytes += (uint64_t)e->st->st_blocks * 512;
     return KR_WALK_ON;
 }

@@ -167,7 +167,7 @@ static int wanted_events(const struct kr_http_conn *c)
     return (reads ? UV_READABLE : watches ? UV_DISCONNECT : 0) | (c->blocked ? UV_WRITABLE : 0);
 }
 
-static void apply(struct kr_http_conn *c)
+static void apply_conn_state(struct kr_http_conn *c)
 {
     int events;
 
@@ -185,7 +185,7 @@ static void apply(struct kr_http_conn *c)
 }
 
 /* The last answer has left. */
-static void finish(struct kr_http_conn *c)
+static void finish_flush(struct kr_http_conn *c)
 {
     if (c->ended || shutdown(c->fd, SHUT_WR) < 0) {
         kr_http_conn_close(c);
@@ -220,8 +220,8 @@ void kr_http_conn_settle(struct kr_http_conn *c)
     if (c->broken)
         kr_http_conn_gone(c);
     else if (c->state == C_FLUSH && kr_http_out_pending(c) == 0)
-        finish(c);
-    apply(c);
+        finish_flush(c);
+    apply_conn_state(c);
 }
 
 /* ---- events ---- */

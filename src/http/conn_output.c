@@ -32,7 +32,7 @@ static void broken(struct kr_http_conn *c)
     kr_http_conn_soon(c);
 }
 
-static void cut(struct kr_http_conn *c, const char *why, size_t more)
+static void cut_conn(struct kr_http_conn *c, const char *why, size_t more)
 {
     kr_log(KR_LOG_WARN, why, "waiting=%zu more=%zu", kr_http_out_pending(c), more);
     c->server->stats.cut_total++;
@@ -91,13 +91,13 @@ static bool share(struct kr_http_conn *c, size_t more)
             most = other;
         if (most == c || most->out_cap < c->out_cap + more)
             return false;
-        cut(most, "answers of all connections too large, cutting the one with most", 0);
+        cut_conn(most, "answers of all connections too large, cutting the one with most", 0);
     }
     return true;
 }
 
 /* Room for n more bytes. */
-static bool make_room(struct kr_http_conn *c, size_t n)
+static bool make_out_room(struct kr_http_conn *c, size_t n)
 {
     size_t pending = kr_http_out_pending(c), cap = c->out_cap;
     char *moved;
@@ -122,10 +122,10 @@ static bool make_room(struct kr_http_conn *c, size_t n)
 }
 
 /* Keeps what comes after the first `skip` bytes of the parts. */
-static void keep(struct kr_http_conn *c, const struct iovec *parts, unsigned count, size_t skip, size_t total)
+static void keep_unsent(struct kr_http_conn *c, const struct iovec *parts, unsigned count, size_t skip, size_t total)
 {
-    if (kr_http_out_pending(c) + total - skip > KR_HTTP_QUEUE_MAX || !make_room(c, total - skip)) {
-        cut(c, "answer too large for its queue, cutting the connection", total - skip);
+    if (kr_http_out_pending(c) + total - skip > KR_HTTP_QUEUE_MAX || !make_out_room(c, total - skip)) {
+        cut_conn(c, "answer too large for its queue, cutting the connection", total - skip);
         return;
     }
     for (unsigned i = 0; i < count; i++) {
@@ -152,7 +152,7 @@ void kr_http_out_add(struct kr_http_conn *c, const struct iovec *parts, unsigned
             sent = send_parts(c, parts, count, total);
     }
     if (!c->broken && sent < total)
-        keep(c, parts, count, sent, total);
+        keep_unsent(c, parts, count, sent, total);
     if (!c->busy)
         kr_http_conn_soon(c);
 }

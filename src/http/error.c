@@ -59,7 +59,7 @@ static const struct {
 };
 /* clang-format on */
 
-static size_t row_of(int status)
+static size_t error_row_of(int status)
 {
     size_t i = 0, count = sizeof statuses / sizeof statuses[0];
 
@@ -70,7 +70,7 @@ static size_t row_of(int status)
 
 const char *kr_http_status_reason(int status)
 {
-    size_t i = row_of(status);
+    size_t i = error_row_of(status);
 
     return i < sizeof statuses / sizeof statuses[0] ? statuses[i].reason : "Status";
 }
@@ -95,7 +95,7 @@ static void make_body(struct kr_http_conn *c, const struct kr_http_ex *ex, const
                       struct kr_buf *out)
 {
     const struct kr_http_config *config = &c->server->config;
-    size_t i = row_of(status);
+    size_t i = error_row_of(status);
 
     if (!text)
         text = i < sizeof statuses / sizeof statuses[0] ? statuses[i].text : "refused";

@@ -103,7 +103,7 @@ static size_t take_discard(struct kr_http_conn *c, const char *p, size_t len)
 }
 
 /* Takes what can be taken now; returns how much. */
-static size_t take(struct kr_http_conn *c, const char *p, size_t len)
+static size_t take_input(struct kr_http_conn *c, const char *p, size_t len)
 {
     size_t at = 0, before;
     enum conn_state state;
@@ -140,7 +140,7 @@ static size_t take(struct kr_http_conn *c, const char *p, size_t len)
 
 /* ---- keeping ---- */
 
-static int keep(struct kr_http_conn *c, const char *p, size_t len)
+static int keep_input(struct kr_http_conn *c, const char *p, size_t len)
 {
     size_t need = c->in_len + len, cap = c->in_cap ? c->in_cap : 256;
     char *moved;
@@ -180,7 +180,7 @@ bool kr_http_input_again(struct kr_http_conn *c)
 
     if (before == C_ANSWER || before == C_FLUSH || before == C_LINGER || (c->in_len == 0 && before != C_BODY))
         return false;
-    n = take(c, c->in ? c->in : "", c->in_len);
+    n = take_input(c, c->in ? c->in : "", c->in_len);
     if (c->in && n > 0)
         drop_kept(c, n);
     return n > 0 || before != (enum conn_state)c->state;
@@ -213,10 +213,10 @@ static int feed(struct kr_http_conn *c, const char *p, size_t len)
     int r;
 
     if (c->in_len == 0) {
-        n = take(c, p, len);
-        return n < len && c->state != C_CLOSED ? keep(c, p + n, len - n) : 0;
+        n = take_input(c, p, len);
+        return n < len && c->state != C_CLOSED ? keep_input(c, p + n, len - n) : 0;
     }
-    r = keep(c, p, len);
+    r = keep_input(c, p, len);
     if (r == 0)
         kr_http_input_again(c);
     return r;

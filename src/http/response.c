@@ -134,7 +134,7 @@ static bool may_keep(const struct kr_http_ex *ex)
 }
 
 /* The answer is whole. */
-static void finish(struct kr_http_ex *ex)
+static void finish_answer(struct kr_http_ex *ex)
 {
     struct kr_http_conn *c = ex->conn;
     bool keep = ex->keep;
@@ -169,7 +169,7 @@ static bool may_begin(const struct kr_http_ex *ex)
     return !ex->over && !ex->begun;
 }
 
-static void begin(struct kr_http_ex *ex, int status, bool streams)
+static void begin_answer(struct kr_http_ex *ex, int status, bool streams)
 {
     ex->begun = true;
     ex->status = status;
@@ -185,13 +185,13 @@ void kr_http_reply(struct kr_http_ex *ex, int status, const char *type, const vo
 
     if (!may_begin(ex))
         return;
-    begin(ex, status, false);
+    begin_answer(ex, status, false);
     make_head(&h, ex->conn, ex, NULL, status, type, status == 204 || status == 304 ? -2 : (int64_t)len, ex->keep);
     parts[0].iov_len = h.len;
     if (!ex->no_body)
         ex->sent = len;
     kr_http_out_add(ex->conn, parts, ex->no_body || len == 0 ? 1 : 2);
-    finish(ex);
+    finish_answer(ex);
 }
 
 void kr_http_reply_json(struct kr_http_ex *ex, int status, const struct kr_buf *json)
@@ -211,7 +211,7 @@ void kr_http_begin(struct kr_http_ex *ex, int status, const char *type, int64_t 
 
     if (!may_begin(ex))
         return;
-    begin(ex, status, length < 0);
+    begin_answer(ex, status, length < 0);
     ex->declared = length;
     make_head(&h, ex->conn, ex, NULL, status, type,
               status == 204 || status == 304 ? -2
@@ -282,5 +282,5 @@ void kr_http_end(struct kr_http_ex *ex)
     }
     if (ex->chunked)
         kr_http_out_add(ex->conn, &last, 1);
-    finish(ex);
+    finish_answer(ex);
 }

@@ -11,7 +11,7 @@
 static void on_uv_poll(uv_poll_t *handle, int status, int events);
 
 /* Makes what is polled what is wanted. Starting again with the same events is cheap, libuv compares them. */
-static void apply(struct kr_watch *w)
+static void apply_watch(struct kr_watch *w)
 {
     if (w->closed)
         return;
@@ -36,7 +36,7 @@ static void on_uv_poll(uv_poll_t *handle, int status, int events)
             w->calls.on_writable(w->data);
     }
     if (status < 0)
-        apply(w);
+        apply_watch(w);
 }
 
 static void on_uv_closed(uv_handle_t *handle)
@@ -75,7 +75,7 @@ static void want(struct kr_watch *w, int event, bool on)
     if (wanted == w->wanted)
         return;
     w->wanted = wanted;
-    apply(w);
+    apply_watch(w);
 }
 
 void kr_watch_want_read(struct kr_watch *w, bool on)

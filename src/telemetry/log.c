@@ -131,7 +131,7 @@ static void write_line(const struct kr_log_line *l)
 }
 
 /* May one more line be written? */
-static bool take(struct bucket *b)
+static bool take_line(struct bucket *b)
 {
     uint64_t now = kr_clock_ns();
 
@@ -146,7 +146,7 @@ static bool take(struct bucket *b)
     return true;
 }
 
-static void begin(struct kr_log_line *l, enum kr_log_level level, const char *msg, bool with_request)
+static void begin_line(struct kr_log_line *l, enum kr_log_level level, const char *msg, bool with_request)
 {
     bool json = current_format == KR_LOG_JSON;
     struct timespec now;
@@ -175,7 +175,7 @@ static void tell_dropped(struct bucket *b)
 
     snprintf(count, sizeof count, "%llu", (unsigned long long)b->dropped);
     b->dropped = 0;
-    begin(&l, KR_LOG_WARN, "log lines were dropped: too many at once", false);
+    begin_line(&l, KR_LOG_WARN, "log lines were dropped: too many at once", false);
     kr_log_line_word(&l, "count", count);
     kr_log_line_text(&l, "up_to", b->of, SIZE_MAX, 16, false);
     kr_log_line_end(&l);
@@ -188,7 +188,7 @@ static void emit(enum kr_log_level level, const struct kr_log_line *l)
 
     pthread_mutex_lock(&lock);
     figures.lines++;
-    if (!take(b)) {
+    if (!take_line(b)) {
         b->dropped++;
         figures.dropped_burst++;
     } else {
@@ -210,7 +210,7 @@ void kr_log(enum kr_log_level level, const char *msg, const char *fmt, ...)
 
     if (!is_written(level))
         return;
-    begin(&l, level, msg, true);
+    begin_line(&l, level, msg, true);
     if (fmt) {
         va_start(ap, fmt);
         n = vsnprintf(pairs, sizeof pairs, fmt, ap);
@@ -258,7 +258,7 @@ void kr_log_fields(enum kr_log_level level, const char *msg, const struct kr_log
         return;
     for (size_t i = 0; i < count; i++)
         own_request = own_request || (fields[i].key && strcmp(fields[i].key, "request") == 0);
-    begin(&l, level, msg, !own_request);
+    begin_line(&l, level, msg, !own_request);
     for (size_t i = 0; i < count; i++)
         if (fields[i].key)
             add_field(&l, &fields[i]);

@@ -100,7 +100,7 @@ int kr_log_file_reopen(void)
     return 0;
 }
 
-static void name_of(unsigned n, char buf[32])
+static void log_file_name(unsigned n, char buf[32])
 {
     snprintf(buf, 32, n == 0 ? KR_LOG_FILE : KR_LOG_FILE ".%u", n);
 }
@@ -121,8 +121,8 @@ static int rotate(void)
     char from[32], to[32];
 
     for (unsigned n = f.count - 1; n > 0 && still_there(); n--) {
-        name_of(n - 1, from);
-        name_of(n, to);
+        log_file_name(n - 1, from);
+        log_file_name(n, to);
         if (renameat(f.dir, from, f.dir, to) < 0 && errno != ENOENT)
             return -errno;
     }
@@ -130,7 +130,7 @@ static int rotate(void)
 }
 
 /* Makes room for len bytes; false if there is none now. */
-static bool make_room(size_t len)
+static bool rotate_if_full(size_t len)
 {
     uint64_t now;
 
@@ -152,7 +152,7 @@ bool kr_log_file_write(const char *line, size_t len)
 
     if (!is_ours())
         return true;
-    if (!make_room(len + 1))
+    if (!rotate_if_full(len + 1))
         return false;
     if (f.torn) { /* a full disk cut the last one: this one is a line of its own all the same */
         do

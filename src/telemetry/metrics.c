@@ -165,8 +165,8 @@ void kr_metrics_free(struct kr_metrics *m)
 }
 
 /* The state of a metric if it is one of that kind, with the position in *ret_n, which is shown from now on. */
-static struct kr_metric_state *touch(struct kr_metrics *m, enum kr_metric id, const struct kr_metric_at *at,
-                                     bool histogram, size_t *ret_n)
+static struct kr_metric_state *touch_series(struct kr_metrics *m, enum kr_metric id, const struct kr_metric_at *at,
+                                            bool histogram, size_t *ret_n)
 {
     struct kr_metric_state *s;
 
@@ -181,7 +181,7 @@ static struct kr_metric_state *touch(struct kr_metrics *m, enum kr_metric id, co
 void kr_metrics_add(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double n)
 {
     size_t position;
-    struct kr_metric_state *s = touch(m, id, &at, false, &position);
+    struct kr_metric_state *s = touch_series(m, id, &at, false, &position);
 
     if (s && !isnan(n) && (n > 0 || kr_metric_rows[id].type == KR_METRIC_GAUGE))
         s->values[position] += n;
@@ -190,7 +190,7 @@ void kr_metrics_add(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at
 void kr_metrics_set(struct kr_metrics *m, enum kr_metric id, struct kr_metric_at at, double value)
 {
     size_t position;
-    struct kr_metric_state *s = touch(m, id, &at, false, &position);
+    struct kr_metric_state *s = touch_series(m, id, &at, false, &position);
 
     if (s && (kr_metric_rows[id].type == KR_METRIC_GAUGE || value > s->values[position]))
         s->values[position] = value;
@@ -203,7 +203,7 @@ void kr_metrics_observe(struct kr_metrics *m, enum kr_metric id, struct kr_metri
     unsigned bucket = 0;
     size_t position;
 
-    if (isnan(value) || !(s = touch(m, id, &at, true, &position)))
+    if (isnan(value) || !(s = touch_series(m, id, &at, true, &position)))
         return;
     value = value > 0 ? value : 0;
     while (bucket < s->bucket_count && value > bounds[bucket])

@@ -87,7 +87,7 @@ static enum state step_trailer(struct kr_http_body *b, unsigned char c)
 }
 
 /* The state after a framing byte. */
-static enum state step(struct kr_http_body *b, unsigned char c)
+static enum state step_framing(struct kr_http_body *b, unsigned char c)
 {
     switch ((enum state)b->state) {
     case B_SIZE_FIRST:
@@ -147,7 +147,7 @@ enum kr_http_body_event kr_http_body_next(struct kr_http_body *b, const char **i
             take_data(b, in, len, ret_data, ret_len);
             return KR_HTTP_BODY_DATA;
         }
-        b->state = (uint8_t)step(b, (unsigned char)**in);
+        b->state = (uint8_t)step_framing(b, (unsigned char)**in);
         (*in)++;
         (*len)--;
     }

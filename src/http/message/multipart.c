@@ -50,9 +50,9 @@ struct kr_multipart {
     char head[KR_MULTIPART_HEAD_MAX + 1];
 };
 
-static int fail(struct kr_multipart *m, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int fail_multipart(struct kr_multipart *m, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-static int fail(struct kr_multipart *m, int code, const char *fmt, ...)
+static int fail_multipart(struct kr_multipart *m, int code, const char *fmt, ...)
 {
     char text[160];
     va_list ap;
@@ -110,7 +110,7 @@ static int step_start(struct kr_multipart *m, const char **p)
         m->first = 0;
     }
     if (**p != m->delimiter[m->matched])
-        return fail(m, EINVAL, "it does not start with the boundary that Content-Type names");
+        return fail_multipart(m, EINVAL, "it does not start with the boundary that Content-Type names");
     (*p)++;
     m->at++;
     if (++m->matched == m->delimiter_len)
@@ -133,7 +133,7 @@ static int step_after(struct kr_multipart *m, const char **p)
         m->padding = 0;
         return 0; /* looked at again there */
     } else {
-        return fail(m, EINVAL, "a boundary is followed by other text on its line");
+        return fail_multipart(m, EINVAL, "a boundary is followed by other text on its line");
     }
     (*p)++;
     m->at++;
@@ -146,15 +146,15 @@ static int step_padding(struct kr_multipart *m, const char **p)
 
     if (m->state == PADDING_LF) {
         if (c != '\n')
-            return fail(m, EINVAL, "a boundary's line does not end with CR LF");
+            return fail_multipart(m, EINVAL, "a boundary's line does not end with CR LF");
         if (m->parts == m->parts_max)
-            return fail(m, E2BIG, "more than %u parts", m->parts_max);
+            return fail_multipart(m, E2BIG, "more than %u parts", m->parts_max);
         m->state = HEAD;
         m->head_len = 0;
     } else if (c == '\r') {
         m->state = PADDING_LF;
     } else if ((c != ' ' && c != '\t') || ++m->padding > PADDING_MAX) {
-        return fail(m, EINVAL, "a boundary is followed by other text on its line");
+        return fail_multipart(m, EINVAL, "a boundary is followed by other text on its line");
     }
     (*p)++;
     m->at++;
@@ -172,7 +172,7 @@ static int step_last(struct kr_multipart *m, const char **p)
     else if (m->state == LAST_LF && c == '\n')
         m->state = END;
     else
-        return fail(m, EINVAL, "there is something after the last boundary");
+        return fail_multipart(m, EINVAL, "there is something after the last boundary");
     (*p)++;
     m->at++;
     return 0;
@@ -186,7 +186,7 @@ static int begin_part(struct kr_multipart *m)
     int r = kr_multipart_head(m->head, m->head_len, &part, why, sizeof why);
 
     if (r < 0)
-        return fail(m, -r, "part %u: %s", m->parts + 1, why);
+        return fail_multipart(m, -r, "part %u: %s", m->parts + 1, why);
     m->parts++;
     m->state = BODY;
     /* The empty line's CRLF may be the one of a boundary: a part without content may leave out its own. */
@@ -201,11 +201,11 @@ static int step_head(struct kr_multipart *m, const char **p)
 
     m->at++;
     if (m->head_len == KR_MULTIPART_HEAD_MAX)
-        return fail(m, E2BIG, "part %u: its header lines are longer than %u bytes", m->parts + 1,
-                    KR_MULTIPART_HEAD_MAX);
+        return fail_multipart(m, E2BIG, "part %u: its header lines are longer than %u bytes", m->parts + 1,
+                              KR_MULTIPART_HEAD_MAX);
     /* A CR belongs to a LF and a LF to a CR: judged here, so that no piece hides it. */
     if ((m->head_len > 0 && m->head[m->head_len - 1] == '\r') != (c == '\n'))
-        return fail(m, EINVAL, "part %u: a header line does not end with CR LF", m->parts + 1);
+        return fail_multipart(m, EINVAL, "part %u: a header line does not end with CR LF", m->parts + 1);
     m->head[m->head_len++] = c;
     if (c != '\n')
         return 0;
@@ -216,7 +216,7 @@ static int step_head(struct kr_multipart *m, const char **p)
     return 0;
 }
 
-static int hand_on(struct kr_multipart *m, const char *data, size_t len)
+static int pass_content(struct kr_multipart *m, const char *data, size_t len)
 {
     if (len == 0 || !m->ops->on_data)
         return 0;
@@ -251,7 +251,7 @@ static int step_match(struct kr_multipart *m, const char **p)
     }
     m->matched = 0;
     m->first = 0;
-    return hand_on(m, m->delimiter + from, held);
+    return pass_content(m, m->delimiter + from, held);
 }
 
 /* Content up to a boundary, to what may be the beginning of one at the end of the piece, or to that end: in one go, so
@@ -272,12 +272,12 @@ static int step_body(struct kr_multipart *m, const char **p, const char *end)
     m->matched = cr ? n : 0;
     *p = cr ? cr + n : end;
     m->at += (uint64_t)(*p - from);
-    if (hand_on(m, from, (size_t)((cr ? cr : end) - from)) < 0)
+    if (pass_content(m, from, (size_t)((cr ? cr : end) - from)) < 0)
         return m->failed;
     return m->matched == m->delimiter_len ? end_part(m) : 0;
 }
 
-static int step(struct kr_multipart *m, const char **p, const char *end)
+static int step_multipart(struct kr_multipart *m, const char **p, const char *end)
 {
     switch (m->state) {
     case START:
@@ -297,7 +297,7 @@ static int step(struct kr_multipart *m, const char **p, const char *end)
     case END:
         return step_last(m, p);
     }
-    return fail(m, EINVAL, "unknown state");
+    return fail_multipart(m, EINVAL, "unknown state");
 }
 
 static int report(const struct kr_multipart *m, struct kr_err *err)
@@ -312,16 +312,16 @@ int kr_multipart_feed(struct kr_multipart *m, const void *data, size_t len, stru
     const char *p = data, *end = p + len;
 
     while (p < end && m->failed == 0)
-        step(m, &p, end);
+        step_multipart(m, &p, end);
     return report(m, err);
 }
 
 int kr_multipart_finish(struct kr_multipart *m, struct kr_err *err)
 {
     if (m->failed == 0 && m->state != LAST && m->state != END)
-        fail(m, EINVAL,
-             m->state == BODY || m->state == HEAD ? "it ends inside part %u, before a boundary"
-                                                  : "it ends before its last boundary (%u parts)",
-             m->state == HEAD ? m->parts + 1 : m->parts);
+        fail_multipart(m, EINVAL,
+                       m->state == BODY || m->state == HEAD ? "it ends inside part %u, before a boundary"
+                                                            : "it ends before its last boundary (%u parts)",
+                       m->state == HEAD ? m->parts + 1 : m->parts);
     return report(m, err);
 }

@@ -46,7 +46,7 @@ static bool is_utf8(const char *text, size_t len)
 }
 
 /* The text without that of an errno, which means nothing to a client. */
-static int refuse(struct kr_err *err, const char *what, const char *why)
+static int refuse_text(struct kr_err *err, const char *what, const char *why)
 {
     kr_err_set(err, KR_ERR_INVALID, 0, "%s %s", what, why);
     return -EINVAL;
@@ -61,7 +61,7 @@ long kr_percent_decode(const char *text, size_t len, bool plus_is_blank, char *o
         unsigned char c = (unsigned char)text[i];
 
         if (c < 0x20 || c == 0x7f)
-            return refuse(err, what, "has a raw control character");
+            return refuse_text(err, what, "has a raw control character");
         if (c == '+' && plus_is_blank)
             c = ' ';
         if (c == '%') {
@@ -69,17 +69,17 @@ long kr_percent_decode(const char *text, size_t len, bool plus_is_blank, char *o
             int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
 
             if (low < 0)
-                return refuse(err, what, "has a % without two hexadecimal digits after it");
+                return refuse_text(err, what, "has a % without two hexadecimal digits after it");
             c = (unsigned char)(high << 4 | low);
             if (c == 0)
-                return refuse(err, what, "has a NUL character");
+                return refuse_text(err, what, "has a NUL character");
             i += 2;
         }
         out[n++] = (char)c;
     }
     out[n] = '\0';
     if (!is_utf8(out, n))
-        return refuse(err, what, "is not valid UTF-8");
+        return refuse_text(err, what, "is not valid UTF-8");
     return (long)n;
 }
 
@@ -109,7 +109,7 @@ static int take_pair(struct kr_query *q, const char *raw, size_t len, char **out
 
     name_pair(what, sizeof what, q->count + 1, "name", raw, key_len);
     if (key_len == 0)
-        return refuse(err, what, "is empty");
+        return refuse_text(err, what, "is empty");
     n = kr_percent_decode(raw, key_len, true, *out, what, err);
     if (n < 0)
         return (int)n;
