@@ -37,7 +37,8 @@ class Row:
 
 
 def show(value: float) -> str:
-    return "%.0f" % value if value >= 100 else "%.1f" % value if value >= 10 else "%.2f" % value if value >= 1 else "%.3f" % value
+    return ("%.0f" % value if value >= 100 else "%.1f" % value if value >= 10
+            else "%.2f" % value if value >= 1 else "%.3f" % value)
 
 
 class Bar:

@@ -381,7 +381,8 @@ def row_000_18_root_and_health():
     root = s.get("/").json()
     equal((root["status"], root["docs"], root["api_endpoint"]), ("running", "disabled", "/api/v1"))
     health = s.get("/health").json()
-    assert {"status", "version", "active_sessions", "uptime", "name", "docs", "mcp_endpoint", "api_endpoint"} <= set(health), health
+    assert {"status", "version", "active_sessions", "uptime", "name", "docs", "mcp_endpoint",
+            "api_endpoint"} <= set(health), health
     equal(json.dumps(root["version"]), json.dumps(health["version"]))
 
 

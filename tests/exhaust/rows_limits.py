@@ -58,7 +58,8 @@ MEMORY = [
     ),
     Row(
         "memory-slow",
-        "import time\nx = []\nwhile True:\n    x.append(str(len(x)) * 20)\n    if len(x) % 50000 == 0: time.sleep(0.01)",
+        "import time\nx = []\nwhile True:\n    x.append(str(len(x)) * 20)\n"
+        "    if len(x) % 50000 == 0: time.sleep(0.01)",
         MEMORY_64,
         limits=M64,
         user=BY_RLIMIT,

@@ -252,7 +252,8 @@ def folder_fills(engine: Engine) -> list[str]:
         if size > 500 << 20:
             bad.append(f"{size >> 20} MiB were written past a limit of 16")
         print(
-            f"# {'user' if engine.user else 'root'}: a folder with a limit of 16 MiB got {size >> 20} MiB before the sweep saw it"
+            f"# {'user' if engine.user else 'root'}: a folder with a limit of 16 MiB got {size >> 20} MiB before the "
+            f"sweep saw it"
         )
         return bad + other.close()
 
@@ -336,7 +337,8 @@ def neighbours(engine: Engine) -> list[str]:
             bad.append(f"{name}: a new session does not answer")
         fresh.close()
         print(
-            f"# {who}: beside {name}: a warm run takes {under:.1f} ms, {under / quiet:.1f} times a quiet one; a new session {opened:.0f} ms"
+            f"# {who}: beside {name}: a warm run takes {under:.1f} ms, {under / quiet:.1f} times a quiet one; a new "
+            f"session {opened:.0f} ms"
         )
         for session in sessions:
             session.close()

@@ -109,7 +109,8 @@ def memory():
 def memory_of_children_and_files():
     if not layers()["cgroup_memory"]:
         skip("no memory cgroup at this level")
-    code = "import os\nif os.fork() == 0:\n    import mmap\n    m = mmap.mmap(-1, 1 << 30)\n    for _ in range(1000): m.write(b'x' * (1 << 20))\n    os._exit(0)\nprint(os.wait()[1] & 127)"
+    code = ("import os\nif os.fork() == 0:\n    import mmap\n    m = mmap.mmap(-1, 1 << 30)\n"
+            "    for _ in range(1000): m.write(b'x' * (1 << 20))\n    os._exit(0)\nprint(os.wait()[1] & 127)")
     report = run_json("--memory", "128M", "-c", code)
     equal((report["cause"], report["stdout"]), ("ok", "9\n"), report["stderr"])
     equal(report["limits_hit"], ["memory"])
@@ -151,7 +152,8 @@ def disk():
 def disk_of_a_host_folder():
     with tempfile.TemporaryDirectory(prefix="krait-ws-") as folder:
         os.chmod(folder, 0o755)
-        code = "import time\nf = open('/workspace/x', 'wb')\nfor _ in range(40): f.write(b'x' * (1 << 20)); f.flush()\ntime.sleep(30)"
+        code = ("import time\nf = open('/workspace/x', 'wb')\n"
+                "for _ in range(40): f.write(b'x' * (1 << 20)); f.flush()\ntime.sleep(30)")
         report = run_json("--workspace", folder, "--disk", "10M", "-c", code)
         ends(report, "disk_limit", 137, ["disk"])
         with open(os.path.join(folder, "old"), "wb") as file:
@@ -163,9 +165,11 @@ def disk_of_a_host_folder():
 def processes():
     code = "import os, time\nwhile True:\n    if os.fork() == 0:\n        time.sleep(60)\n        os._exit(0)"
     ends(run_json("--processes", "10", "-c", code), "process_limit", 137, ["processes"])
-    code = "import threading, time\nfor _ in range(100): threading.Thread(target=time.sleep, args=(30,), daemon=True).start()"
+    code = ("import threading, time\nfor _ in range(100): threading.Thread(target=time.sleep, args=(30,), "
+            "daemon=True).start()")
     ends(run_json("--processes", "10", "-c", code), "process_limit", 137, ["processes"])
-    code = "import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0:\n            time.sleep(60)\n            os._exit(0)\n        n += 1\nexcept BlockingIOError:\n    print(n)"
+    code = ("import os, time\nn = 0\ntry:\n    while True:\n        if os.fork() == 0:\n            time.sleep(60)\n"
+            "            os._exit(0)\n        n += 1\nexcept BlockingIOError:\n    print(n)")
     report = run_json("--processes", "10", "-c", code)
     equal(report["cause"], "ok", report["stderr"])
     assert 5 <= int(report["stdout"]) <= 10, report["stdout"]
@@ -223,7 +227,8 @@ def forged_frames_decide_nothing():
 
 @check
 def a_closed_channel_is_lost():
-    code = "import os, stat, time\nfor fd in range(3, 20):\n    try:\n        if stat.S_ISSOCK(os.fstat(fd).st_mode): os.close(fd)\n    except OSError: pass\ntime.sleep(30)"
+    code = ("import os, stat, time\nfor fd in range(3, 20):\n    try:\n"
+            "        if stat.S_ISSOCK(os.fstat(fd).st_mode): os.close(fd)\n    except OSError: pass\ntime.sleep(30)")
     report = run_json("-c", code)
     ends(report, "lost", 125)
     assert report["wall_s"] < 15
@@ -238,7 +243,8 @@ def stopped_by_itself():
 
 @check
 def a_fork_that_runs_past_the_end():
-    code = "import os\npid = os.fork()\nprint('child' if pid == 0 else 'parent', flush=True)\nif pid: os.waitpid(pid, 0)"
+    code = ("import os\npid = os.fork()\nprint('child' if pid == 0 else 'parent', flush=True)\n"
+            "if pid: os.waitpid(pid, 0)")
     report = run_json("-c", code)
     equal((report["cause"], sorted(report["stdout"].split())), ("ok", ["child", "parent"]))
 

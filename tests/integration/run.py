@@ -92,7 +92,8 @@ def much_stdin_without_a_reader():
 
 @check
 def stdin_both_ways():
-    code = "import sys, hashlib\nh = hashlib.sha256()\nwhile (b := sys.stdin.buffer.read(65536)):\n    h.update(b); sys.stdout.buffer.write(b)\n"
+    code = ("import sys, hashlib\nh = hashlib.sha256()\nwhile (b := sys.stdin.buffer.read(65536)):\n"
+            "    h.update(b); sys.stdout.buffer.write(b)\n")
     data = os.urandom(5000000)
     equal(run("-c", code, stdin=data).stdout, data)
 
@@ -128,7 +129,8 @@ def output_order_of_both_streams():
 
 @check
 def a_slow_reader_holds_it_back():
-    code = "import sys\nfor i in range(200):\n    sys.stdout.write('x' * 100000)\nprint()\nprint('end', file=sys.stderr)\n"
+    code = ("import sys\nfor i in range(200):\n    sys.stdout.write('x' * 100000)\nprint()\n"
+            "print('end', file=sys.stderr)\n")
     with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL) as process:
         time.sleep(1.5)
@@ -279,7 +281,8 @@ def hint_after_the_traceback():
 
 @check
 def ctrl_c_is_keyboard_interrupt():
-    code = "import time\ntry:\n    print('begun', flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('caught')\n"
+    code = ("import time\ntry:\n    print('begun', flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n"
+            "    print('caught')\n")
     with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         equal(process.stdout.readline(), b"begun\n")
         process.send_signal(signal.SIGINT)
@@ -296,7 +299,8 @@ def ctrl_c_is_keyboard_interrupt():
 
 @check
 def second_ctrl_c_kills():
-    code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun', flush=True)\ntime.sleep(60)"
+    code = ("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun', flush=True)\n"
+            "time.sleep(60)")
     with subprocess.Popen([KRAIT, "run", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           stdin=subprocess.DEVNULL) as process:
         equal(process.stdout.readline(), b"begun\n")
@@ -310,7 +314,8 @@ def second_ctrl_c_kills():
 @check
 def ctrl_c_on_a_terminal():
     """As a person types it: the terminal signals the whole foreground group, and that is one interrupt, not two."""
-    code = "import time\ntry:\n    print('begun', flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    time.sleep(0.5)\n    print('caught once')\n"
+    code = ("import time\ntry:\n    print('begun', flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n"
+            "    time.sleep(0.5)\n    print('caught once')\n")
     pid, master = pty.fork()
     if pid == 0:
         os.execv(KRAIT, [KRAIT, "run", "-c", code])

@@ -339,7 +339,8 @@ def waiting_for_input_does_not_count():
 def output_between_runs():
     s = session()
     equal(engine.run(s,
-                     "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.4), print('late'))).start()").stdout, "")
+                     "import threading, time\n"
+                     "threading.Thread(target=lambda: (time.sleep(0.4), print('late'))).start()").stdout, "")
     event = engine.wait(lambda e: e["event"] == "between_runs" and e["session"] == s)
     equal((event["stream"], event["text"]), ("stdout", "late\n"))
     equal(engine.run(s, "print('next')").stdout, "next\n")
@@ -349,7 +350,8 @@ def output_between_runs():
 @check
 def endless_output_between_runs_is_bounded():
     s = session(limits={"output": "10K"})
-    code = "import threading, os\ndef f():\n    while True: os.write(1, b'x' * 4096)\nthreading.Thread(target=f, daemon=True).start()"
+    code = ("import threading, os\ndef f():\n    while True: os.write(1, b'x' * 4096)\n"
+            "threading.Thread(target=f, daemon=True).start()")
     equal(engine.run(s, code).cause, "ok")
     time.sleep(1)
     text = "".join(e["text"] for e in list(engine.unasked) if e["event"] == "between_runs" and e["session"] == s)
@@ -387,7 +389,8 @@ def order_of_streams_and_displays():
 @check
 def what_the_engine_would_not_take_is_told_in_fewer_words():
     s = session()
-    shows = "class D:\n    def __init__(self, v): self.v = v\n    def _repr_json_(self): return self.v\n    def __repr__(self): return 'D'\n"
+    shows = ("class D:\n    def __init__(self, v): self.v = v\n    def _repr_json_(self): return self.v\n"
+             "    def __repr__(self): return 'D'\n")
     for value, why in (("[0] * 60000", "too many values"), ("{str(i): i for i in range(30000)}", "too many values"),
                        ("__import__('functools').reduce(lambda x, _: [x], range(70), 0)", "nested too deep")):
         result = engine.run(s, shows + "display(D(%s))" % value)
@@ -462,7 +465,8 @@ def limits_of_one_run_are_not_the_next_ones():
     result = engine.run(s, "1")
     if not result.end["layers"]["cgroup_memory"]:
         return
-    code = "import os, mmap\nif os.fork() == 0:\n    m = mmap.mmap(-1, 1 << 29)\n    for _ in range(500): m.write(b'x' * (1 << 20))\n    os._exit(0)\nos.wait()[1] & 127"
+    code = ("import os, mmap\nif os.fork() == 0:\n    m = mmap.mmap(-1, 1 << 29)\n"
+            "    for _ in range(500): m.write(b'x' * (1 << 20))\n    os._exit(0)\nos.wait()[1] & 127")
     equal(engine.run(s, code).end["limits_hit"], ["memory"])
     equal(engine.run(s, "1").end["limits_hit"], [])
     engine.close(s)

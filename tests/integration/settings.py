@@ -17,7 +17,8 @@ from check import check, contains, equal, main  # noqa: E402
 from krait_server import KRAIT, Server  # noqa: E402
 from mcp import Http, Stdio  # noqa: E402
 from serving import Stream, eventually, kept  # noqa: E402
-from two_values import BOXES, FILES, KEY, OTHER_KEY, RUNS, SOON, plain, run, start, setting, is_open, closed_within, free_port, only_root  # noqa: E402
+from two_values import (  # noqa: E402
+    BOXES, FILES, KEY, OTHER_KEY, RUNS, SOON, plain, run, start, setting, is_open, closed_within, free_port, only_root)
 
 
 def web() -> Server:

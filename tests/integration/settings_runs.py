@@ -281,7 +281,8 @@ def preload():
 
 @check
 def network():
-    code = "import socket\ns = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname()).close()"
+    code = ("import socket\ns = socket.create_server(('127.0.0.1', 0))\n"
+            "socket.create_connection(s.getsockname()).close()")
     equal((run(plain(), code)["cause"], run(bounded(), code)["cause"]), ("exception", "ok"))
 
 

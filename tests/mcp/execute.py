@@ -211,7 +211,8 @@ def small_figures_stay_small():
 @check
 def displays_without_an_image_are_text():
     with client("modern") as c:
-        code = "class T:\n    def _repr_html_(self): return '<b>x</b>'\n    def __repr__(self): return 'a table'\ndisplay(T())\nT()"
+        code = ("class T:\n    def _repr_html_(self): return '<b>x</b>'\n    def __repr__(self): return 'a table'\n"
+                "display(T())\nT()")
         equal(said(c, code), "[result] a table")
         code = code.replace("\nT()", "")
         equal(said(c, code), "a table")

@@ -429,7 +429,8 @@ def outcome() -> Storm:
         except BaseException:
             storm.wrong("broken", traceback.format_exc()[-1500:])
             storm.server.close(check=False)
-        print(f"{KILLS} kills in {time.monotonic() - began:.0f} s; a usual start takes {storm.usual_s:.2f} s, the slowest after a kill "
+        print(f"{KILLS} kills in {time.monotonic() - began:.0f} s; a usual start takes {storm.usual_s:.2f} s, the "
+              f"slowest after a kill "
               f"{storm.slowest_s:.2f} s, a run after a zygote's death at most {storm.slowest_zygote_s:.2f} s; "
               f"{storm.model.acknowledged} changes acknowledged; {storm.counts}", flush=True)
     return storm

@@ -80,7 +80,8 @@ def request(server: Server, path: str, body=None, accept: str = "*/*", source: s
     """Sends one and leaves the answer where it is."""
     s = socket.create_connection(("127.0.0.1", server.port), 30, (source, 0) if source else None)
     data = b"" if body is None else json.dumps(body).encode()
-    head = f"{'POST' if data else 'GET'} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nContent-Length: {len(data)}\r\n\r\n"
+    head = (f"{'POST' if data else 'GET'} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n"
+            f"Content-Length: {len(data)}\r\n\r\n")
     s.sendall(head.encode() + data)
     return s
 
@@ -124,7 +125,8 @@ def slow_readers_of_a_long_stream_cost_no_memory():
     with serve("--output", "64M") as server:
         pid = warm_up(server)
         before = figures(pid)["MB"]
-        code = f"import sys, time\ntime.sleep(0.5)\nfor i in range({STREAM_MB * MB // LINE}):\n    sys.stdout.write(f'{{i:0{LINE - 1}}}\\n')"
+        code = (f"import sys, time\ntime.sleep(0.5)\nfor i in range({STREAM_MB * MB // LINE}):\n"
+                f"    sys.stdout.write(f'{{i:0{LINE - 1}}}\\n')")
         first = request(server, RUNS, {"code": code, "timeout": 60, "max_output": 64 * MB})
         run_id = until(lambda: server.get(RUNS).json()["runs"], 5, "no run")[0]["run_id"]
         readers = [SlowReader(server, f"{RUNS}/{run_id}/events") for _ in range(SLOW)]
@@ -148,7 +150,8 @@ def slow_readers_of_a_long_stream_cost_no_memory():
         for one in readers:
             got = (one.text.hexdigest() == whole, one.cuts, one.gaps, one.end and one.end["cause"])
             equal(got, (True, 0, 0, "ok"), f"{one.bytes} bytes")
-        print(f"{SLOW} slow readers of {STREAM_MB} MB: the run took {took:.1f} s, the server has {peak - before:.0f} MB more at its peak")
+        print(f"{SLOW} slow readers of {STREAM_MB} MB: the run took {took:.1f} s, the server has {peak - before:.0f} "
+              f"MB more at its peak")
         assert peak - before < 100, f"{peak - before:.0f} MB"
         healthy(server)
 
@@ -271,8 +274,8 @@ SESSIONS = 300
 def many_sessions_are_held_and_culled():
     with serve("--idle-timeout", "6s", "--cleanup-interval", "1s", "--pool-size", "4") as server:
         server.run("1", session_id="busy")
-        available = lambda: int(
-            Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) / 1024  # noqa: E731
+        available = lambda: int(  # noqa: E731
+            Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]) / 1024
         before = available()
         busy = request(server, RUNS, {"code": "import time\ntime.sleep(40)\nprint('kept')", "session_id": "busy"})
         began = time.monotonic()
@@ -357,10 +360,12 @@ def a_light_user_is_served_beside_bombs():
             for one in bombers:
                 one.join(30)
         a50, a99, b50, b99 = [times[int(len(times) * q)] for times in (alone, beside) for q in (.5, .99)]
-        print(f"light user: alone p50 {a50:.2f} p99 {a99:.2f} ms ({len(alone)} runs), beside bombs p50 {b50:.2f} p99 {b99:.2f} ms "
+        print(f"light user: alone p50 {a50:.2f} p99 {a99:.2f} ms ({len(alone)} runs), beside bombs p50 {b50:.2f} p99 "
+              f"{b99:.2f} ms "
               f"({len(beside)} runs): {b50 / a50:.1f}x and {b99 / a99:.1f}x; bombs ended as {causes}")
         assert len(beside) > 50, f"{len(beside)} runs in 8 s"
-        assert sum(causes.values()) >= 3 and not set(causes) - {"timeout", "memory_limit", "process_limit", "exception", "signal"}, causes
+        assert sum(causes.values()) >= 3 and not set(causes) - {"timeout", "memory_limit", "process_limit", "exception",
+                                                                "signal"}, causes
 
 
 # ---- no descriptors ----
@@ -397,7 +402,8 @@ def running_out_of_descriptors_is_survived():
             refused[status] = refused.get(status, 0) + 1
             if sum(refused.values()) >= 3:
                 break
-        print(f"160 descriptors: {most} in use at most, {answers} of 250 connections; {len(runs)} busy sessions, then {refused}")
+        print(f"160 descriptors: {most} in use at most, {answers} of 250 connections; {len(runs)} busy sessions, then "
+              f"{refused}")
         assert answers[200] > 0 and most <= 160, (answers, most)
         assert runs and refused and not set(refused) - {429, 503}, (len(runs), refused)
         causes = [server.get(f"{RUNS}/{run}/events").lines()[-1]["cause"] for run in runs]

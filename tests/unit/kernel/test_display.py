@@ -256,7 +256,8 @@ def large_figures_are_lowered():
 
 @check
 def cjk_text_is_drawn_without_warnings():
-    code = "import matplotlib.pyplot as plt\nimport matplotlib.font_manager as fm\nnames = {f.name for f in fm.fontManager.ttflist}\n"
+    code = ("import matplotlib.pyplot as plt\nimport matplotlib.font_manager as fm\n"
+            "names = {f.name for f in fm.fontManager.ttflist}\n")
     code += "plt.title('中文 日本語 かな')\n"
     end = run(
         data_zygote(),

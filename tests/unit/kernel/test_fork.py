@@ -283,7 +283,8 @@ def at_fork_hooks_of_the_library_work_for_user_code_and_not_in_the_zygote():
     assert theirs != ours, "random was not reseeded"
     equal((threads, free, mine), (1, True, True))
     equal(run("import sys\nsys.modules['krait_kernel'].forktricks._session"), "True")
-    held = "import sys\nsorted({f.__module__ for h in sys.modules['krait_kernel'].forktricks._held for f in h.values() if hasattr(f, '__module__') and f.__module__})"
+    held = ("import sys\nsorted({f.__module__ for h in sys.modules['krait_kernel'].forktricks._held for f in "
+            "h.values() if hasattr(f, '__module__') and f.__module__})")
     assert {"logging", "threading"} <= set(eval(run(held))), run(held)
 
 

@@ -31,7 +31,8 @@ def merged(end):
 
 @check
 def order_between_the_streams_is_kept():
-    code = "import sys\nfor i in range(20):\n    print('o', i)\n    print('e', i, file=sys.stderr)\n    sys.stdout.buffer.write(b'b\\n')\n"
+    code = ("import sys\nfor i in range(20):\n    print('o', i)\n    print('e', i, file=sys.stderr)\n"
+            "    sys.stdout.buffer.write(b'b\\n')\n")
     end = run(code)
     expected = []
     for i in range(20):
