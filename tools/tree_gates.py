@@ -51,7 +51,8 @@ def public_functions_have_callers(root: Path) -> list[str]:
     for path, text in texts.items():
         for name in DEFINITION.findall(text) if path.suffix == ".c" else []:
             if not by_name[name] - {path} and name not in CALLED_BY_TESTS:
-                wrong.append(f"{path.relative_to(root)}: {name} has no caller in another file of src: make it static, or remove it")
+                wrong.append(f"{path.relative_to(root)}: {name} has no caller in another file of src: "
+                             f"make it static, or remove it")
             if by_name[name] - {path} and name in CALLED_BY_TESTS:
                 wrong.append(f"{path.relative_to(root)}: {name} has a caller: take it out of CALLED_BY_TESTS")
     return wrong + [f"tools/tree_gates.py: {name} of CALLED_BY_TESTS does not exist" for name in CALLED_BY_TESTS

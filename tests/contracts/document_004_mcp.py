@@ -116,8 +116,8 @@ def row_004_05_files_come_back_as_links():
 def row_004_05_files_of_the_libraries_people_use():
     with Sse(server().port) as c:
         box = value(c.tool("create_sandbox"))["sandbox_id"]
-        code = ("import matplotlib.pyplot as plt, pandas as pd\nplt.plot([1, 2])\nplt.savefig('plot.png')\nplt.close()\n"
-                "d = pd.DataFrame({'a': [1, 2]})\nd.to_csv('table.csv')\nd.to_excel('sheet.xlsx')\nprint('written')")
+        code = ("import matplotlib.pyplot as plt, pandas as pd\nplt.plot([1, 2])\nplt.savefig('plot.png')\n"
+                "plt.close()\nd = pd.DataFrame({'a': [1, 2]})\nd.to_csv('table.csv')\nd.to_excel('sheet.xlsx')\nprint('written')")
         got = value(c.tool("execute_python_code", {"sandbox_id": box, "code": code}, timeout=120))
         if "No module named" in got["stderr"]:
             skip("no matplotlib, pandas or openpyxl on this machine")

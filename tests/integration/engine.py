@@ -393,7 +393,8 @@ def a_slow_reader_does_not_fill_memory():
             assert event["event"] != "error", event
             session = event.get("session") if event["event"] == "opened" else None
         process.stdin.write(json.dumps({"id": 2, "op": "run", "session": session, "timeout": "20s",
-                                        "code": "import os\nfor _ in range(3000): os.write(1, b'x' * 100000)"}).encode() + b"\n")
+                                        "code": "import os\nfor _ in range(3000): os.write(1, b'x' * 100000)"}).encode()
+                            + b"\n")
         process.stdin.flush()
         time.sleep(3)
         most = max(int(open("/proc/%d/statm" % pid).read().split()[1]) * 4

@@ -340,7 +340,7 @@ def forms_that_are_wrong():
 
 @check
 def measuring_a_disk_makes_no_folder():
-    """The folder of a sandbox goes while its row is still being walked: it is not made again, and the rest is measured."""
+    """The folder of a sandbox goes while its row is being walked: it is not made again, the rest is measured."""
     with Server(args=["--max-disk-per-user", "3M"]) as s:
         shelf = os.path.join(s.data, "data/sandboxes")
         equal(s.post("/api/v1/sandboxes", {"name": "going"}).status, 201)

@@ -425,8 +425,8 @@ KEY = "root-key-0123456789abcdef"
 
 def fill(s: Server) -> dict:
     """Puts something of every lasting kind into a server."""
-    had = {"box": s.post("/api/v1/sandboxes", {"name": "lasting", "limits": {"memory": "128M", "timeout": 77}, "network": "loopback",
-                                               "env": {"A": "of the sandbox"}}).json()}
+    had = {"box": s.post("/api/v1/sandboxes", {"name": "lasting", "limits": {"memory": "128M", "timeout": 77},
+                                               "network": "loopback", "env": {"A": "of the sandbox"}}).json()}
     had["run"] = s.run("import os\nos.makedirs('deep/er')\nopen('deep/er/\u56fe.txt', 'w').write('kept')\nx = 1\n"
                        "print(x)", sandbox_id="lasting")
     s.run("import os; os.chmod('deep/er', 0o700); os.symlink('er', 'deep/link')", sandbox_id="lasting")

@@ -118,8 +118,8 @@ def what_is_wrong_is_told() -> None:
 def a_path_with_blanks_is_quoted() -> None:
     with tempfile.TemporaryDirectory(prefix="krait test ") as place:
         program = os.path.join(place, "it's krait")
-        os.link(KRAIT,
-                program) if os.stat(KRAIT).st_dev == os.stat(place).st_dev else subprocess.run(["cp", KRAIT, program], check=True)
+        (os.link(KRAIT, program) if os.stat(KRAIT).st_dev == os.stat(place).st_dev
+         else subprocess.run(["cp", KRAIT, program], check=True))
         for client in CLIENTS:
             text = subprocess.run([program, "setup", client], capture_output=True, text=True, timeout=30,
                                   check=True).stdout

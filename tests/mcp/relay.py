@@ -308,7 +308,8 @@ def a_broken_stream_is_picked_up_again() -> None:
                 "protocolVersion": "2025-11-25", "capabilities": {},
                 "serverInfo": {"name": "odd", "version": "1"}}}).encode()
             raw(handler,
-                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: s1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: s1\r\n"
+                b"Content-Length: %d\r\n\r\n" % len(body) + body)
         elif handler.command == "GET" and handler.headers.get("Last-Event-ID") == "e1":
             raw(handler,
                 stream + b'id: e2\nevent: message\ndata: {"jsonrpc":"2.0","id":1,\ndata: "result":{"late":true}}\n\n')

@@ -567,8 +567,8 @@ def a_client_that_sends_nothing_costs_a_connection_only():
     """Positive control for the deadlines of the server: MCP adds none of its own to a body that comes slowly."""
     with socket.create_connection(("127.0.0.1", server().port), 5) as sock:
         body = json.dumps(PING).encode()
-        sock.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-                     % len(body))
+        sock.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: %d\r\n\r\n" % len(body))
         for byte in body:
             sock.sendall(bytes([byte]))
         contains(sock.recv(4096).decode(), " 200 OK")

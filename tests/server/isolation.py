@@ -195,8 +195,8 @@ def furnish(who: World) -> World:
                     key=w.key)).json()
     file = f"file-{mark}.txt"
     good(send("PUT", f"/api/v1/sandboxes/{box['id']}/files/{file}", f"content-{mark}", key=w.key))
-    ended = good(send("POST", "/api/v1/runs", {"code": f"secret = 'variable-{mark}'\nsecret", "stream": False, "sandbox_id": box["id"],
-                                               "session_id": session}, key=w.key))
+    ended = good(send("POST", "/api/v1/runs", {"code": f"secret = 'variable-{mark}'\nsecret", "stream": False,
+                                               "sandbox_id": box["id"], "session_id": session}, key=w.key))
     running = stream(w.key, code=f"mark = '{mark}'\nimport time\ntime.sleep(600)", sandbox_id=box["id"],
                      session_id=busy)
     queued = stream(w.key, code=f"'queued-{mark}'", sandbox_id=box["id"], session_id=busy)
@@ -321,8 +321,8 @@ def work(who: World, others: World, name: str) -> None:
         i += 1
         text = f"{name}-{made_up(8)}"
         try:
-            reply = send("POST", "/api/v1/runs", {"code": f"print({text!r})", "stream": False, "session_id": f"load-{i % 3}",
-                                                  "fresh": i % 7 == 0}, key=who.key)
+            reply = send("POST", "/api/v1/runs", {"code": f"print({text!r})", "stream": False,
+                                                  "session_id": f"load-{i % 3}", "fresh": i % 7 == 0}, key=who.key)
             told = reply.json()
             if told.get("stdout") != text + "\n":
                 load_problems.append(f"{name}: {reply.status} {reply.text[:200]}")
@@ -454,8 +454,8 @@ def a_session_of_the_same_name_is_another():
     told = good(send("POST", "/api/v1/runs", {"code": "'secret' in globals()", "session_id": name, "stream": False},
                      key=thief.key)).json()
     equal(told["result"], "False")
-    told = good(send("POST", "/api/v1/runs", {"code": "secret", "session_id": name, "sandbox_id": alice.names["sandbox"][0],
-                                              "stream": False}, key=alice.key)).json()
+    told = good(send("POST", "/api/v1/runs", {"code": "secret", "session_id": name,
+                                              "sandbox_id": alice.names["sandbox"][0], "stream": False}, key=alice.key)).json()
     contains(told["result"], "variable-")
 
 

@@ -198,8 +198,9 @@ class Storm(Clients):
             box.names, box.settings = {one["name"]}, seen[:1] or box.settings[-1:]
         for one in there.values():  # made, but the answer did not come through
             if one["name"] in self.model.unsure:
-                self.model.boxes[one["id"]] = Box(one["id"], one["name"], {"limits": one["settings"]["limits"], "env": {"MARK": ""},
-                                                                          "network": one["network"]})
+                self.model.boxes[one["id"]] = Box(
+                    one["id"], one["name"],
+                    {"limits": one["settings"]["limits"], "env": {"MARK": ""}, "network": one["network"]})
             elif one["name"] != "default":
                 self.wrong("sandboxes", f"{one['name']} exists, and no client made it")
         self.model.unsure.clear()

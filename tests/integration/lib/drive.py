@@ -17,8 +17,8 @@ KRAIT = os.path.abspath(os.environ.get("KRAIT", os.path.join(ROOT, "build/krait"
 # The engine driven by lines of JSON: tests/programs/engine.
 KRAIT_ENGINE = os.path.join(os.environ.get("KR_BUILD", os.path.dirname(KRAIT)), "tests/krait-engine")
 PYTHON = "/usr/bin/python3"
-CAUSES = ("ok exception exit timeout memory_limit cpu_limit disk_limit process_limit signal denied interrupted cancelled "
-          "lost").split()
+CAUSES = ("ok exception exit timeout memory_limit cpu_limit disk_limit process_limit signal denied interrupted "
+          "cancelled lost").split()
 RUN_FIELDS = set("cause exit_code stdout stderr result error displays variables truncated limits_hit wall_s cpu_s "
                  "peak_memory_bytes hint limits layers message output_bytes".split())
 SECONDS = 60
