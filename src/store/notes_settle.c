@@ -293,8 +293,8 @@ int kr_store_settle(struct kr_store *s, struct kr_err *err)
     return 0;
 }
 
-/* A full disk keeps nobody from reading: what waits is not among what is read, then. Nor does it cost every reader a try, which is
- * all that waits, or a second of waiting for another process. */
+/* A full disk does not stop reads: they answer without the rows that wait. After a failure the next tries are skipped for
+ * a while, so that not every read pays for one. */
 void kr_store_settle_quietly(struct kr_store *s)
 {
     struct kr_err ignored;

@@ -1,8 +1,8 @@
 /* Opening and closing a store, transactions, upkeep.
  *
- * Called by the server, `krait mcp`, `krait keys` and `krait users`. How a store is opened: everybody who has it
- * open shares a lock (store_files.c); whoever finds it missing or old lets go of that, takes the lock for itself alone,
- * makes or brings up to date, and goes back to sharing. So two first starts at once make one store, and a new krait
+ * Called by the server, `krait mcp`, `krait keys` and `krait users`. How a store is opened: the processes that
+ * have it open share a lock (store_files.c); a process that finds it missing or old releases the lock, takes it
+ * exclusively, makes or updates the store, and shares the lock again. So two first starts at once make one store, and a new krait
  * does not change the format under a running old one.
  *
  * Invariant: what a call wrote is there after kill -9 once it returned; the file is whole at every moment. */
@@ -29,7 +29,7 @@ static int on_wal_commit(void *data, sqlite3 *db, const char *name, int pages)
     struct kr_store *s = data;
 
     s->wal_pages = (unsigned)pages;
-    if (s->wal_pages >= OWN_CHECKPOINT_PAGES) /* nobody calls kr_store_checkpoint(), or it cannot keep up */
+    if (s->wal_pages >= OWN_CHECKPOINT_PAGES) /* kr_store_checkpoint() is not called, or cannot keep up */
         sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     return SQLITE_OK;
 }
@@ -56,7 +56,7 @@ static int known_version(void)
     return kr_migrations[kr_migrations_count - 1].version;
 }
 
-/* Nobody else has the store open. */
+/* No other process has the store open. */
 static int make_or_update(struct kr_store *s, struct kr_err *err)
 {
     int r = kr_store_version(s->db, s->path, known_version(), err), rc;
@@ -75,7 +75,7 @@ static int make_or_update(struct kr_store *s, struct kr_err *err)
     return kr_store_sync(s, err);
 }
 
-/* One try. 0: open, and the lock is shared. -EAGAIN: somebody else is in the way. */
+/* One try. 0: open, and the lock is shared. -EAGAIN: another process holds the lock. */
 static int try_open(struct kr_store *s, struct kr_err *err)
 {
     int r = kr_store_lock(s, false, err);
@@ -244,7 +244,7 @@ int kr_store_checkpoint(const char *path, struct kr_err *err)
     if (r < 0)
         return r;
     rc = sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    if (rc != SQLITE_OK && rc != SQLITE_BUSY) /* busy: somebody is at it already */
+    if (rc != SQLITE_OK && rc != SQLITE_BUSY) /* busy: another process does it already */
         r = kr_st_fail(db, rc, "be checkpointed", err);
     sqlite3_close(db);
     return r;
