@@ -133,8 +133,10 @@ static void finish_walk(struct kr_disk_walk *w)
 {
     struct kr_disk_ask *ask;
     struct kr_err ignored;
+    uint64_t measured;
 
     for (;;) {
+        measured = w->sum;
         w->user->disk = w->sum;
         w->user->disk_ns = kr_clock_ns();
         serve_asks(w);
@@ -144,7 +146,9 @@ static void finish_walk(struct kr_disk_walk *w)
             TAILQ_REMOVE(&w->next, ask, link);
             TAILQ_INSERT_TAIL(&w->served, ask, link);
         }
-        if (list_folders(w, &ignored) >= 0 && walk_next(w))
+        if (list_folders(w, &ignored) < 0)
+            w->sum = measured; /* the store failed: what was measured last holds, not 0 */
+        else if (walk_next(w))
             return;
     }
     w->user->walk = NULL;
