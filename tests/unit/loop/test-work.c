@@ -174,8 +174,8 @@ static void lane_bounds_and_keeps_order(void)
     uv_run(&loop, UV_RUN_DEFAULT);
     for (int i = 0; i < COUNT; i++)
         CHECK(items[i].ran == (i != 3) && items[i].done == (i != 3) && !items[i].wrong_thread);
-    CHECK(most == 2); /* never three at a time, and two at once */
-    CHECK(items[5].order == 5 || items[4].order == 5);
+    CHECK(most == 2);           /* never three at a time, and two at once */
+    CHECK(items[5].order >= 4); /* it is the last in line: three of the others ended before it began */
     kr_lane_close(lane);
     CHECK(uv_loop_close(&loop) == 0);
 }
