@@ -7,7 +7,8 @@
  * sends lines and gets one line of JSON for each:
  *     ready                           when every zygote is ready and every pool full
  *     one PRELOAD POOLED GAP COUNT [import]
- *                                     open, run, close, COUNT times, each after GAP ms of rest (and a full pool): open, output, end, teardown;
+ *                                     open, run, close, COUNT times, each after GAP ms of rest (and a full pool): open,
+ *                                     output, end, teardown;
  *                                     with `import` the snippet imports numpy, pandas and matplotlib first
  *     warm PRELOAD COUNT              runs in one live session, back to back: output, end
  *     churn PRELOAD POOLED MS K       one-shot sessions, K at a time, as fast as it goes: done, elapsed

@@ -3,7 +3,7 @@
  * Theory: families (builder, zygote, cells) are started by the warden's own code, with one difference: the embedded
  * boot.py is the bench's, whose zygote forks children that take only the layers asked for and run print(1) at once. The
  * driver sends lines:
- *     step PRELOAD LAYERS GAP_MS COUNT     microseconds from the request to the first output, GAP_MS of rest before each
+ *     step PRELOAD LAYERS GAP_MS COUNT microseconds from the request to the first output, GAP_MS of rest before each
  *     churn PRELOAD MS INFLIGHT            bare fork, run, reap as fast as it goes: done (how many), elapsed
  * and gets one line of JSON for each (samples.h). Runs as root, like the product at its best level. */
 #include "forkbox.h"

@@ -110,8 +110,8 @@ void kr_sandbox_done(struct kr_sandbox *s);
 
 /* What holds in a sandbox that sets nothing: fills the settings' members of ret, which need no kr_sandbox_done(). */
 void kr_box_sandbox_defaults(const struct kr_box *b, const struct kr_caller *who, struct kr_sandbox *ret);
-/* By id or by name; NULL, "" or `default`: the user's default sandbox in the caller's dialect (kr_profile.sandbox), which is
- * made if it is missing. 0 or -ENOENT. */
+/* By id or by name; NULL, "" or `default`: the user's default sandbox in the caller's dialect (kr_profile.sandbox),
+ * which is made if it is missing. 0 or -ENOENT. */
 int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox *ret,
                         struct kr_err *err);
 /* name NULL: one is made up. settings may be NULL; they are checked by their rows (sandbox_settings.h). 0, -EEXIST,
@@ -154,9 +154,8 @@ struct kr_box_session_info {
 /* Calls back for each of the caller's sessions (of one sandbox, or of all with NULL). */
 void kr_box_sessions(struct kr_box *b, const struct kr_caller *who, const char *sandbox,
                      void (*on_session)(void *data, const struct kr_box_session_info *info), void *data);
-/* By name; sandbox NULL: in any of the caller's sandboxes, one of the caller's own dialect first, the most recently used
- * before others. 0 or -ENOENT. The pointers in
- * ret live until the return to the loop. */
+/* By name; sandbox NULL: in any of the caller's sandboxes, one of the caller's own dialect first, the most recently
+ * used before others. 0 or -ENOENT. The pointers in ret live until the return to the loop. */
 int kr_box_session_find(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                         struct kr_box_session_info *ret, struct kr_err *err);
 /* Opens one without running anything; name NULL: one is made up. on_open comes later with the name, or err. */
@@ -222,8 +221,8 @@ struct kr_disk_ask {
     struct kr_disk_walk *walk; /* NULL: it does not wait */
     void (*on_measured)(struct kr_disk_ask *ask, uint64_t bytes);
 };
-/* Measures the files of all the user's sandboxes, on the thread pool. on_measured comes once, with the sum of a walk that began
- * after this call; before this returns if the user has no files. 0, or -errno with err and no call. */
+/* Measures the files of all the user's sandboxes, on the thread pool. on_measured comes once, with the sum of a walk
+ * that began after this call; before this returns if the user has no files. 0, or -errno with err and no call. */
 int kr_box_disk_measure(struct kr_box *b, const char *user, struct kr_disk_ask *ask, struct kr_err *err);
 /* No call any more. Also of an ask that does not wait. */
 void kr_box_disk_forget(struct kr_disk_ask *ask);

@@ -1,7 +1,7 @@
 /* Events of a run's log become an outcome. Called by the voices for each event (run_collect.c, exec_take.c).
  *
- * Invariants: memory is bounded by what the caller allows, and what does not fit is counted or marked as cut; nothing is
- * parsed before a voice asks for it. */
+ * Invariants: memory is bounded by what the caller allows, and what does not fit is counted or marked as cut; nothing
+ * is parsed before a voice asks for it. */
 #include "run_outcome.h"
 #include "utf8.h"
 

@@ -25,7 +25,8 @@ static const struct kr_api_field fields[] = {
 };
 static_assert(sizeof fields / sizeof fields[0] == KR_API_LIMITS_MAX, "every limit has its row");
 const struct kr_api_table kr_api_limits_table =
-    KR_API_TABLE("LimitsRequest", "Limits to be set; null takes one away, and the server's holds.", fields, struct kr_api_limits_given);
+    KR_API_TABLE("LimitsRequest", "Limits to be set; null takes one away, and the server's holds.", fields,
+        struct kr_api_limits_given);
 
 static const struct kr_api_prop props[] = {
     {.name = "memory", .type = KR_API_INT, .help = "Bytes.", .example = "1073741824"},

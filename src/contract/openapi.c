@@ -13,11 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ABOUT                                                                                                           \
-    "Runs untrusted Python in native Linux sandboxes. A request that fails answers `{\"error\":{…}}`; on the routes " \
-    "of "                                                                                                               \
-    "other servers' documents it answers `{\"detail\":…}` as they do. Streams are one JSON object a line "            \
-    "(`application/x-ndjson`), or one an event (`Accept: text/event-stream`)."
+static const char about[] =
+    "Runs untrusted Python in native Linux sandboxes. A request that fails answers `{\"error\":{…}}`; on the routes of "
+    "other servers' documents it answers `{\"detail\":…}` as they do. Streams are one JSON object a line "
+    "(`application/x-ndjson`), or one an event (`Accept: text/event-stream`).";
 
 /* ---- parameters and bodies ---- */
 
@@ -286,7 +285,7 @@ static void write_about(struct kr_json *j, const struct kr_api_openapi *config)
     kr_json_object(j);
     kr_json_key_str(j, "title", "krait");
     kr_json_key_str(j, "version", config->version);
-    kr_json_key_str(j, "description", ABOUT);
+    kr_json_key_str(j, "description", about);
     kr_json_key(j, "license");
     kr_json_object(j);
     kr_json_key_str(j, "name", "Apache-2.0");

@@ -41,8 +41,8 @@ struct kr_run_calls {
 #define KR_RUN_DISPLAYS_MAX 1000u            /* displays of one run, and */
 #define KR_RUN_DISPLAY_BYTES_MAX (64u << 20) /* their bytes, that are handed on, whatever the output cap */
 
-/* Queues a run; the spec is not used after the return. 0, or -errno with err and no callback will come. on_end may come at any later
- * time, but never from here. */
+/* Queues a run; the spec is not used after the return. 0, or -errno with err and no callback will come. on_end may come
+ * at any later time, but never from here. */
 int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struct kr_run_calls *calls, void *data,
                struct kr_run **ret_run, struct kr_err *err);
 /* KeyboardInterrupt in the run; if `insist`, its session is killed when it has not ended after the grace. A queued

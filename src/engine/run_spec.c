@@ -1,7 +1,7 @@
 /* A run's specification: its copy, its size, its form for the kernel.
  *
- * Called by the box, which keeps a copy while a run waits, and by run.c. Invariant: a copy's texts are in one block of memory,
- * and each is followed by NUL. */
+ * Called by the box, which keeps a copy while a run waits, and by run.c. Invariant: a copy's texts are in one block of
+ * memory, and each is followed by NUL. */
 #include "run_spec.h"
 #include "buf.h"
 #include "json.h"

@@ -1,8 +1,8 @@
 /* What a run is asked to do: one struct, from the field table of a voice to the frame for the kernel.
  *
- * A voice fills it, or lets its table fill it (KR_API_AT(struct …, spec.code)), and passes a pointer. The box keeps one copy
- * while the run waits, and hands a pointer to that to the engine. A new option is a member here, a row in the table of each
- * voice that offers it, and the code that uses it: kr_run_spec_write() if that is the kernel. */
+ * A voice fills it, or lets its table fill it (KR_API_AT(struct …, spec.code)), and passes a pointer. The box keeps one
+ * copy while the run waits, and hands a pointer to that to the engine. A new option is a member here, a row in the
+ * table of each voice that offers it, and the code that uses it: kr_run_spec_write() if that is the kernel. */
 #pragma once
 #include "text.h"
 #include <jansson.h>
@@ -43,7 +43,8 @@ struct kr_run_spec {
     char *texts; /* of a copy: the memory of its texts; NULL in a spec whose texts and objects are borrowed */
 };
 
-/* Makes `ret` a copy that owns its texts and references to its objects. 0 or -ENOMEM, and then there is nothing to free. */
+/* Makes `ret` a copy that owns its texts and references to its objects. 0 or -ENOMEM, and then there is nothing to
+ * free. */
 int kr_run_spec_copy(const struct kr_run_spec *spec, struct kr_run_spec *ret);
 /* Frees what a copy owns: texts and objects are absent then, the other members stay. May be called again. */
 void kr_run_spec_done(struct kr_run_spec *spec);

@@ -65,7 +65,8 @@ struct rl_scan {
 /* Size of an event's record. */
 size_t rl_file_size(const struct rl_event *e);
 #define RL_FILE_START 16u /* where the first record is */
-/* Appends the events' records at `at`, where the file ends; 0 makes the file. 0, or -errno and the file is as before. */
+/* Appends the events' records at `at`, where the file ends; 0 makes the file. 0, or -errno and the file is as
+ * before. */
 int rl_file_append(int dirfd, const char *name, uint64_t at, struct rl_event *const *events, size_t count);
 /* The records from number `want` on, RL_BLOCK bytes of them or one, from `from` (an entry of the index) to `end`. */
 int rl_file_load(int dirfd, const char *name, const struct rl_index *from, uint64_t end, uint64_t want,
@@ -183,7 +184,8 @@ static inline struct rl_event *rl_at(const struct kr_runlog *log, size_t i)
 /* Index of the first event in memory with this number or a later one; count if there is none. */
 size_t rl_index_of(const struct kr_runlog *log, uint64_t seq);
 void rl_account(struct kr_runlog *log, size_t more, size_t less);
-/* Makes room for `need` bytes more in this log, by dropping what is on disk too and by cutting. False: there is none. */
+/* Makes room for `need` bytes more in this log, by dropping what is on disk too and by cutting. False: there is
+ * none. */
 bool rl_make_room(struct kr_runlog *log, size_t need);
 /* The same for a reader's block, which cuts nothing. */
 void rl_ease(struct kr_runlogs *l);

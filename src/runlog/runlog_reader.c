@@ -61,7 +61,8 @@ static void not_due(struct kr_runlog_reader *r)
     r->is_due = false;
 }
 
-/* Readers that become due meanwhile have their turn in the loop's next round, so that one reader cannot hold the loop. */
+/* Readers that become due meanwhile have their turn in the loop's next round, so that one reader cannot hold the
+ * loop. */
 void rl_call_due(struct kr_runlogs *l)
 {
     struct kr_runlog_reader *r;

@@ -2,14 +2,16 @@
  *
  * Each process that has them has a file of its own, called by its number (see kr_store_hold()).
  *
- * Called by store_run.c and store_audit.c once kr_store_notes_open() was called: a server's runs are many and short, and a transaction for each
- * would cost more than the run. Invariants: what kr_store_notes_write() returned 0 for is there after kill -9, because the next
- * kr_store_notes_open() reads the file; a row reaches the database once, because the number of the generation that was taken over
- * is written in the same transaction; whoever reads runs or the audit log settles first, and so sees every row.
+ * Called by store_run.c and store_audit.c once kr_store_notes_open() was called: a server's runs are many and short,
+ * and a transaction for each would cost more than the run. Invariants: what kr_store_notes_write() returned 0 for is
+ * there after kill -9, because the next kr_store_notes_open() reads the file; a row reaches the database once, because
+ * the number of the generation that was taken over is written in the same transaction; whoever reads runs or the audit
+ * log settles first, and so sees every row.
  *
  *     record  hash(8) len(4) kind(4) generation(8)   then len bytes: numbers of 8 bytes, texts as len(4) bytes NUL
- * The hash (SipHash) is of all that follows it. A new generation begins at the start of the file: what is behind its last record has
- * an older number, and does not count. The file is this machine's own: numbers are in its byte order. */
+ * The hash (SipHash) is of all that follows it. A new generation begins at the start of the file: what is behind its
+ * last record has an older number, and does not count. The file is this machine's own: numbers are in its byte
+ * order. */
 #include "notes.h"
 #include "store_audit.h"
 #include "store_internal.h"

@@ -1,7 +1,7 @@
 /* Notes on their way out: into the database, from the buffer or from the file that a killed process left.
  *
- * Called by whoever reads rows of runs or of the audit log, by the domain's timer, and at the store's open and close. Invariants: see
- * notes.c; and a record that cannot be (its user is gone, its file was damaged) keeps no other out. */
+ * Called by whoever reads rows of runs or of the audit log, by the domain's timer, and at the store's open and close.
+ * Invariants: see notes.c; and a record that cannot be (its user is gone, its file was damaged) keeps no other out. */
 #include "clock.h"
 #include "fd.h"
 #include "log.h"
@@ -72,8 +72,8 @@ static const char *get_text(struct cursor *c)
     return get_bytes(c, &len);
 }
 
-/* The content of the record at *at, which moves behind it. 0 (no kind): the bytes end, or the record is not sound or not of that
- * generation. */
+/* The content of the record at *at, which moves behind it. 0 (no kind): the bytes end, or the record is not sound or
+ * not of that generation. */
 static unsigned next_record(const char *data, size_t len, size_t *at, uint64_t generation, bool check,
                             struct cursor *ret)
 {
@@ -241,8 +241,8 @@ static int put_open_starts(struct kr_store *s, struct starts *starts, struct kr_
     return r;
 }
 
-/* Every sound record of that generation, and its number, in the transaction that is open. `from`: the file they were read
- * from; NULL: they are our own. */
+/* Every sound record of that generation, and its number, in the transaction that is open. `from`: the file they were
+ * read from; NULL: they are our own. */
 static int take_over(struct kr_store *s, const char *data, size_t len, uint64_t generation, const char *from,
                      struct kr_err *err)
 {
@@ -293,8 +293,8 @@ int kr_store_settle(struct kr_store *s, struct kr_err *err)
     return 0;
 }
 
-/* A full disk does not stop reads: they answer without the rows that wait. After a failure the next tries are skipped for
- * a while, so that not every read pays for one. */
+/* A full disk does not stop reads: they answer without the rows that wait. After a failure the next tries are skipped
+ * for a while, so that not every read pays for one. */
 void kr_store_settle_quietly(struct kr_store *s)
 {
     struct kr_err ignored;

@@ -1,9 +1,9 @@
 /* Every statement of the store, in one table; and how one is prepared, bound, stepped and reset.
  *
- * Called by the other files of this folder. Invariant: SQL is text of this table only (and of store_schema.c): what comes
- * from outside is bound, never pasted; and what belongs to somebody is found by its owner as well as by its id. The
- * lists are read from an index in their order, without sorting: tests/unit/store/test-store.c looks at the plan of every
- * row. */
+ * Called by the other files of this folder. Invariant: SQL is text of this table only (and of store_schema.c): what
+ * comes from outside is bound, never pasted; and what belongs to somebody is found by its owner as well as by its id.
+ * The lists are read from an index in their order, without sorting: tests/unit/store/test-store.c looks at the plan of
+ * every row. */
 #include "store_internal.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -127,7 +127,8 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
         "INSERT INTO runs (id, owner, sandbox, session, code, holder, started, ended, cause, exit_code, hits, message, "
         "wall_us, cpu_us, peak_memory, output_bytes, kept_bytes, truncated, files, log, size) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
-        "?18 OR (?19 IS NOT NULL AND NOT json_valid(?19)), iif(json_valid(?19), ?19, iif(?19 IS NULL, NULL, '[]')), ?20, "
+        "?18 OR (?19 IS NOT NULL AND NOT json_valid(?19)), iif(json_valid(?19), ?19, iif(?19 IS NULL, NULL, '[]')), "
+        "?20, "
         RUN_BYTES " + length(CAST(?5 AS BLOB)) + ?17 + ifnull(length(CAST(?19 AS BLOB)), 0) "
         "+ ifnull(length(CAST(?12 AS BLOB)), 0) + ifnull(length(?20), 0))"},
     [KR_ST_RUN_LOG] = {"read a run's log", "SELECT log FROM runs WHERE id = ? AND owner = ?"},
@@ -160,7 +161,8 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_JOB_LOG] = {"read a job's log", "SELECT log FROM jobs WHERE id = ?"},
     [KR_ST_JOB_LIST] = {"list jobs", "SELECT " JOB_COLUMNS " FROM jobs WHERE owner = ? AND (started, id) < (?, ?) "
         "ORDER BY started DESC, id DESC"},
-    [KR_ST_JOB_OPEN] = {"list jobs", "SELECT " JOB_COLUMNS ", holder FROM jobs INDEXED BY jobs_open WHERE ended IS NULL"},
+    [KR_ST_JOB_OPEN] = {"list jobs",
+        "SELECT " JOB_COLUMNS ", holder FROM jobs INDEXED BY jobs_open WHERE ended IS NULL"},
     [KR_ST_JOB_ADOPT] = {"take over a job",
         "UPDATE jobs SET holder = ?2, attempt = ?3 WHERE id = ?1 AND ended IS NULL"},
     [KR_ST_JOB_OLDEST] = {"read old jobs",

@@ -2,8 +2,8 @@
  *
  * Called by the server, `krait mcp`, `krait keys` and `krait users`. How a store is opened: the processes that
  * have it open share a lock (store_files.c); a process that finds it missing or old releases the lock, takes it
- * exclusively, makes or updates the store, and shares the lock again. So two first starts at once make one store, and a new krait
- * does not change the format under a running old one.
+ * exclusively, makes or updates the store, and shares the lock again. So two first starts at once make one store, and a
+ * new krait does not change the format under a running old one.
  *
  * Invariant: what a call wrote is there after kill -9 once it returned; the file is whole at every moment. */
 #include "store_internal.h"

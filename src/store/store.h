@@ -39,11 +39,12 @@ void kr_store_cleanup_(struct kr_store **s);
 
 /* ---- notes ---- */
 
-/* From here on rows of runs and of the audit log are collected, and reach the database together: when kr_store_settle() is called,
- * when somebody in this process reads such rows, and at the close; another process sees them then. What processes that were killed
- * left behind is taken over now. 0 or -errno. */
+/* From here on rows of runs and of the audit log are collected, and reach the database together: when kr_store_settle()
+ * is called, when somebody in this process reads such rows, and at the close; another process sees them then. What
+ * processes that were killed left behind is taken over now. 0 or -errno. */
 int kr_store_notes_open(struct kr_store *s, struct kr_err *err);
-/* What was noted is safe from kill -9 when this returned 0: before anybody is told of it. Nothing to do without notes. */
+/* What was noted is safe from kill -9 when this returned 0: before anybody is told of it. Nothing to do without
+ * notes. */
 int kr_store_notes_write(struct kr_store *s, struct kr_err *err);
 /* Bytes that wait. */
 size_t kr_store_notes_waiting(const struct kr_store *s);
@@ -73,7 +74,8 @@ const char *kr_store_dir(const struct kr_store *s);
 
 #define KR_STORE_ID_ROOM KR_ID_ROOM
 
-/* 128 random bits as text, 26 characters of 0-9a-z without i, l, o, u. What an id may look like only kr_id_valid() says. */
+/* 128 random bits as text, 26 characters of 0-9a-z without i, l, o, u. What an id may look like only kr_id_valid()
+ * says. */
 void kr_store_new_id(char ret_id[KR_STORE_ID_ROOM]);
 /* Microseconds since 1970 (CLOCK_REALTIME). */
 int64_t kr_store_now(void);

@@ -80,8 +80,8 @@ int kr_store_dir_open(struct kr_store *s, const char *dir, unsigned flags, struc
     return 0;
 }
 
-/* A file that is there is not opened: POSIX locks go with any descriptor of the file that a process closes, and SQLite's
- * are such. Another store of the same process would be without, and the file in danger. */
+/* A file that is there is not opened: POSIX locks go with any descriptor of the file that a process closes, and
+ * SQLite's are such. Another store of the same process would be without, and the file in danger. */
 int kr_store_db_make(struct kr_store *s, struct kr_err *err)
 {
     struct stat st;

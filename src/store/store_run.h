@@ -56,16 +56,18 @@ struct kr_store_run_end {
 };
 
 /* Notes a run that starts: it is this process's until it ends. 0, -ENOENT (no such user), -EEXIST (id is taken). With
- * notes open, this and the next refuse nothing: a row that cannot be is met when they are settled, and said in the log. */
+ * notes open, this and the next refuse nothing: a row that cannot be is met when they are settled, and said in the
+ * log. */
 int kr_store_run_start(struct kr_store *s, const struct kr_store_run_start *run, struct kr_err *err);
 /* Notes its end, once. 0, or -ENOENT: no such run of that owner is running. */
 int kr_store_run_end(struct kr_store *s, const char *owner, const char *id, const struct kr_store_run_end *end,
                      struct kr_err *err);
-/* Ends, as `lost`, the runs of processes that are gone (killed, crashed) and left no notes that nobody has read yet; those of
- * other live processes are left alone. For a start. How many (KR_STORE_PRUNE_MAX a call at most: call again until 0), or -errno. */
+/* Ends, as `lost`, the runs of processes that are gone (killed, crashed) and left no notes that nobody has read yet;
+ * those of other live processes are left alone. For a start. How many (KR_STORE_PRUNE_MAX a call at most: call again
+ * until 0), or -errno. */
 int kr_store_runs_lost(struct kr_store *s, int64_t now, struct kr_err *err);
-/* Does another live process run it, or has it ended there only a moment ago, so that its log may not be whole? 1, 0 (also if
- * there is no such run), or -errno. */
+/* Does another live process run it, or has it ended there only a moment ago, so that its log may not be whole? 1, 0
+ * (also if there is no such run), or -errno. */
 #define KR_STORE_RUN_SETTLE_US (INT64_C(2) * 1000000)
 int kr_store_run_elsewhere(struct kr_store *s, const char *id, struct kr_err *err);
 /* 0 or -ENOENT. */

@@ -7,8 +7,9 @@
 #include "store_user.h"
 
 #define KR_STORE_SETTINGS_MAX (64u << 10) /* bytes of a sandbox's settings */
-/* The sandboxes that every user has without asking: that of krait's own dialect, and "default@NAME" of another one. They are
- * made when they are first used, keep their names and do not count against `max`; a client cannot make others so named. */
+/* The sandboxes that every user has without asking: that of krait's own dialect, and "default@NAME" of another one.
+ * They are made when they are first used, keep their names and do not count against `max`; a client cannot make others
+ * so named. */
 #define KR_STORE_DEFAULT "default"
 #define KR_STORE_DEFAULT_OF "default@"
 bool kr_store_is_default(const char *name);
@@ -56,9 +57,9 @@ int kr_store_sandbox_ensure(struct kr_store *s, const struct kr_store_sandbox_ne
 /* 0, -ENOENT, -EINVAL, -EEXIST; -EPERM for defaults. */
 int kr_store_sandbox_rename(struct kr_store *s, const char *owner, const char *id, const char *name,
                             struct kr_err *err);
-/* Once in the life of a store, at the first start that knows of defaults of dialects: until then there was one `default` for
- * all of them, and it becomes the one of the server's own dialect, called `name`. A sandbox that a user called default@… is
- * renamed-ID from then on. Sandboxes renamed, or -errno. */
+/* Once in the life of a store, at the first start that knows of defaults of dialects: until then there was one
+ * `default` for all of them, and it becomes the one of the server's own dialect, called `name`. A sandbox that a user
+ * called default@… is renamed-ID from then on. Sandboxes renamed, or -errno. */
 int kr_store_defaults_settle(struct kr_store *s, const char *name, struct kr_err *err);
 /* 0, -ENOENT, -EINVAL (no JSON object, or too large). */
 int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char *id, const char *settings,

@@ -211,7 +211,8 @@ static int find_runs(struct kr_store *s, const char *id, char (*ids)[KR_STORE_ID
     return r < 0 ? r : count;
 }
 
-/* The rest, once no run is left: jobs that have ended; sandboxes, keys and tokens go with their user (ON DELETE CASCADE). */
+/* The rest, once no run is left: jobs that have ended; sandboxes, keys and tokens go with their user (ON DELETE
+ * CASCADE). */
 static int delete_user(struct kr_store *s, const char *id, struct kr_err *err)
 {
     int r = kr_st_exec(s, KR_ST_USER_FOLDERS_DOOM, err, "ti", id, kr_store_now());

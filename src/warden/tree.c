@@ -53,7 +53,8 @@ static const struct row rows[] = {
     {TEXT, "/etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"},
     {TEXT, "/etc/hosts", "127.0.0.1 localhost krait\n::1 localhost\n"},
     {TEXT, "/etc/hostname", "krait\n"},
-    {TEXT, "/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"},
+    {TEXT, "/etc/nsswitch.conf",
+     "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"},
     {TEXT, "/etc/resolv.conf", ""},
 };
 /* clang-format on */

@@ -1,5 +1,5 @@
-/* Fuzzes the reading of requests: an input is a body, a form and a query, each read in both voices by a table that has a
- * row of every type. What is filled must obey its row; what is refused must say why. */
+/* Fuzzes the reading of requests: an input is a body, a form and a query, each read in both voices by a table that has
+ * a row of every type. What is filled must obey its row; what is refused must say why. */
 #define _GNU_SOURCE 1
 #define FUZZ_NAME "fuzz-body"
 #include "err.h"
@@ -36,7 +36,8 @@ static const struct kr_api_field fields[] = {
     {.name = "bytes", .type = KR_API_TEXT, AT(bytes), .nul_ok = true, SAID},
     {.name = "name", .type = KR_API_STRING, AT(name), .aliases = names, KR_API_LENGTH(1, 8), SAID},
     {.name = "secret", .type = KR_API_STRING, AT(secret), .secret = true, KR_API_LENGTH(4, 8), SAID},
-    {.name = "timeout", .type = KR_API_INT, AT(timeout), KR_API_GIVEN(struct request, timeout_given), .nullable = true, KR_API_RANGE(1, 120), .def = "30", SAID},
+    {.name = "timeout", .type = KR_API_INT, AT(timeout), KR_API_GIVEN(struct request, timeout_given), .nullable = true,
+     KR_API_RANGE(1, 120), .def = "30", SAID},
     {.name = "share", .type = KR_API_NUMBER, AT(share), KR_API_RANGE(0, 1), SAID},
     {.name = "fresh", .type = KR_API_BOOL, AT(fresh), .def = "true", SAID},
     {.name = "mode", .type = KR_API_ENUM, AT(mode), .choices = modes, SAID},

@@ -1,5 +1,5 @@
-/* Fuzzes the reader of .env files with any bytes: what it hands over is what its header promises, a refusal names file and
- * line, and the same names and values written anew read the same. */
+/* Fuzzes the reader of .env files with any bytes: what it hands over is what its header promises, a refusal names file
+ * and line, and the same names and values written anew read the same. */
 #include "buf.h"
 #include "dotenv.h"
 #include "replay.h"

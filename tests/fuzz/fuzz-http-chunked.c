@@ -2,7 +2,8 @@
  * are cut into pieces, and what comes out is never more than what went in.
  *
  * With -fsanitize=fuzzer it is a libFuzzer target; otherwise a program that replays the files and folders given as
- * arguments and prints PASS or FAIL for each. An input is: a byte for the size of the pieces, then what a peer sends. */
+ * arguments and prints PASS or FAIL for each. An input is: a byte for the size of the pieces, then what a peer
+ * sends. */
 #define _GNU_SOURCE 1
 #define FUZZ_NAME "fuzz-http-chunked"
 #include "body.h"

@@ -1,8 +1,10 @@
-/* Fuzzes the request-head parser. What must hold: the verdict does not depend on how the bytes are cut into pieces; what
- * was accepted has every part inside the head and is as strict as parse.h says; the router takes any path it lets through.
+/* Fuzzes the request-head parser. What must hold: the verdict does not depend on how the bytes are cut into pieces;
+ * what was accepted has every part inside the head and is as strict as parse.h says; the router takes any path it lets
+ * through.
  *
  * With -fsanitize=fuzzer it is a libFuzzer target; otherwise a program that replays the files and folders given as
- * arguments and prints PASS or FAIL for each. An input is: a byte for the size of the pieces, then what a peer sends. */
+ * arguments and prints PASS or FAIL for each. An input is: a byte for the size of the pieces, then what a peer
+ * sends. */
 #define _GNU_SOURCE 1
 #define FUZZ_NAME "fuzz-http-head"
 #include "err.h"

@@ -1,6 +1,6 @@
-/* Fuzzes src/mcp from the text of a message to its answer: the parser, the decision for a POST, a peer with its dispatcher.
- * An input is lines: the first three are headers (MCP-Protocol-Version, Mcp-Method, Mcp-Name; empty: absent), the rest
- * is messages of one conversation. Methods that need an engine are judged, and not called. */
+/* Fuzzes src/mcp from the text of a message to its answer: the parser, the decision for a POST, a peer with its
+ * dispatcher. An input is lines: the first three are headers (MCP-Protocol-Version, Mcp-Method, Mcp-Name; empty:
+ * absent), the rest is messages of one conversation. Methods that need an engine are judged, and not called. */
 #define _GNU_SOURCE 1
 #define FUZZ_NAME "fuzz-mcp"
 #include "replay.h"

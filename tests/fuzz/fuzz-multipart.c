@@ -1,6 +1,6 @@
-/* Fuzzes src/http's multipart parser: a body in any pieces gives the same parts, bytes and error. An input is a byte for
- * the size of the pieces, a byte for the most parts allowed, then the body; its boundary is `b`. The body is also read as
- * a Content-Type. */
+/* Fuzzes src/http's multipart parser: a body in any pieces gives the same parts, bytes and error. An input is a byte
+ * for the size of the pieces, a byte for the most parts allowed, then the body; its boundary is `b`. The body is also
+ * read as a Content-Type. */
 #define _GNU_SOURCE 1
 #define FUZZ_NAME "fuzz-multipart"
 #include "err.h"

@@ -1,5 +1,5 @@
-/* Fuzzes src/http's readers of short texts from outside: query strings and forms, file names on their way into a header,
- * Host and Origin. An input is the text, for all of them in turn. */
+/* Fuzzes src/http's readers of short texts from outside: query strings and forms, file names on their way into a
+ * header, Host and Origin. An input is the text, for all of them in turn. */
 #define _GNU_SOURCE 1
 #define FUZZ_NAME "fuzz-query"
 #include "buf.h"

@@ -1,5 +1,5 @@
-/* Fuzzes the TOML reader with any bytes: what it hands over is what its header promises, a refusal names file and line, and
- * the same text written anew from what was handed over reads the same. */
+/* Fuzzes the TOML reader with any bytes: what it hands over is what its header promises, a refusal names file and line,
+ * and the same text written anew from what was handed over reads the same. */
 #include "buf.h"
 #include "replay.h"
 #include "toml.h"

@@ -1,6 +1,6 @@
-/* What fuzzers share: must(), and the program that replays a corpus when there is no libFuzzer. With -fsanitize=fuzzer a
- * fuzzer is a libFuzzer target; otherwise it replays the files and folders given as arguments and prints PASS or FAIL for
- * each. A fuzzer includes this once and defines LLVMFuzzerTestOneInput(). */
+/* What fuzzers share: must(), and the program that replays a corpus when there is no libFuzzer. With -fsanitize=fuzzer
+ * a fuzzer is a libFuzzer target; otherwise it replays the files and folders given as arguments and prints PASS or FAIL
+ * for each. A fuzzer includes this once and defines LLVMFuzzerTestOneInput(). */
 #pragma once
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,10 @@
-/* The launcher's recipe, alone and small: the calls krait's warden makes, in their order, without anything else around them.
+/* The launcher's recipe, alone and small: the calls krait's warden makes, in their order, without anything else around
+ * them.
  *
- * warden -> builder (PID 1 of the zygote's user, pid and mount namespaces) -> zygote and, nested, a cell with its init ->
- * a session forked by the zygote into the cell and parked -> workspace attached by the init from a detached (idmapped) mount ->
- * Landlock -> a file written as the session's uid -> read by the server's uid -> exit status known -> one kill ends everything.
+ * warden -> builder (PID 1 of the zygote's user, pid and mount namespaces) -> zygote and, nested, a cell with its init
+ * -> a session forked by the zygote into the cell and parked -> workspace attached by the init from a detached
+ * (idmapped) mount -> Landlock -> a file written as the session's uid -> read by the server's uid -> exit status known
+ * -> one kill ends everything.
  *
  * Run as root it goes through the recipe as root, as an ordinary user and inside two kinds of user namespace. */
 #define _GNU_SOURCE
@@ -80,7 +82,8 @@ static void say(int sock, char what, int fd)
     TRY(sendmsg(sock, &m, MSG_NOSIGNAL));
 }
 
-/* Waits for one word; exits the process if another comes, or none within five seconds. Returns the descriptor that came with it, or -1. */
+/* Waits for one word; exits the process if another comes, or none within five seconds. Returns the descriptor that came
+ * with it, or -1. */
 static int hear(int sock, char what)
 {
     struct pollfd p = {sock, POLLIN, 0};

@@ -1,4 +1,5 @@
-/* The C side of the test protocol: a suite prints "PASS name", "FAIL name: why" or "SKIP name: why", one a line; tests/run counts them. */
+/* The C side of the test protocol: a suite prints "PASS name", "FAIL name: why" or "SKIP name: why", one a line;
+ * tests/run counts them. */
 #pragma once
 #include <stdio.h>
 #include <stdlib.h>

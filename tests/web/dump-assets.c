@@ -1,5 +1,6 @@
-/* Writes what the program carries of the web pages to a folder, for tests/web: N.identity and N.gzip for the N-th asset,
- * and index.json with their paths, types, tags and the header lines that go with them, and those of a user's file. */
+/* Writes what the program carries of the web pages to a folder, for tests/web: N.identity and N.gzip for the N-th
+ * asset, and index.json with their paths, types, tags and the header lines that go with them, and those of a user's
+ * file. */
 #define _GNU_SOURCE 1
 #include "assets.h"
 #include "buf.h"

@@ -77,7 +77,8 @@ struct kr_accounts_page {
     { .name = "limit", .type = KR_API_INT, KR_API_AT(type_, page.limit), KR_API_RANGE(1, KR_STORE_PAGE_MAX), \
      .def = "50", \
       .help = "Rows of this page.", .example = "50" }, \
-    { .name = "after", .type = KR_API_STRING, KR_API_AT(type_, page.after), KR_API_LENGTH(1, KR_STORE_CURSOR_ROOM - 1), \
+    { .name = "after", .type = KR_API_STRING, KR_API_AT(type_, page.after), KR_API_LENGTH(1, \
+      KR_STORE_CURSOR_ROOM - 1), \
       .help = "The `next` of the page before.", .example = "1800000000000000.7zzzzzzzzzzzzzzzzzzzzzzzzz" }
 /* clang-format on */
 
@@ -129,7 +130,8 @@ extern const struct kr_api_doc kr_users_list_doc, kr_users_create_doc, kr_users_
     { KR_HTTP_GET,    "/api/v1/users",             0, 0, kr_users_list, &kr_users_list_doc }, \
     { KR_HTTP_POST,   "/api/v1/users",             KR_ACCOUNTS_BODY_MAX, 0, kr_users_create, &kr_users_create_doc }, \
     { KR_HTTP_GET,    "/api/v1/users/me",          0, 0, kr_users_me, &kr_users_me_doc }, \
-    { KR_HTTP_PUT,    "/api/v1/users/me/password", KR_ACCOUNTS_BODY_MAX, 0, kr_login_password, &kr_login_password_doc }, \
+    { KR_HTTP_PUT,    "/api/v1/users/me/password", KR_ACCOUNTS_BODY_MAX, 0, kr_login_password, \
+      &kr_login_password_doc }, \
     { KR_HTTP_GET,    "/api/v1/users/{user}",      0, 0, kr_users_read, &kr_users_read_doc }, \
     { KR_HTTP_PATCH,  "/api/v1/users/{user}",      KR_ACCOUNTS_BODY_MAX, 0, kr_users_change, &kr_users_change_doc }, \
     { KR_HTTP_DELETE, "/api/v1/users/{user}",      0, 0, kr_users_delete, &kr_users_delete_doc }

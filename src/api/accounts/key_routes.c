@@ -18,25 +18,35 @@
 /* clang-format off */
 #define KEY_PROPS \
     { .name = "id", .type = KR_API_STRING, .help = "The key's id.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, \
-    { .name = "user", .type = KR_API_STRING, .help = "Whose it is: a user's id.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" }, \
+    { .name = "user", .type = KR_API_STRING, .help = "Whose it is: a user's id.", \
+      .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" }, \
     { .name = "name", .type = KR_API_STRING, .help = "What it is called.", .example = "laptop" }, \
-    { .name = "prefix", .type = KR_API_STRING, .help = "The key's first characters, by which one knows it again.", .example = "kr_4f9k2m7q" }, \
-    { .name = "rights", .type = KR_API_STRINGS, .help = "What it may do, as far as its user may.", .example = "[\"read\",\"run\"]" }, \
-    { .name = "created_at", .type = KR_API_NUMBER, .help = "When it was made, in seconds since 1970.", .example = "1800000000.25" }, \
-    { .name = "expires_at", .type = KR_API_NUMBER, .nullable = true, .help = "When it runs out; null: never.", .example = "null" }, \
-    { .name = "last_used_at", .type = KR_API_NUMBER, .nullable = true, .help = "When it was last used, to the minute; null: never yet.", .example = "1800000060.0" }, \
-    { .name = "revoked_at", .type = KR_API_NUMBER, .nullable = true, .help = "Since when it is refused; null: it is good.", .example = "null" }
+    { .name = "prefix", .type = KR_API_STRING, .help = "The key's first characters, by which one knows it again.", \
+      .example = "kr_4f9k2m7q" }, \
+    { .name = "rights", .type = KR_API_STRINGS, .help = "What it may do, as far as its user may.", \
+      .example = "[\"read\",\"run\"]" }, \
+    { .name = "created_at", .type = KR_API_NUMBER, .help = "When it was made, in seconds since 1970.", \
+      .example = "1800000000.25" }, \
+    { .name = "expires_at", .type = KR_API_NUMBER, .nullable = true, .help = "When it runs out; null: never.", \
+      .example = "null" }, \
+    { .name = "last_used_at", .type = KR_API_NUMBER, .nullable = true, \
+      .help = "When it was last used, to the minute; null: never yet.", .example = "1800000060.0" }, \
+    { .name = "revoked_at", .type = KR_API_NUMBER, .nullable = true, \
+      .help = "Since when it is refused; null: it is good.", .example = "null" }
 
 static const struct kr_api_prop key_props[] = { KEY_PROPS };
 const struct kr_api_schema kr_key_schema = KR_API_SCHEMA("Key", "A key, without its text.", key_props);
 static const struct kr_api_prop made_props[] = {
     KEY_PROPS,
-    { .name = "key", .type = KR_API_STRING, .help = "The key itself: shown now and never again.", .example = "kr_4f9k2m7q0000000000000000000000000000000000000000000" },
+    { .name = "key", .type = KR_API_STRING, .help = "The key itself: shown now and never again.",
+      .example = "kr_4f9k2m7q0000000000000000000000000000000000000000000" },
 };
 static const struct kr_api_schema made_schema = KR_API_SCHEMA("KeyMade", "A key that was just made.", made_props);
 static const struct kr_api_prop list_props[] = {
     { .name = "keys", .type = KR_API_ARRAY, .of = &kr_key_schema, .help = "Newest first; revoked ones too." },
-    { .name = "next", .type = KR_API_STRING, .nullable = true, .help = "What to pass as `after` for the next page; null at the end.", .example = "1800000000000000.7zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "next", .type = KR_API_STRING, .nullable = true,
+      .help = "What to pass as `after` for the next page; null at the end.",
+      .example = "1800000000000000.7zzzzzzzzzzzzzzzzzzzzzzzzz" },
 };
 static const struct kr_api_schema list_schema = KR_API_SCHEMA("Keys", "A page of keys.", list_props);
 
@@ -46,16 +56,21 @@ struct create {
     int64_t expires_in;
 };
 static const struct kr_api_field create_fields[] = {
-    { .name = "name", .type = KR_API_STRING, KR_API_AT(struct create, name), KR_API_LENGTH(1, KR_STORE_NAME_MAX), .def = "key",
+    { .name = "name", .type = KR_API_STRING, KR_API_AT(struct create, name), KR_API_LENGTH(1, KR_STORE_NAME_MAX),
+      .def = "key",
       .help = "What it is called.", .example = "laptop" },
     { .name = "rights", .type = KR_API_STRINGS, KR_API_AT(struct create, rights), .nullable = true, KR_API_RANGE(1, 3),
       .help = "Some of read, run, admin; all that the caller may do without it.", .example = "[\"read\",\"run\"]" },
-    { .name = "expires_in", .type = KR_API_INT, KR_API_AT(struct create, expires_in), .nullable = true, KR_API_RANGE(1, 100 * YEAR),
+    { .name = "expires_in", .type = KR_API_INT, KR_API_AT(struct create, expires_in), .nullable = true, KR_API_RANGE(1,
+      100 * YEAR),
       .help = "Seconds until it runs out; never without it.", .example = "2592000" },
-    { .name = "user", .type = KR_API_STRING, KR_API_AT(struct create, user), .nullable = true, KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
-      .help = "Whose it is to be: a user's id. Of another user only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "user", .type = KR_API_STRING, KR_API_AT(struct create, user), .nullable = true, KR_API_LENGTH(1,
+      KR_STORE_ID_ROOM - 1),
+      .help = "Whose it is to be: a user's id. Of another user only for administrators.",
+      .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
 };
-static const struct kr_api_table create_table = KR_API_TABLE("KeyCreate", "A key to make.", create_fields, struct create);
+static const struct kr_api_table create_table = KR_API_TABLE("KeyCreate", "A key to make.", create_fields,
+    struct create);
 
 struct list {
     struct kr_accounts_page page;
@@ -64,7 +79,8 @@ struct list {
 };
 static const struct kr_api_field list_fields[] = {
     { .name = "user", .type = KR_API_STRING, KR_API_AT(struct list, user), KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
-      .help = "Whose: a user's id; one's own without it. Of another user only for administrators.", .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+      .help = "Whose: a user's id; one's own without it. Of another user only for administrators.",
+      .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "all", .type = KR_API_BOOL, KR_API_AT(struct list, all), .def = "false",
       .help = "Of all users; for administrators.", .example = "true" },
     KR_ACCOUNTS_PAGE_FIELDS(struct list),
@@ -76,23 +92,29 @@ static const struct kr_api_param key_params[] = {
 };
 
 const struct kr_api_doc kr_keys_list_doc = {
-    .id = "list_keys", .tag = "keys", .summary = "List keys", .description = "Needs the right read, or admin.", .query = &list_table,
-    .responses = (const struct kr_api_response[]){{.status = 200, .help = "A page of keys.", .schema = &list_schema}, {0}},
+    .id = "list_keys", .tag = "keys", .summary = "List keys", .description = "Needs the right read, or admin.",
+    .query = &list_table,
+    .responses = (const struct kr_api_response[]){{.status = 200, .help = "A page of keys.", .schema = &list_schema},
+    {0}},
 };
 const struct kr_api_doc kr_keys_create_doc = {
     .id = "create_key", .tag = "keys", .summary = "Make a key",
-    .description = "The key's text is in this answer and nowhere else. Needs the right run, or admin. A key made by a key has no more rights than that, and "
+    .description = "The key's text is in this answer and nowhere else. Needs the right run, or admin. A key made by a "
+      "key has no more rights than that, and "
                    "runs out no later.",
     .body = &create_table,
     .responses = (const struct kr_api_response[]){{.status = 201, .help = "The key.", .schema = &made_schema}, {0}},
 };
 const struct kr_api_doc kr_keys_read_doc = {
-    .id = "read_key", .tag = "keys", .summary = "Read a key's properties", .description = "Needs the right read, or admin.", .params = key_params,
-    .responses = (const struct kr_api_response[]){{.status = 200, .help = "The key, without its text.", .schema = &kr_key_schema}, {0}},
+    .id = "read_key", .tag = "keys", .summary = "Read a key's properties",
+    .description = "Needs the right read, or admin.", .params = key_params,
+    .responses = (const struct kr_api_response[]){{.status = 200, .help = "The key, without its text.",
+    .schema = &kr_key_schema}, {0}},
 };
 const struct kr_api_doc kr_keys_revoke_doc = {
     .id = "revoke_key", .tag = "keys", .summary = "Revoke a key", .params = key_params,
-    .description = "It is refused from now on, for good; also when it was revoked before. Needs the right run, or admin.",
+    .description = "It is refused from now on, for good; also when it was revoked before. Needs the right run, or "
+      "admin.",
     .responses = (const struct kr_api_response[]){{.status = 204, .help = "Revoked."}, {0}},
 };
 /* clang-format on */

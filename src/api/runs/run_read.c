@@ -14,15 +14,18 @@ static const struct kr_api_param id_params[] = {{"id", "The run's id.", "01hv5k8
 
 static const struct kr_api_prop run_props[] = {
     {.name = "run_id", .type = KR_API_STRING, .help = "The run.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
-    {.name = "session_id", .type = KR_API_STRING, .nullable = true, .help = "Its session; null for one that was thrown away.", .example = "main"},
+    {.name = "session_id", .type = KR_API_STRING, .nullable = true,
+     .help = "Its session; null for one that was thrown away.", .example = "main"},
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "Its sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "code", .type = KR_API_TEXT, .help = "The first 100 characters of its code.", .example = "print(6 * 7)"},
     {.name = "still_running", .type = KR_API_BOOL, .help = "It has not ended.", .example = "false"},
     {.name = "started_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
-    {.name = "ended_at", .type = KR_API_NUMBER, .nullable = true, .help = "Unix time; null while it runs.", .example = "1763200000.2"},
+    {.name = "ended_at", .type = KR_API_NUMBER, .nullable = true, .help = "Unix time; null while it runs.",
+     .example = "1763200000.2"},
     {.name = "cause", .type = KR_API_STRING, .nullable = true, .help = "How it ended.", .example = "ok"},
     {.name = "exit_code", .type = KR_API_INT, .nullable = true, .help = "As a program's exit status.", .example = "0"},
-    {.name = "message", .type = KR_API_STRING, .nullable = true, .help = "What a person should know beyond the cause.", .example = "killed"},
+    {.name = "message", .type = KR_API_STRING, .nullable = true, .help = "What a person should know beyond the cause.",
+     .example = "killed"},
     {.name = "wall_s", .type = KR_API_NUMBER, .help = "Seconds it took.", .example = "0.012"},
     {.name = "cpu_s", .type = KR_API_NUMBER, .help = "Seconds of CPU.", .example = "0.01"},
     {.name = "peak_memory_bytes", .type = KR_API_INT, .help = "Most memory its cell has had.", .example = "31457280"},
@@ -33,18 +36,25 @@ static const struct kr_api_prop run_props[] = {
 static const struct kr_api_schema run_schema = KR_API_SCHEMA("Run", "What was run, and how it ended.", run_props);
 static const struct kr_api_prop runs_props[] = {
     {.name = "runs", .type = KR_API_ARRAY, .of = &run_schema, .help = "Newest first.", .example = NULL},
-    {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.", .example = "x"},
+    {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.",
+     .example = "x"},
 };
 static const struct kr_api_schema runs_schema = KR_API_SCHEMA("Runs", "A page of runs.", runs_props);
 
 struct list_query { const char *sandbox, *session, *cause, *after; bool running; int64_t limit; };
 static const struct kr_api_field list_fields[] = {
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct list_query, sandbox), .help = "Of this sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct list_query, session), .help = "Of this session.", .example = "main"},
-    {.name = "cause", .type = KR_API_STRING, KR_API_AT(struct list_query, cause), .help = "That ended so.", .example = "timeout"},
-    {.name = "running", .type = KR_API_BOOL, KR_API_AT(struct list_query, running), .def = "false", .help = "That have not ended.", .example = "true"},
-    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_query, limit), KR_API_RANGE(1, 500), .def = "50", .help = "At most so many.", .example = "50"},
-    {.name = "after", .type = KR_API_STRING, KR_API_AT(struct list_query, after), .help = "`next` of the page before.", .example = "x"},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct list_query, sandbox), .help = "Of this sandbox.",
+     .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct list_query, session), .help = "Of this session.",
+     .example = "main"},
+    {.name = "cause", .type = KR_API_STRING, KR_API_AT(struct list_query, cause), .help = "That ended so.",
+     .example = "timeout"},
+    {.name = "running", .type = KR_API_BOOL, KR_API_AT(struct list_query, running), .def = "false",
+     .help = "That have not ended.", .example = "true"},
+    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_query, limit), KR_API_RANGE(1, 500), .def = "50",
+     .help = "At most so many.", .example = "50"},
+    {.name = "after", .type = KR_API_STRING, KR_API_AT(struct list_query, after), .help = "`next` of the page before.",
+     .example = "x"},
 };
 static const struct kr_api_table list_table = KR_API_TABLE("RunsQuery", "Which runs.", list_fields, struct list_query);
 
@@ -53,35 +63,49 @@ static const struct kr_api_field events_fields[] = {
     {.name = "from", .type = KR_API_INT, KR_API_AT(struct events_query, from), KR_API_AT_LEAST(0), .def = "0",
      .help = "The first number wanted; Last-Event-ID does the same for server-sent events.", .example = "7"},
 };
-static const struct kr_api_table events_table = KR_API_TABLE("EventsQuery", "From where.", events_fields, struct events_query);
+static const struct kr_api_table events_table = KR_API_TABLE("EventsQuery", "From where.", events_fields,
+    struct events_query);
 
 struct input_request { struct kr_text text; bool eof; };
 static const struct kr_api_field input_fields[] = {
-    {.name = "text", .type = KR_API_TEXT, KR_API_AT(struct input_request, text), .nullable = true, .help = "The line, without its newline.", .example = "Ada"},
-    {.name = "eof", .type = KR_API_BOOL, KR_API_AT(struct input_request, eof), .def = "false", .help = "End of input instead.", .example = "false"},
+    {.name = "text", .type = KR_API_TEXT, KR_API_AT(struct input_request, text), .nullable = true,
+     .help = "The line, without its newline.", .example = "Ada"},
+    {.name = "eof", .type = KR_API_BOOL, KR_API_AT(struct input_request, eof), .def = "false",
+     .help = "End of input instead.", .example = "false"},
 };
-static const struct kr_api_table input_table = KR_API_TABLE("InputRequest", "The answer to input().", input_fields, struct input_request);
+static const struct kr_api_table input_table = KR_API_TABLE("InputRequest", "The answer to input().", input_fields,
+    struct input_request);
 
 static const struct kr_api_response list_ok[] = {{200, "The page.", NULL, &runs_schema, NULL, NULL}, {0}};
 static const struct kr_api_response read_ok[] = {{200, "The run.", NULL, &run_schema, NULL, NULL}, {0}};
 static const struct kr_api_response events_ok[] = {
-    {200, "Its log from there, and on until its end.", "application/x-ndjson", &kr_api_run_line_schema, "{\"seq\":2,\"type\":\"stdout\",\"text\":\"42\\n\"}", NULL},
-    {200, "The same as server-sent events, by Accept.", "text/event-stream", &kr_api_run_line_schema, "{\"seq\":2,\"type\":\"stdout\",\"text\":\"42\\n\"}", NULL}, {0}};
-static const struct kr_api_response said_ok[] = {{202, "It was told.", NULL, &kr_api_message_schema, "{\"message\":\"cancelling\"}", NULL}, {0}};
+    {200, "Its log from there, and on until its end.", "application/x-ndjson", &kr_api_run_line_schema,
+     "{\"seq\":2,\"type\":\"stdout\",\"text\":\"42\\n\"}", NULL},
+    {200, "The same as server-sent events, by Accept.", "text/event-stream", &kr_api_run_line_schema,
+     "{\"seq\":2,\"type\":\"stdout\",\"text\":\"42\\n\"}", NULL}, {0}};
+static const struct kr_api_response said_ok[] = {{202, "It was told.", NULL, &kr_api_message_schema,
+    "{\"message\":\"cancelling\"}", NULL}, {0}};
 
-const struct kr_api_doc kr_api_runs_list_doc = {.id = "list_runs", .tag = "runs", .summary = "List runs", .voice = KR_API_KRAIT,
+const struct kr_api_doc kr_api_runs_list_doc = {.id = "list_runs", .tag = "runs", .summary = "List runs",
+    .voice = KR_API_KRAIT,
     .needs = KR_RIGHT_READ, .query = &list_table, .responses = list_ok};
-const struct kr_api_doc kr_api_runs_read_doc = {.id = "read_run", .tag = "runs", .summary = "Read a run", .voice = KR_API_KRAIT,
+const struct kr_api_doc kr_api_runs_read_doc = {.id = "read_run", .tag = "runs", .summary = "Read a run",
+    .voice = KR_API_KRAIT,
     .needs = KR_RIGHT_READ, .params = id_params, .responses = read_ok};
-const struct kr_api_doc kr_api_runs_events_doc = {.id = "follow_run", .tag = "runs", .summary = "Follow a run from a number",
-    .description = "Nothing is lost and nothing comes twice: what is missing is a `cut` line that says so.", .voice = KR_API_KRAIT,
+const struct kr_api_doc kr_api_runs_events_doc = {.id = "follow_run", .tag = "runs",
+    .summary = "Follow a run from a number",
+    .description = "Nothing is lost and nothing comes twice: what is missing is a `cut` line that says so.",
+    .voice = KR_API_KRAIT,
     .needs = KR_RIGHT_READ, .params = id_params, .query = &events_table, .responses = events_ok};
 const struct kr_api_doc kr_api_runs_cancel_doc = {.id = "cancel_run", .tag = "runs", .summary = "Cancel a run",
-    .description = "A run that does not obey KeyboardInterrupt within two seconds loses its session.", .voice = KR_API_KRAIT,
+    .description = "A run that does not obey KeyboardInterrupt within two seconds loses its session.",
+    .voice = KR_API_KRAIT,
     .needs = KR_RIGHT_RUN, .params = id_params, .responses = said_ok};
 const struct kr_api_doc kr_api_runs_interrupt_doc = {.id = "interrupt_run", .tag = "runs", .summary = "Interrupt a run",
-    .description = "KeyboardInterrupt, and nothing more.", .voice = KR_API_KRAIT, .needs = KR_RIGHT_RUN, .params = id_params, .responses = said_ok};
-const struct kr_api_doc kr_api_runs_input_doc = {.id = "answer_input", .tag = "runs", .summary = "Answer input()", .voice = KR_API_KRAIT,
+    .description = "KeyboardInterrupt, and nothing more.", .voice = KR_API_KRAIT, .needs = KR_RIGHT_RUN,
+    .params = id_params, .responses = said_ok};
+const struct kr_api_doc kr_api_runs_input_doc = {.id = "answer_input", .tag = "runs", .summary = "Answer input()",
+    .voice = KR_API_KRAIT,
     .needs = KR_RIGHT_RUN, .params = id_params, .body = &input_table, .responses = said_ok};
 /* clang-format on */
 

@@ -23,7 +23,8 @@ static const struct kr_api_field run_fields[] = {
      .help = "Python to run. The value of a last expression is the result.", .example = "print(6 * 7)"},
     {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct run_request, spec.session), .nullable = true,
      KR_API_LENGTH(1, 128), .aliases = (const char *const[]){"session", NULL},
-     .help = "The session whose variables it sees; made if it is not there. Without it: `main`.", .example = "analysis"},
+     .help = "The session whose variables it sees; made if it is not there. Without it: `main`.",
+     .example = "analysis"},
     {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct run_request, spec.sandbox), .nullable = true,
      KR_API_LENGTH(1, 64), .aliases = (const char *const[]){"sandbox", NULL},
      .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
@@ -44,7 +45,8 @@ static const struct kr_api_field run_fields[] = {
     {.name = "stream", .type = KR_API_BOOL, KR_API_AT(struct run_request, stream), .def = "true",
      .help = "false: one JSON object when the run has ended, and leaving cancels it.", .example = "false"},
 };
-static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to run, and where.", run_fields, struct run_request);
+static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to run, and where.", run_fields,
+    struct run_request);
 
 #define ID_PROPS \
     {.name = "run_id", .type = KR_API_STRING, .help = "The run.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"}, \
@@ -52,55 +54,73 @@ static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "Its sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"}
 #define END_PROPS \
     {.name = "cause", .type = KR_API_STRING, .help = "How it ended: one of thirteen words.", .example = "ok"}, \
-    {.name = "exit_code", .type = KR_API_INT, .help = "As a program's exit status; -1 if it never ran.", .example = "0"}, \
-    {.name = "message", .type = KR_API_STRING, .nullable = true, .help = "What a person should know beyond the cause.", .example = "the run took longer than 10 s"}, \
-    {.name = "result", .type = KR_API_TEXT, .nullable = true, .help = "repr of the last expression's value, or of the variable `result`.", .example = "42"}, \
-    {.name = "error", .type = KR_API_OBJECT, .nullable = true, .help = "The exception: type, message, traceback, line.", .example = "{\"type\":\"ValueError\",\"message\":\"no\",\"traceback\":\"…\",\"line\":1}"}, \
+    {.name = "exit_code", .type = KR_API_INT, .help = "As a program's exit status; -1 if it never ran.", \
+     .example = "0"}, \
+    {.name = "message", .type = KR_API_STRING, .nullable = true, \
+     .help = "What a person should know beyond the cause.", .example = "the run took longer than 10 s"}, \
+    {.name = "result", .type = KR_API_TEXT, .nullable = true, \
+     .help = "repr of the last expression's value, or of the variable `result`.", .example = "42"}, \
+    {.name = "error", .type = KR_API_OBJECT, .nullable = true, \
+     .help = "The exception: type, message, traceback, line.", \
+     .example = "{\"type\":\"ValueError\",\"message\":\"no\",\"traceback\":\"…\",\"line\":1}"}, \
     {.name = "variables", .type = KR_API_STRINGS, .help = "Names that it bound.", .example = "[\"x\"]"}, \
     {.name = "truncated", .type = KR_API_BOOL, .help = "Output was cut.", .example = "false"}, \
-    {.name = "limits_hit", .type = KR_API_STRINGS, .help = "Limits that were hit, also when survived.", .example = "[]"}, \
+    {.name = "limits_hit", .type = KR_API_STRINGS, .help = "Limits that were hit, also when survived.", \
+     .example = "[]"}, \
     {.name = "wall_s", .type = KR_API_NUMBER, .help = "Seconds it took.", .example = "0.012"}, \
     {.name = "cpu_s", .type = KR_API_NUMBER, .nullable = true, .help = "Seconds of CPU.", .example = "0.01"}, \
-    {.name = "peak_memory_bytes", .type = KR_API_INT, .nullable = true, .help = "Most memory its cell has had.", .example = "31457280"}, \
+    {.name = "peak_memory_bytes", .type = KR_API_INT, .nullable = true, .help = "Most memory its cell has had.", \
+     .example = "31457280"}, \
     {.name = "output_bytes", .type = KR_API_INT, .help = "All it wrote, also what was cut.", .example = "3"}, \
-    {.name = "hint", .type = KR_API_TEXT, .nullable = true, .help = "One line on how to fix a failure.", .example = "no network here"}, \
+    {.name = "hint", .type = KR_API_TEXT, .nullable = true, .help = "One line on how to fix a failure.", \
+     .example = "no network here"}, \
     {.name = "session_alive", .type = KR_API_BOOL, .help = "Its variables are still there.", .example = "true"}, \
-    {.name = "session_restarted", .type = KR_API_BOOL, .help = "Its session is a new one under an old name: earlier variables are gone.", .example = "false"}, \
+    {.name = "session_restarted", .type = KR_API_BOOL, \
+     .help = "Its session is a new one under an old name: earlier variables are gone.", .example = "false"}, \
     {.name = "started_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"}, \
     {.name = "ended_at", .type = KR_API_NUMBER, .optional = true, .help = "Unix time.", .example = "1763200000.2"}, \
-    {.name = "files", .type = KR_API_ARRAY, .help = "Files it made, changed or deleted: path, change, size.", .example = "[{\"path\":\"a.txt\",\"change\":\"created\",\"size\":2}]"}, \
+    {.name = "files", .type = KR_API_ARRAY, .help = "Files it made, changed or deleted: path, change, size.", \
+     .example = "[{\"path\":\"a.txt\",\"change\":\"created\",\"size\":2}]"}, \
     {.name = "files_incomplete", .type = KR_API_BOOL, .help = "There may be others.", .example = "false"}
 
 static const struct kr_api_prop outcome_props[] = {
     {.name = "stdout", .type = KR_API_TEXT, .help = "What it wrote to stdout.", .example = "42\n"},
     {.name = "stderr", .type = KR_API_TEXT, .help = "What it wrote to stderr.", .example = ""},
-    {.name = "displays", .type = KR_API_ARRAY, .help = "Figures, tables: {data: {type: content}, metadata}.", .example = "[]"},
+    {.name = "displays", .type = KR_API_ARRAY, .help = "Figures, tables: {data: {type: content}, metadata}.",
+     .example = "[]"},
     {.name = "log_cut", .type = KR_API_BOOL, .help = "The middle of the log is missing.", .example = "false"},
     ID_PROPS, END_PROPS,
 };
-const struct kr_api_schema kr_api_run_outcome_schema = KR_API_SCHEMA("RunOutcome", "A run that has ended, whole.", outcome_props);
+const struct kr_api_schema kr_api_run_outcome_schema = KR_API_SCHEMA("RunOutcome", "A run that has ended, whole.",
+    outcome_props);
 
-static const char *const line_types[] = {"queued", "started", "stdout", "stderr", "display", "result", "error", "input", "notice", "cut", "end", NULL};
+static const char *const line_types[] = {"queued", "started", "stdout", "stderr", "display", "result", "error", "input",
+    "notice", "cut", "end", NULL};
 static const struct kr_api_prop line_props[] = {
     {.name = "seq", .type = KR_API_INT, .help = "1, 2, 3 …: say the next one to go on from there.", .example = "2"},
     {.name = "type", .type = KR_API_ENUM, .choices = line_types, .help = "What it is.", .example = "stdout"},
     {.name = "text", .type = KR_API_TEXT, .optional = true, .help = "Of stdout, stderr and result.", .example = "42\n"},
 };
-const struct kr_api_schema kr_api_run_line_schema = {.name = "RunLine", .help = "One line of a run's log; `end` is the last.",
+const struct kr_api_schema kr_api_run_line_schema = {.name = "RunLine",
+    .help = "One line of a run's log; `end` is the last.",
     .props = line_props, .count = sizeof line_props / sizeof *line_props, .open = true};
 
 static const struct kr_api_header run_headers[] = {
     {"X-Run-Id", "The run's id.", "01hv5k8m2nq7r9t3w6x8y0z2a4"}, {"X-Session-Id", "Its session.", "main"}, {0}};
 static const struct kr_api_response create_responses[] = {
-    {200, "The run's log, line by line as it happens; or (`stream` false) its outcome.", "application/x-ndjson", &kr_api_run_line_schema,
+    {200, "The run's log, line by line as it happens; or (`stream` false) its outcome.", "application/x-ndjson",
+     &kr_api_run_line_schema,
      "{\"seq\":2,\"type\":\"stdout\",\"text\":\"42\\n\"}", run_headers},
-    {200, "The same as server-sent events, by Accept.", "text/event-stream", &kr_api_run_line_schema, "{\"seq\":2,\"type\":\"stdout\",\"text\":\"42\\n\"}", NULL},
+    {200, "The same as server-sent events, by Accept.", "text/event-stream", &kr_api_run_line_schema,
+     "{\"seq\":2,\"type\":\"stdout\",\"text\":\"42\\n\"}", NULL},
     {200, "Its outcome.", "application/json", &kr_api_run_outcome_schema, NULL, NULL},
     {0}};
 const struct kr_api_doc kr_api_runs_create_doc = {
     .id = "create_run", .tag = "runs", .summary = "Run code",
-    .description = "Runs Python in a session of a sandbox and streams what happens. Always closed by an `end` line that names its cause. "
-                   "A stream that is cut can be picked up again with GET /api/v1/runs/{id}/events?from=N for 60 seconds while it runs, and as long as its log is kept afterwards.",
+    .description = "Runs Python in a session of a sandbox and streams what happens. Always closed by an `end` line "
+      "that names its cause. "
+                   "A stream that is cut can be picked up again with GET /api/v1/runs/{id}/events?from=N for 60 "
+                   "seconds while it runs, and as long as its log is kept afterwards.",
     .voice = KR_API_KRAIT, .needs = KR_RIGHT_RUN, .body = &run_table,
     .body_example = "{\"code\":\"print(6 * 7)\",\"stream\":false}", .responses = create_responses};
 /* clang-format on */

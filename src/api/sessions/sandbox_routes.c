@@ -98,7 +98,8 @@ static const struct kr_api_response reset_ok[] = {{200, "The sandbox, empty.", N
 static const struct kr_api_response delete_ok[] = {{204, "It is gone.", NULL, NULL, NULL, NULL},
     CONFLICT("`default` is never deleted.", "the sandbox called default stays"), {0}};
 
-#define DOC(id_, summary_, needs_) .id = (id_), .tag = "sandboxes", .summary = (summary_), .voice = KR_API_KRAIT, .needs = (needs_)
+#define DOC(id_, summary_, needs_) .id = (id_), .tag = "sandboxes", .summary = (summary_), .voice = KR_API_KRAIT, \
+    .needs = (needs_)
 const struct kr_api_doc kr_api_sandboxes_list_doc = {DOC("list_sandboxes", "List sandboxes", KR_RIGHT_READ),
     .query = &list_table, .responses = list_ok};
 const struct kr_api_doc kr_api_sandboxes_create_doc = {DOC("create_sandbox", "Create a sandbox", KR_RIGHT_RUN),
@@ -107,7 +108,8 @@ const struct kr_api_doc kr_api_sandboxes_create_doc = {DOC("create_sandbox", "Cr
     .responses = create_ok};
 const struct kr_api_doc kr_api_sandboxes_read_doc = {DOC("read_sandbox", "Read a sandbox", KR_RIGHT_READ),
     .params = sandbox_params, .responses = read_ok};
-const struct kr_api_doc kr_api_sandboxes_change_doc = {DOC("change_sandbox", "Rename a sandbox, change its settings", KR_RIGHT_RUN),
+const struct kr_api_doc kr_api_sandboxes_change_doc = {DOC("change_sandbox", "Rename a sandbox, change its settings",
+    KR_RIGHT_RUN),
     .description = "Sessions that live keep the settings they were opened with.", .params = sandbox_params,
     .body = &settings_table,
     .body_example = "{\"name\":\"reports\",\"limits\":{\"timeout\":300,\"memory\":null}}", .responses = change_ok};

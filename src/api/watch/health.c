@@ -172,7 +172,8 @@ static const char *const whose[] = {"unknown", "cgroup_v2", "cgroup_v1", "rlimit
 
 #define WHOSE(name_, help_) { name_, KR_API_ENUM, .choices = whose, .help = (help_), .example = "cgroup_v2" }
 #define KNOWN(name_, help_, example_) { name_, KR_API_INT, .nullable = true, .help = (help_), .example = (example_) }
-#define NUMBER(name_, help_, example_) { name_, KR_API_NUMBER, .nullable = true, .help = (help_), .example = (example_) }
+#define NUMBER(name_, help_, example_) { name_, KR_API_NUMBER, .nullable = true, .help = (help_), \
+    .example = (example_) }
 
 static const struct kr_api_prop memory_props[] = {
     KNOWN("used_bytes", "Memory in use, without page cache that can be dropped; null if it is not known.", "268435456"),
@@ -215,7 +216,8 @@ static const struct kr_api_schema resources_schema =
     KR_API_SCHEMA("Resources", "What krait uses of the machine, at most a second old.", resource_props);
 
 #define HEALTH_PROPS \
-    { "status", KR_API_STRING, .help = "Always healthy: whatever else is the case, it answers.", .example = "healthy" }, \
+    { "status", KR_API_STRING, .help = "Always healthy: whatever else is the case, it answers.", \
+      .example = "healthy" }, \
     { "version", KR_API_STRING, .help = "krait's version.", .example = "0.1.0" }, \
     { "active_sessions", KR_API_INT, .help = "Live sessions of all users.", .example = "3" }, \
     { "uptime", KR_API_NUMBER, .help = "Seconds since the start.", .example = "3600.25" }, \

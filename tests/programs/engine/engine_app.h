@@ -46,7 +46,8 @@ struct kr_engine_client {
 /* A kr_engine_main. */
 int kr_engine_app_main(int control, void *arg);
 
-/* An answer: {"id":…,"event":…, and whatever is added until kr_answer_send(). id NULL: an event that answers no request. */
+/* An answer: {"id":…,"event":…, and whatever is added until kr_answer_send(). id NULL: an event that answers no
+ * request. */
 struct kr_answer {
     struct kr_engine_app *app;
     struct kr_buf buf;

@@ -1,5 +1,6 @@
-/* The table of sandbox settings: every row is complete, and is in all that is derived from it: the settings' JSON, the fields
- * of REST, OpenAPI, the tools' schemas, the reference page. Bad values are refused by an error that names the setting. */
+/* The table of sandbox settings: every row is complete, and is in all that is derived from it: the settings' JSON, the
+ * fields of REST, OpenAPI, the tools' schemas, the reference page. Bad values are refused by an error that names the
+ * setting. */
 #include "api.h"
 #include "buf.h"
 #include "check.h"

@@ -68,7 +68,8 @@ static int install(int way, int p)
     return r < 0 || way == ONE ? r : kr_seccomp_install(&filters[way][p][1], NULL);
 }
 
-/* As the kernel does it: the program put on last is run first, and another's answer counts only if it is stricter (seccomp(2)). */
+/* As the kernel does it: the program put on last is run first, and another's answer counts only if it is stricter
+ * (seccomp(2)). */
 static unsigned answer(int way, int p, unsigned arch, long nr, const unsigned long long *a)
 {
     unsigned early = kr_seccomp_simulate(&filters[way][p][0], arch, (int)nr, a), late;
@@ -285,7 +286,8 @@ static void both_parts_answer_as_the_rows_say(void)
     compare_with_the_rows(TWO);
 }
 
-/* Under the first part alone a zygote can still make a session, whatever the second refuses; and no more than that is left open. */
+/* Under the first part alone a zygote can still make a session, whatever the second refuses; and no more than that is
+ * left open. */
 static void the_common_part_lets_through_what_makes_a_session(void)
 {
     args none = {0};
@@ -629,7 +631,8 @@ static void threads_follow(void)
     threads_follow_in(TWO);
 }
 
-/* Each call is judged by one part and let through by the other, so that which of two refusals the kernel takes is never the question. */
+/* Each call is judged by one part and let through by the other, so that which of two refusals the kernel takes is never
+ * the question. */
 static void no_call_is_refused_by_both_parts(void)
 {
     static const args tried[] = {{0}, {~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull}, {1, 1, 1, 1, 1, 1}};

@@ -1,5 +1,5 @@
-/* What tools, resources and the documents' dialects are made of: Python literals as JSON, addresses, texts that are cut, and the
- * tables of tools, prompts and resources. */
+/* What tools, resources and the documents' dialects are made of: Python literals as JSON, addresses, texts that are
+ * cut, and the tables of tools, prompts and resources. */
 #include "check.h"
 #include "table-check.h"
 #include "dialect_results.h"

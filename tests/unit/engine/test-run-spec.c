@@ -1,4 +1,5 @@
-/* src/engine/run_spec: a copy stands alone, its size counts what it keeps, its form for the kernel. Run by tests/run. */
+/* src/engine/run_spec: a copy stands alone, its size counts what it keeps, its form for the kernel. Run by
+ * tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "buf.h"

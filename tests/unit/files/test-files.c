@@ -1,5 +1,5 @@
-/* src/box/files, walk, changes, media: a workspace with hostile code in it. Each refusal has a control beside it: the same
- * thing by plain calls, which must succeed, or the refusal would show nothing. Run by tests/run. */
+/* src/box/files, walk, changes, media: a workspace with hostile code in it. Each refusal has a control beside it: the
+ * same thing by plain calls, which must succeed, or the refusal would show nothing. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "buf.h"

@@ -1,5 +1,5 @@
-/* src/http: the pure parts. The head parser and the body decoder on whole input and on every split of it, the router, and
- * what a server refuses at its start. tests/http/run.py has the connections. Run by tests/run. */
+/* src/http: the pure parts. The head parser and the body decoder on whole input and on every split of it, the router,
+ * and what a server refuses at its start. tests/http/run.py has the connections. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "body.h"

@@ -1,5 +1,5 @@
-/* src/job: the life of a job, its progress and log, cancelling, bounds, a restart, retention. With a real store and real logs in
- * a folder that is thrown away. Run by tests/run. */
+/* src/job: the life of a job, its progress and log, cancelling, bounds, a restart, retention. With a real store and
+ * real logs in a folder that is thrown away. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "job.h"
@@ -345,7 +345,8 @@ static void a_restart_continues_or_ends(void)
     close_all_of();
 }
 
-/* Killed: nothing was closed. A kind that cannot continue, one that is not known any more, and one that cannot begin again. */
+/* Killed: nothing was closed. A kind that cannot continue, one that is not known any more, and one that cannot begin
+ * again. */
 static void a_kill_leaves_no_job_open(void)
 {
     char dir[96];

@@ -285,7 +285,8 @@ static void test_the_living_keep_theirs(void)
     CHECK(files_of(dir) == 0);
 }
 
-/* Killed between the commit and the end of its file: the same notes again are no rows again. Torn and strange ones do not count. */
+/* Killed between the commit and the end of its file: the same notes again are no rows again. Torn and strange ones do
+ * not count. */
 static void test_the_same_notes_twice(void)
 {
     const char *dir = fresh_dir();

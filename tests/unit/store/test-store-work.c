@@ -77,7 +77,8 @@ static void test_sandbox_limits(void)
     CHECK(kr_store_sandbox_add(store, &new, NULL, &err) == -EINVAL && strstr(err.msg, "settings"));
 }
 
-/* The first start that knows of dialects gives the one `default` there was to the server's own; later ones change nothing. */
+/* The first start that knows of dialects gives the one `default` there was to the server's own; later ones change
+ * nothing. */
 static void test_defaults_of_dialects(void)
 {
     struct kr_store_sandbox_new new = {.owner = alice, .name = "default", .max = 1, .now = NOW};

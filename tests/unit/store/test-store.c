@@ -1,5 +1,5 @@
-/* src/store: users, passwords, keys, tokens, settings, transactions. Run by tests/run. Sandboxes, runs and the audit log are in
- * test-store-work.c, the file itself (opening, migrations, damage, crashes) in test-store-file.c. */
+/* src/store: users, passwords, keys, tokens, settings, transactions. Run by tests/run. Sandboxes, runs and the audit
+ * log are in test-store-work.c, the file itself (opening, migrations, damage, crashes) in test-store-file.c. */
 #include "check.h"
 #include "password.h"
 #include "secret.h"

@@ -1,6 +1,6 @@
-/* A warden that sleeps until it is asked (KR_W_WAKE), and an engine that means it ill. The engine is this program's own function: it speaks raw
- * frames and answers with its exit status, the line of what went wrong. Needs root and an interpreter; each case is a warden of its own, with a
- * lock folder of its own. */
+/* A warden that sleeps until it is asked (KR_W_WAKE), and an engine that means it ill. The engine is this program's own
+ * function: it speaks raw frames and answers with its exit status, the line of what went wrong. Needs root and an
+ * interpreter; each case is a warden of its own, with a lock folder of its own. */
 #include "check.h"
 #include "clock.h"
 #include "frame.h"

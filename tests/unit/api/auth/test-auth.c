@@ -1,5 +1,5 @@
-/* src/api: the gate (auth, credential, grants, throttle) behind a real HTTP server on loopback and over a real store, with
- * a clock of the test's own; and the queue of passwords. Run by tests/run. */
+/* src/api: the gate (auth, credential, grants, throttle) behind a real HTTP server on loopback and over a real store,
+ * with a clock of the test's own; and the queue of passwords. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "auth.h"

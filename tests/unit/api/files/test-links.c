@@ -1,4 +1,5 @@
-/* Links to files and what a request may ask of a file: src/api/files/links.c, file_range.c, and the docs of the routes. */
+/* Links to files and what a request may ask of a file: src/api/files/links.c, file_range.c, and the docs of the
+ * routes. */
 #include "file_routes.h"
 #include "buf.h"
 #include "check.h"

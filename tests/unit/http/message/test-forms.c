@@ -307,12 +307,15 @@ static void multipart_good_bodies(void)
          "CONTENT-DISPOSITION:form-data;name=f ; filename=\"d/\xc3\xa4.csv\";\r\n"
          "Content-Transfer-Encoding: BINARY\r\n\r\n1,2\n\r\n--XyZ--",
          "<0|f|d/\xc3\xa4.csv|text/csv ;x=1>1,2\n</>"},
-        {"--XyZ\r\nContent-Disposition: form-data; name=\"a;\\\"b\\\\\"; filename=\"q%22\\x%41.txt\"\r\n\r\n\r\n--XyZ--",
+        {"--XyZ\r\nContent-Disposition: form-data; name=\"a;\\\"b\\\\\"; "
+         "filename=\"q%22\\x%41.txt\"\r\n\r\n\r\n--XyZ--",
          "<0|a;\"b\\|q\"\\x%41.txt|-></>"},
         {"--XyZ\r\nContent-Disposition: form-data; name=\"\"; filename=\"\"\r\n\r\n\r\n--XyZ--", "<0|||-></>"},
-        {"--XyZ\r\nContent-Disposition: form-data; filename=\"_.png\"; filename*=utf-8'en'%E5%9B%BE%201.png; name=u\r\n\r\n\r\n--XyZ--",
+        {"--XyZ\r\nContent-Disposition: form-data; filename=\"_.png\"; filename*=utf-8'en'%E5%9B%BE%201.png; "
+         "name=u\r\n\r\n\r\n--XyZ--",
          "<0|u|\xe5\x9b\xbe 1.png|-></>"},
-        {"--XyZ\r\nContent-Disposition: form-data; name=u; filename*=UTF-8''a; filename=b\r\n\r\n\r\n--XyZ--", "<0|u|a|-></>"},
+        {"--XyZ\r\nContent-Disposition: form-data; name=u; filename*=UTF-8''a; filename=b\r\n\r\n\r\n--XyZ--",
+         "<0|u|a|-></>"},
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
