@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SKIP = {".git", "node_modules", "dist", ".state", "build", "build-asan", "build-clang", "build-fuzz", "__pycache__",
         "corpus"}
 MAX_LINES = 800
+MAX_COLUMNS = 120
+MAX_FILES = 30
 # Spelled in two halves, so that this file obeys the rule.
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 
@@ -70,6 +72,53 @@ def rule_files_are_small(path: Path, text: str) -> str | None:
         return None
     count = text.count("\n")
     return f"{count} lines, at most {MAX_LINES}" if count > MAX_LINES else None
+
+
+def wide_lines(path: Path, text: str) -> Iterator[int]:
+    """Numbers of lines past MAX_COLUMNS. In Markdown what cannot be broken may be longer: rows of tables, code, links."""
+    fenced = False
+    for number, line in enumerate(text.split("\n"), 1):
+        fenced ^= line.lstrip().startswith("```")
+        whole = path.suffix == ".md" and (fenced or line.lstrip().startswith("|") or re.search(r"\S{80}|`[^`]{80}", line))
+        if len(line) > MAX_COLUMNS and not whole:
+            yield number
+
+
+def rule_lines_are_short(path: Path, text: str) -> str | None:
+    """C and Markdown; what is printed from tables (docs/reference) is as wide as its rows."""
+    if path.suffix not in (".c", ".h", ".md") or ROOT / "docs/reference" in path.parents:
+        return None
+    first = next(wide_lines(path, text), None)
+    return f"line {first} has more than {MAX_COLUMNS} columns" if first else None
+
+
+def rule_rooms_are_small(path: Path, text: str) -> str | None:
+    """A folder with more files is two rooms."""
+    if path.name != "meson.build" or ROOT / "src" not in path.parents:
+        return None
+    count = sum(1 for p in path.parent.iterdir() if p.suffix in (".c", ".h"))
+    return f"{count} files in its folder, at most {MAX_FILES}" if count > MAX_FILES else None
+
+
+def rule_names_are_unique(path: Path, text: str) -> str | None:
+    """A file of src is found by its name alone."""
+    if path.suffix not in (".c", ".h", ".py") or ROOT / "src" not in path.parents:
+        return None
+    others = [p for p in (ROOT / "src").rglob(path.name) if p != path]
+    return f"is also the name of {others[0].relative_to(ROOT)}" if others else None
+
+
+def rule_rooms_are_documented(path: Path, text: str) -> str | None:
+    """ARCHITECTURE.md has a row for each room of src/meson.build, and what it names is there."""
+    if path != ROOT / "ARCHITECTURE.md":
+        return None
+    rooms = re.findall(r"^  \['\w+', '([\w/]+)', \[", (ROOT / "src/meson.build").read_text(), re.M)
+    missing = [room for room in rooms if f"| `src/{room}` |" not in text]
+    named = re.findall(r"`((?:\w+/)+\w+\.(?:c|h|py))`", text)
+    stale = [n for n in named if not any((ROOT / top / n).is_file() for top in ("", "src", "src/http"))]
+    if missing:
+        return f"has no row for src/{missing[0]}"
+    return f"names {stale[0]}, which is not there" if stale else None
 
 
 def rule_files_say_what_they_are(path: Path, text: str) -> str | None:
