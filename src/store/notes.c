@@ -5,7 +5,7 @@
  * Called by store_run.c and store_audit.c once kr_store_notes_open() was called: a server's runs are many and short,
  * and a transaction for each would cost more than the run. Invariants: what kr_store_notes_write() returned 0 for is
  * there after kill -9, because the next kr_store_notes_open() reads the file; a row reaches the database once, because
- * the number of the generation that was taken over is written in the same transaction; whoever reads runs or the audit
+ * the number of the generation that was taken over is written in the same transaction; a reader of runs or of the audit
  * log settles first, and so sees every row.
  *
  *     record  hash(8) len(4) kind(4) generation(8)   then len bytes: numbers of 8 bytes, texts as len(4) bytes NUL
@@ -80,7 +80,7 @@ static int finish(struct kr_store *s, size_t at, struct kr_err *err)
     return 0;
 }
 
-/* Room for one more, if what is there can be settled. A failure of that is told by whoever settles in time. */
+/* Room for one more, if what is there can be settled. The caller that settles in time reports a failure. */
 static int make_room(struct kr_store *s, enum kr_note_kind kind, struct kr_err *err)
 {
     if (s->notes.len > KR_NOTES_MAX / 2)

@@ -31,8 +31,8 @@ int kr_note_audit(struct kr_store *s, const struct kr_store_audit *row, struct k
 bool kr_notes_know_session(const struct kr_store *s, const char *owner, const char *sandbox, const char *session);
 /* Before rows are read. */
 void kr_store_settle_quietly(struct kr_store *s);
-/* Are there notes of that process, which is gone, that nobody has taken over yet? Then its runs may have ended after
- * all. */
+/* Are there notes of that process, which is gone, that no process has taken over yet? Then its runs may have ended
+ * after all. */
 bool kr_notes_left_by(const struct kr_store *s, int64_t holder);
 /* At the store's end. */
 void kr_store_notes_close(struct kr_store *s);

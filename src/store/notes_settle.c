@@ -1,6 +1,6 @@
 /* Notes on their way out: into the database, from the buffer or from the file that a killed process left.
  *
- * Called by whoever reads rows of runs or of the audit log, by the domain's timer, and at the store's open and close.
+ * Called by readers of rows of runs or of the audit log, by the domain's timer, and at the store's open and close.
  * Invariants: see notes.c; and a record that cannot be (its user is gone, its file was damaged) keeps no other out. */
 #include "clock.h"
 #include "fd.h"

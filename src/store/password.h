@@ -1,5 +1,5 @@
 /* Passwords: Argon2id, as pure functions for the thread pool (each takes some 100 ms and 64 MiB). They touch no
- * store and may run in several threads at once; whoever queues them bounds how many. */
+ * store and may run in several threads at once; the caller that queues them bounds how many. */
 #pragma once
 #include "err.h"
 #include <stdbool.h>

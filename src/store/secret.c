@@ -1,6 +1,6 @@
 /* Random ids and keys, their text, and the keyed hash that the store knows a key by.
  *
- * Called by the other files of this folder; kr_store_new_id() by everybody. Invariant: randomness is libsodium's,
+ * Called by the other files of this folder; kr_store_new_id() by every room. Invariant: randomness is libsodium's,
  * which is the kernel's; the pepper leaves the process in no form. */
 #include "secret.h"
 #include "store_internal.h"

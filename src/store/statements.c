@@ -1,7 +1,7 @@
 /* Every statement of the store, in one table; and how one is prepared, bound, stepped and reset.
  *
  * Called by the other files of this folder. Invariant: SQL is text of this table only (and of store_schema.c): what
- * comes from outside is bound, never pasted; and what belongs to somebody is found by its owner as well as by its id.
+ * comes from outside is bound, never pasted; and what belongs to a user is found by its owner as well as by its id.
  * The lists are read from an index in their order, without sorting: tests/unit/store/test-store.c looks at the plan of
  * every row. */
 #include "store_internal.h"

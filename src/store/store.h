@@ -40,10 +40,10 @@ void kr_store_cleanup_(struct kr_store **s);
 /* ---- notes ---- */
 
 /* From here on rows of runs and of the audit log are collected, and reach the database together: when kr_store_settle()
- * is called, when somebody in this process reads such rows, and at the close; another process sees them then. What
+ * is called, when this process reads such rows, and at the close; another process sees them then. What
  * processes that were killed left behind is taken over now. 0 or -errno. */
 int kr_store_notes_open(struct kr_store *s, struct kr_err *err);
-/* What was noted is safe from kill -9 when this returned 0: before anybody is told of it. Nothing to do without
+/* What was noted is safe from kill -9 when this returned 0: before a client learns of it. Nothing to do without
  * notes. */
 int kr_store_notes_write(struct kr_store *s, struct kr_err *err);
 /* Bytes that wait. */

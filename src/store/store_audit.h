@@ -9,7 +9,7 @@
 struct kr_store_audit {
     int64_t id; /* ascending; ignored on the way in */
     int64_t at;
-    const char *who;     /* a user's id; "" when nobody is known (a refused key) */
+    const char *who;     /* a user's id; "" when no user is known (a refused key) */
     const char *what;    /* "run.start", "key.revoke": at most 48 bytes */
     const char *object;  /* an id, a name, a path: at most 256 bytes */
     const char *outcome; /* "ok", "denied", a cause: at most 32 bytes */

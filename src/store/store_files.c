@@ -1,7 +1,7 @@
 /* The files of a data directory that belong to the store: the directory itself, the database's birth, the lock file
  * and the pepper.
  *
- * Called by store.c at open. Invariants: every file is 0600 and belongs to whoever the directory belongs to, also
+ * Called by store.c at open. Invariants: every file is 0600 and belongs to the owner of the directory, also
  * when root made it; the pepper is there whole or not at all; a lock dies with its process, because it hangs on the
  * open file (OFD), not on a pid or a file's content. */
 #include "store_internal.h"
@@ -112,7 +112,7 @@ int kr_store_lock(struct kr_store *s, bool exclusive, struct kr_err *err)
 {
     int r = set_lock(s, exclusive ? F_WRLCK : F_RDLCK, 0);
 
-    if (r == 0 || r == -EAGAIN || r == -EACCES) /* POSIX allows either for a lock that somebody has */
+    if (r == 0 || r == -EAGAIN || r == -EACCES) /* POSIX allows either for a lock that is taken */
         return r ? -EAGAIN : 0;
     return kr_err_set(err, KR_ERR_SYSTEM, r, "cannot lock %.150s/" KR_STORE_LOCK, s->dir);
 }
@@ -126,7 +126,7 @@ int kr_store_hold(struct kr_store *s, struct kr_err *err)
 {
     int r;
 
-    do { /* a number that somebody has already is next to impossible, and harmless */
+    do { /* a number that is taken already is next to impossible, and harmless */
         randombytes_buf(&s->holder, sizeof s->holder);
         s->holder = (s->holder & (INT64_MAX >> 1)) | 1;
         r = set_lock(s, F_WRLCK, s->holder);

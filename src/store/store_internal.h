@@ -58,7 +58,8 @@ struct kr_store {
     struct kr_buf notes;
     size_t notes_written; /* bytes of them that are in the file */
     uint64_t notes_generation;
-    uint64_t settle_after_ns; /* the last settle failed: nobody who only reads or notes tries another before that */
+    /* the last settle failed: a caller that only reads or notes does not try again before that */
+    uint64_t settle_after_ns;
     int64_t touch_warned;
     unsigned char pepper[KR_STORE_HASH_BYTES];
     char instance[KR_STORE_ID_ROOM]; /* the id of this store, made with it */

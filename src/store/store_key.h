@@ -2,7 +2,7 @@
  *
  * Both are 256 random bits as text, told once and never stored: the store has their BLAKE2b-256, keyed with the
  * pepper (a file beside the database), so that a copy of the database alone cannot even confirm a guess. A lookup
- * searches by that hash, which nobody outside can steer, and compares it once more in constant time. */
+ * searches by that hash, which no client can steer, and compares it once more in constant time. */
 #pragma once
 #include "store_user.h"
 
@@ -56,7 +56,7 @@ int kr_store_key_owner(struct kr_store *s, const char *id, char ret_owner[KR_STO
 /* The keys of one owner. Rows, or -errno. */
 int kr_store_keys_list(struct kr_store *s, const char *owner, struct kr_store_page *page,
                        void (*on_key)(void *data, const struct kr_store_key *key), void *data, struct kr_err *err);
-/* Everybody's, for administrators. */
+/* Those of all users, for administrators. */
 int kr_store_keys_list_all(struct kr_store *s, struct kr_store_page *page,
                            void (*on_key)(void *data, const struct kr_store_key *key), void *data, struct kr_err *err);
 

@@ -62,7 +62,7 @@ int kr_store_run_start(struct kr_store *s, const struct kr_store_run_start *run,
 /* Notes its end, once. 0, or -ENOENT: no such run of that owner is running. */
 int kr_store_run_end(struct kr_store *s, const char *owner, const char *id, const struct kr_store_run_end *end,
                      struct kr_err *err);
-/* Ends, as `lost`, the runs of processes that are gone (killed, crashed) and left no notes that nobody has read yet;
+/* Ends, as `lost`, the runs of processes that are gone (killed, crashed) and left no notes that are still unread;
  * those of other live processes are left alone. For a start. How many (KR_STORE_PRUNE_MAX a call at most: call again
  * until 0), or -errno. */
 int kr_store_runs_lost(struct kr_store *s, int64_t now, struct kr_err *err);

@@ -2,7 +2,7 @@
  *
  * A sandbox's files lie in a folder of the data directory whose name is its `folder` key, which changes when the
  * sandbox is reset. A folder that is no longer wanted is `doomed` in the very transaction that lets go of it, and
- * stays so until somebody has removed it and says so: a crash in between loses neither files nor space. */
+ * stays so until it is removed and reported as removed: a crash in between loses neither files nor space. */
 #pragma once
 #include "store_user.h"
 
@@ -81,7 +81,7 @@ int kr_store_sandboxes_list(struct kr_store *s, const char *owner, struct kr_sto
 /* Another number after every call of this process that may have changed a sandbox, a note of its use apart. */
 uint64_t kr_store_sandboxes_version(const struct kr_store *s);
 
-/* Does a sandbox have that folder, or is it doomed? For a sweep of folders nobody knows. 1, 0 or -errno. */
+/* Does a sandbox have that folder, or is it doomed? For a sweep of unknown folders. 1, 0 or -errno. */
 int kr_store_folder_known(struct kr_store *s, const char *folder, struct kr_err *err);
 /* Folders to remove, longest doomed first, at most limit. Rows, or -errno. */
 int kr_store_doomed_list(struct kr_store *s, unsigned limit, void (*on_folder)(void *data, const char *folder),

@@ -17,8 +17,8 @@
 
 /* Limits that a zygote hands to its sessions and that no cgroup counts. Queued signals and POSIX timers are charged to
  * the owner of krait as well as to the cell, so one cell could take all of them (tried: the host's timer_create()
- * failed). In the zygote, not in us: the limit of whoever makes a cell's user namespace is what all its siblings
- * share. */
+ * failed). In the zygote, not in us: the limit of the process that makes a cell's user namespace is what all its
+ * siblings share. */
 static int limit_sessions(void)
 {
     static const struct {

@@ -27,7 +27,7 @@ static void close_collector(struct collector *c)
     free(c);
 }
 
-/* Whoever waited long may have a key that is no longer good: answered then. */
+/* The key of a client that waited long may have ended meanwhile: such a client gets the refusal. */
 static bool still_may_read(struct collector *c)
 {
     struct kr_auth *auth = c->api->auth;

@@ -32,7 +32,7 @@ struct kr_mcp_decision {
 };
 void kr_mcp_http_decide(const struct kr_mcp_heads *heads, json_t *root, struct kr_mcp_decision *ret);
 
-/* Is this a revision that is opened by `initialize`? A version nobody knows is taken for a newer one. */
+/* Is this a revision that is opened by `initialize`? An unknown version is taken for a newer one. */
 bool kr_mcp_is_legacy(const char *version);
 
 /* Arguments whose schema says x-mcp-header, against their headers. `header` looks one up by name (NULL: absent). 0, or

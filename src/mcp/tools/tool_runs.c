@@ -41,7 +41,7 @@ static const struct kr_api_table stop_table = KR_API_TABLE("ToolStopRun", "Which
 
 #define STOP_WAIT_MS 5000u /* the grace is 2 s; then its session is killed */
 
-/* Whoever reads a shell command's run sees it as the tool that began it showed it. */
+/* The run of a shell command is shown in the form of the tool that began it. */
 static bool is_terminal(struct kr_mcp_call *c, const char *run_id)
 {
     struct kr_store_run row;
