@@ -183,23 +183,23 @@ int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pi
     return 0;
 }
 
-struct place {
+struct counted {
     const struct kr_cgroups *g;
     const struct kr_group *group;
 };
 
 static int look(const void *arg, unsigned hier, const char *file, const char *key, uint64_t *ret)
 {
-    const struct place *p = arg;
+    const struct counted *p = arg;
     return kr_group_look(p->g, hier, p->group, file, key, ret);
 }
 
 void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, struct kr_usage *ret)
 {
-    const struct place place = {g, group};
+    const struct counted counted = {g, group};
     memset(ret, 0, sizeof *ret);
     for (unsigned i = 0; i < g->count; i++)
-        (void)kr_counters_read(&g->hier[i].is, i, look, &place, ret); /* what cannot be read is 0 */
+        (void)kr_counters_read(&g->hier[i].is, i, look, &counted, ret); /* what cannot be read is 0 */
 }
 
 int kr_cgroup_remove(struct kr_cgroups *g, struct kr_group *group)

@@ -45,24 +45,24 @@ static int bad_url(struct kr_err *err, const char *what)
     return kr_err_set(err, KR_ERR_INVALID, 0, "--connect: %s; for example http://127.0.0.1:8642", what), -EINVAL;
 }
 
-static int parse_authority(const char *place, size_t len, struct kr_hx_target *ret, struct kr_err *err)
+static int parse_authority(const char *authority, size_t len, struct kr_hx_target *ret, struct kr_err *err)
 {
-    const char *end = place + len, *port = NULL, *host = place;
+    const char *end = authority + len, *port = NULL, *host = authority;
     size_t host_len;
-    bool v6 = *place == '[';
+    bool v6 = *authority == '[';
 
     if (v6) {
-        const char *close = memchr(place, ']', len);
+        const char *close = memchr(authority, ']', len);
 
         if (!close || (close + 1 < end && close[1] != ':'))
             return bad_url(err, "its address has no closing bracket");
-        host = place + 1;
+        host = authority + 1;
         host_len = (size_t)(close - host);
         port = close + 1 < end ? close + 2 : NULL;
     } else {
-        const char *colon = memchr(place, ':', len);
+        const char *colon = memchr(authority, ':', len);
 
-        host_len = colon ? (size_t)(colon - place) : len;
+        host_len = colon ? (size_t)(colon - authority) : len;
         port = colon ? colon + 1 : NULL;
     }
     if (host_len == 0 || host_len >= sizeof ret->host - 2)
@@ -82,7 +82,7 @@ static int parse_authority(const char *place, size_t len, struct kr_hx_target *r
 
 int kr_hx_target_parse(const char *url, struct kr_hx_target *ret, struct kr_err *err)
 {
-    const char *place, *path;
+    const char *authority, *path;
     size_t len;
     int r;
 
@@ -94,17 +94,17 @@ int kr_hx_target_parse(const char *url, struct kr_hx_target *ret, struct kr_err 
                -EINVAL;
     if (strncasecmp(url, "http://", 7) != 0)
         return bad_url(err, "it does not begin with http://");
-    place = url + 7;
-    len = strcspn(place, "/?#");
-    path = place + len;
-    if (memchr(place, '@', len))
+    authority = url + 7;
+    len = strcspn(authority, "/?#");
+    path = authority + len;
+    if (memchr(authority, '@', len))
         return bad_url(err, "a name and password are not taken; a key is given by KRAIT_API_KEY");
     for (const char *p = path; *p; p++)
         if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f || *p == '#')
             return bad_url(err, "its path has a character that must be %-encoded, or a fragment");
     if (strlen(path) >= sizeof ret->path - 8)
         return bad_url(err, "its path is too long");
-    if ((r = parse_authority(place, len, ret, err)) < 0)
+    if ((r = parse_authority(authority, len, ret, err)) < 0)
         return r;
     if (*path == '/' && path[1] && path[1] != '?')
         snprintf(ret->path, sizeof ret->path, "%s", path);

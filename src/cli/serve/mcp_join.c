@@ -112,7 +112,7 @@ static int turn_way(struct way *w, const struct pollfd *p)
     return 0;
 }
 
-static struct pollfd wish(const struct way *w)
+static struct pollfd wanted_events(const struct way *w)
 {
     if (w->len > 0)
         return (struct pollfd){.fd = w->to, .events = POLLOUT};
@@ -129,7 +129,7 @@ int kr_join_pump(int fd, const char *data)
     in = (struct way){.from = STDIN_FILENO, .to = fd};
     out = (struct way){.from = fd, .to = STDOUT_FILENO};
     while (!(out.ended && out.len == 0) && (!deadline || kr_clock_ns() < deadline)) {
-        struct pollfd p[2] = {wish(&in), wish(&out)};
+        struct pollfd p[2] = {wanted_events(&in), wanted_events(&out)};
 
         if (poll(p, 2, deadline ? (int)LAST_MS : -1) < 0 && errno != EINTR)
             break;
