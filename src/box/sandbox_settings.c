@@ -225,8 +225,9 @@ static int apply_preload(const struct kr_setting_server *server, const json_t *v
     if (r < 0)
         return r;
     s->preload = (enum kr_preload)r;
-    if (!(server->preloads & 1u << r))
-        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "preload: this server does not have %s", preloads[r]);
+    if (r >= KR_PRELOAD_MAX_ || !(server->preloads & 1u << r))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "preload: this server does not have %s",
+                          r < KR_PRELOAD_MAX_ ? preloads[r] : "it");
     return 0;
 }
 
@@ -297,7 +298,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
 const size_t kr_sandbox_settings_count = sizeof kr_sandbox_settings / sizeof *kr_sandbox_settings;
 static_assert(sizeof kr_sandbox_settings / sizeof *kr_sandbox_settings <= KR_SANDBOX_SETTINGS_MAX,
               "derived tables fit");
-static_assert(KR_BOX_ENV_MAX == 64 && KR_BOX_ENV_BYTES == 32u << 10, "the text of env's bound says so");
+static_assert(KR_BOX_ENV_MAX == 64 && KR_BOX_ENV_BYTES == 32768, "the text of env's bound says so");
 
 static const struct kr_sandbox_setting *find_setting(const char *name)
 {

@@ -67,7 +67,7 @@ static void set_session_header(struct kr_mcp_stream *s, int code)
         kr_http_set_header(s->ex, "Mcp-Session-Id", s->session->id);
 }
 
-/* The lists follow the state. */
+/* The lists follow the state. Only a stream of a session is kept after its end. */
 static void set_state(struct kr_mcp_stream *s, enum kr_mcp_stream_state state)
 {
     struct kr_mcp_sessions *all = s->mcp->sessions;
@@ -76,14 +76,16 @@ static void set_state(struct kr_mcp_stream *s, enum kr_mcp_stream_state state)
         TAILQ_REMOVE(&all->waiting, s, waiter);
     if (s->state == KR_STREAM_ENDED) {
         TAILQ_REMOVE(&all->ended, s, waiter);
-        s->session->kept--;
+        if (s->session)
+            s->session->kept--;
     }
     s->state = state;
     if (state == KR_STREAM_WAITING)
         TAILQ_INSERT_TAIL(&all->waiting, s, waiter);
     if (state == KR_STREAM_ENDED) {
         TAILQ_INSERT_TAIL(&all->ended, s, waiter);
-        s->session->kept++;
+        if (s->session)
+            s->session->kept++;
     }
 }
 
