@@ -21,11 +21,13 @@ struct knob {
     uint32_t layer, v2;
     const char *file;
     enum knob_form form;
-    int may_miss; /* older kernels and builds without swap accounting lack it */
+    int may_miss; /* older kernels, builds without swap accounting and those without TCP lack it */
 };
 static const struct knob knobs[] = {
     {KR_LAYER_CGROUP_MEMORY, 0, "memory.limit_in_bytes", FORM_BYTES, 0},
     {KR_LAYER_CGROUP_MEMORY, 0, "memory.memsw.limit_in_bytes", FORM_BYTES, 1},
+    /* v1 counts what waits in TCP sockets apart from all else, without a limit unless one is set; v2 in memory.max. */
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.kmem.tcp.limit_in_bytes", FORM_BYTES, 1},
     {KR_LAYER_CGROUP_PIDS, 0, "pids.max", FORM_COUNT, 0},
     {KR_LAYER_CGROUP_CPU, 0, "cpu.cfs_quota_us", FORM_QUOTA_V1, 0},
     {KR_LAYER_CGROUP_MEMORY, 1, "memory.max", FORM_BYTES, 0},

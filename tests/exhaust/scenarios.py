@@ -292,6 +292,65 @@ def out_of_descriptors(engine: Engine) -> list[str]:
     return bad + other.close()
 
 
+# ---- what the kernel keeps for a cell ----
+
+LISTEN = """
+import socket
+listener = socket.socket()
+listener.bind(('127.0.0.1', 0))
+listener.listen(64)
+"""
+QUEUE_TCP = (
+    LISTEN
+    + """
+kept, queued = [], 0
+for _ in range(40):
+    a = socket.create_connection(listener.getsockname(), timeout=5)
+    b, _ = listener.accept()
+    a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    a.setblocking(False)
+    kept.append((a, b))
+    try:
+        while True: queued += a.send(b'x' * 65536)
+    except BlockingIOError: pass
+print(queued >> 20)
+"""
+)
+PASS_TCP = (
+    LISTEN
+    + """
+a, got = socket.create_connection(listener.getsockname()), 0
+b, _ = listener.accept()
+for _ in range(1600):
+    a.sendall(b'x' * 65536)
+    end = got + 65536
+    while got < end: got += len(b.recv(65536))
+print(got >> 20)
+"""
+)
+
+
+def tcp_buffers(engine: Engine) -> list[str]:
+    """What waits in TCP sockets of a cell's own loopback counts against its memory; reading it
+    makes room.
+    """
+    if not Census(engine.pid).folders():
+        return []  # no cgroup counts it
+    limits = dict(QUICK, memory="64M")
+    session = engine.open(limits, network="loopback")
+    flow = session.run(PASS_TCP)
+    session.close()
+    session = engine.open(limits, network="loopback")
+    queued = session.run(QUEUE_TCP)
+    session.close()
+    bad = [] if flow.stdout == "100\n" else [f"100 MiB through one connection: {flow}"]
+    held = int(queued.stdout or 1 << 30)
+    if queued.cause == "ok" and held > 80 or queued.cause not in ("ok", "memory_limit"):
+        bad.append(f"a cell of 64 MiB queued {held} MiB: {queued}")
+    return bad
+
+
 # ---- neighbours ----
 
 LOADS = {
@@ -516,6 +575,7 @@ SCENARIOS = [
     reader_asleep,
     folder_fills,
     out_of_descriptors,
+    tcp_buffers,
     run_command,
     run_leaves_nothing,
     run_passes_4_gb,
