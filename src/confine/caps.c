@@ -24,18 +24,29 @@ uint64_t kr_caps_effective(void)
     return (uint64_t)data[1].effective << 32 | data[0].effective;
 }
 
-/* The bounding set can only shrink while CAP_SETPCAP is still held, so it goes first. Without it the set stays as it
- * is, which is harmless under no_new_privs: no exec can draw from it. */
-static int caps_bound(uint64_t keep, struct kr_err *err)
+/* May a capability stay in the bounding set because it cannot be taken out? Only where the process never had a
+ * capability (a plain user has none, not even CAP_SETPCAP) and no exec can draw from the set (no_new_privs). */
+static int may_stay_bound(void)
+{
+    struct __user_cap_data_struct data[2];
+    return caps_get(data) == 0 && data[0].permitted == 0 && data[1].permitted == 0 &&
+           prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
+}
+
+int kr_caps_bound(uint64_t keep, struct kr_err *err)
 {
     for (int cap = 0; cap < 64; cap++) {
-        if ((keep & KR_CAP(cap)) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
+        int has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+        if (has < 0 && errno == EINVAL) /* past the kernel's last capability */
+            return 0;
+        if (has < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, errno, "read the bounding set");
+        if (!has || (keep & KR_CAP(cap)) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
             continue;
-        if (errno == EINVAL) /* past the kernel's last capability */
+        if (errno == EPERM && may_stay_bound())
             return 0;
-        if (errno == EPERM && !(kr_caps_effective() & KR_CAP(CAP_SETPCAP)))
-            return 0;
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "drop capability %d from the bounding set", cap);
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "drop capability %d from the bounding set (needs CAP_SETPCAP)",
+                          cap);
     }
     return 0;
 }
@@ -62,7 +73,7 @@ int kr_caps_hold(uint64_t keep, struct kr_err *err)
 
 int kr_caps_keep(uint64_t keep, struct kr_err *err)
 {
-    int r = caps_bound(keep, err);
+    int r = kr_caps_bound(keep, err);
     return r < 0 ? r : kr_caps_hold(keep, err);
 }
 

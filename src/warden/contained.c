@@ -103,7 +103,7 @@ static int prepare(const struct kr_builder_args *a)
     sigset_t set;
     if (kr_frame_recv(a->control, &f, &go, sizeof go, fds, kr_clock_after_ms(10000), &err) < 0)
         _exit(0);
-    if (kr_caps_keep(0, &err) < 0 || kr_no_new_privs(&err) < 0)
+    if (kr_no_new_privs(&err) < 0 || kr_caps_keep(0, &err) < 0)
         die(a, &err);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) < 0 || setsid() < 0)
         _exit(1);
