@@ -39,11 +39,11 @@ struct ruleset_attr {
 };
 
 #define FS_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-/* Everything that changes a directory's content, device nodes left out. */
+/* Everything that changes a directory's content, device nodes and socket files left out. */
 #define FS_CHANGE                                                                                                      \
     (LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |                    \
-     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |                       \
-     LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REFER)
+     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM |                        \
+     LANDLOCK_ACCESS_FS_REFER)
 #define FS_NODES (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 #define FS_WRITE_FILE (LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE)
 /* The rights a rule on something that is not a directory may name; more is EINVAL (landlock_add_rule(2)). */
@@ -59,14 +59,17 @@ static const struct {
     {KR_LL_WRITE, FS_WRITE_FILE | FS_CHANGE},
     {KR_LL_WRITE_FILE, FS_WRITE_FILE},
     {KR_LL_IOCTL_DEV, FS_IOCTL_DEV},
+    {KR_LL_MAKE_SOCK, LANDLOCK_ACCESS_FS_MAKE_SOCK},
 };
 
-/* /dev and /proc are written to, never added to. /venv is an empty folder of the root tree. */
+/* /dev and /proc are written to, never added to. /venv is an empty folder of the root tree. Socket files can be made
+ * where only this cell can reach them. The workspace is shared by the sessions of a sandbox, and a path socket ignores
+ * network namespaces: through one there a session could hand memory to another and leave it uncounted when it ends. */
 const struct kr_landlock_path kr_landlock_cell_paths[] = {
     {"/", KR_LL_READ | KR_LL_EXEC},
-    {"/tmp", KR_LL_READ | KR_LL_WRITE | KR_LL_EXEC},
+    {"/tmp", KR_LL_READ | KR_LL_WRITE | KR_LL_EXEC | KR_LL_MAKE_SOCK},
     {"/dev", KR_LL_READ | KR_LL_WRITE_FILE | KR_LL_IOCTL_DEV},
-    {"/dev/shm", KR_LL_READ | KR_LL_WRITE | KR_LL_EXEC},
+    {"/dev/shm", KR_LL_READ | KR_LL_WRITE | KR_LL_EXEC | KR_LL_MAKE_SOCK},
     {"/proc", KR_LL_READ | KR_LL_WRITE_FILE},
 };
 const size_t kr_landlock_cell_paths_count = sizeof kr_landlock_cell_paths / sizeof *kr_landlock_cell_paths;
@@ -87,7 +90,7 @@ int kr_landlock_abi(void)
 static uint64_t handled_fs(int abi)
 {
     uint64_t fs = FS_READ | LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_NODES |
-                  (FS_CHANGE & ~(uint64_t)LANDLOCK_ACCESS_FS_REFER);
+                  LANDLOCK_ACCESS_FS_MAKE_SOCK | (FS_CHANGE & ~(uint64_t)LANDLOCK_ACCESS_FS_REFER);
 
     if (abi >= 2)
         fs |= LANDLOCK_ACCESS_FS_REFER;

@@ -17,10 +17,11 @@ struct kr_landlock_path {
 };
 #define KR_LL_READ 1u /* read files and directories */
 #define KR_LL_EXEC 2u
-#define KR_LL_WRITE 4u      /* change, create, remove, rename, truncate; never device nodes */
+#define KR_LL_WRITE 4u      /* change, create, remove, rename, truncate; never device nodes nor socket files */
 #define KR_LL_WRITE_FILE 8u /* write to existing files only (devices, /proc/self) */
 #define KR_LL_IOCTL_DEV 16u
-#define KR_LL_MAY_MISS 32u /* no error if the path is not there */
+#define KR_LL_MAY_MISS 32u  /* no error if the path is not there */
+#define KR_LL_MAKE_SOCK 64u /* bind() to a path */
 
 /* Restricts the calling thread (no_new_privs must be set): only these paths; TCP bind/connect refused unless
  * `loopback`; signals and abstract sockets kept inside the domain. Returns the ABI used (at most

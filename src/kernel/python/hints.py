@@ -34,6 +34,7 @@ NO_HOST = (
     "%s: this sandbox does not see files of the machine it runs on; files that were brought in "
     "are in /workspace"
 )
+NO_SOCKET = "a socket file cannot be made in /workspace, which sessions share; make it in /tmp"
 READ_ONLY = "%s cannot be written: files go below /workspace (kept) or /tmp"
 
 # Libraries whose connection errors do not derive from OSError, and what their names have in common.
@@ -122,6 +123,8 @@ def hint(exc: BaseException):
             text = _module(one)
             if text:
                 return text
+    if any(_is_socket_file(one) for one in chain):
+        return NO_SOCKET
     if any(_is_network(one) for one in chain):
         return NO_NETWORK
     if any(_is_root(one) for one in chain):
@@ -161,6 +164,18 @@ def _module(exc: ModuleNotFoundError):
     return (
         what + " is not installed here, and packages cannot be installed yet; use what is installed"
     )
+
+
+def _is_socket_file(exc: BaseException) -> bool:
+    """asyncio's bind() to a path names no file."""
+    if not isinstance(exc, PermissionError) or exc.errno != errno.EACCES or exc.filename is not None:
+        return False
+    tb = exc.__traceback__
+    while tb is not None:
+        if tb.tb_frame.f_code.co_name == "create_unix_server":
+            return True
+        tb = tb.tb_next
+    return False
 
 
 def _is_network(exc: BaseException) -> bool:

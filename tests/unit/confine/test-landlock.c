@@ -101,16 +101,50 @@ static int write_granted(void)
 }
 static int make_everything(void)
 {
-    struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "rw/socket"};
-    int s = socket(AF_UNIX, SOCK_STREAM, 0);
-
-    if (mkdir("rw/d", 0700) < 0 || mkfifo("rw/p", 0600) < 0 || symlink("x", "rw/l") < 0 ||
-        bind(s, (struct sockaddr *)&at, sizeof at) < 0)
+    if (mkdir("rw/d", 0700) < 0 || mkfifo("rw/p", 0600) < 0 || symlink("x", "rw/l") < 0)
         return errno;
-    if (unlink("rw/p") < 0 || unlink("rw/l") < 0 || unlink("rw/socket") < 0 || rmdir("rw/d") < 0)
+    if (unlink("rw/p") < 0 || unlink("rw/l") < 0 || rmdir("rw/d") < 0)
         return errno;
-    close(s);
     return 0;
+}
+static int bind_to(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int s = socket(AF_UNIX, SOCK_STREAM, 0), r;
+
+    strcpy(at.sun_path, path);
+    r = failed(bind(s, (struct sockaddr *)&at, sizeof at));
+    close(s);
+    if (r == 0 && unlink(path) < 0)
+        return errno;
+    return r;
+}
+static int socket_granted(void)
+{
+    return bind_to("tmp/socket");
+}
+static int socket_in_writable(void)
+{
+    return bind_to("rw/socket");
+}
+static int socket_node(void)
+{
+    int r = failed(mknod("rw/node", S_IFSOCK | 0600, 0));
+
+    if (r == 0)
+        unlink("rw/node");
+    return r;
+}
+/* Made where it may be, moved to where it may not. */
+static int socket_moved(void)
+{
+    int r;
+
+    if (mknod("tmp/moved", S_IFSOCK | 0600, 0) < 0)
+        return errno;
+    r = failed(rename("tmp/moved", "rw/moved"));
+    unlink(r == 0 ? "rw/moved" : "tmp/moved");
+    return r == EXDEV ? EACCES : r; /* ABI 1 refuses every move */
 }
 static int make_device(void)
 {
@@ -233,6 +267,10 @@ static const struct probe {
     {"create where files may be written", create_existing_only, 0, 1, EACCES, 0},
     {"write and create", write_granted, 0, 99, 0, 0},
     {"make and remove everything", make_everything, 0, 99, 0, 0},
+    {"bind to a path where sockets are granted", socket_granted, 0, 99, 0, 0},
+    {"bind to a path where files may be made", socket_in_writable, 0, 1, EACCES, 0},
+    {"make a socket file where files may be made", socket_node, 0, 1, EACCES, 0},
+    {"move a socket file to where files may be made", socket_moved, 0, 1, EACCES, 0},
     {"make a device", make_device, 0, 1, EACCES, DEVICES},
     {"rename in one folder", rename_in_place, 0, 99, 0, 0},
     {"execute a granted file", execute_granted, 0, 99, 0, 0},
@@ -256,6 +294,7 @@ static const struct probe moves[] = {
 static const struct kr_landlock_path granted[] = {
     {"ro", KR_LL_READ},
     {"rw", KR_LL_READ | KR_LL_WRITE},
+    {"tmp", KR_LL_READ | KR_LL_WRITE | KR_LL_MAKE_SOCK},
     {"wf", KR_LL_READ | KR_LL_WRITE_FILE},
     {"/usr", KR_LL_READ | KR_LL_EXEC},
     {"/lib64", KR_LL_READ | KR_LL_EXEC | KR_LL_MAY_MISS},
@@ -285,7 +324,7 @@ static int touch(const char *path)
 /* A fresh folder for each run, so that one run's leavings are not the next one's luck. */
 static int make_folder(void)
 {
-    static const char *const dirs[] = {"ro", "rw", "wf", "other", "rw/a", "rw/b"};
+    static const char *const dirs[] = {"ro", "rw", "tmp", "wf", "other", "rw/a", "rw/b"};
     static const char *const files[] = {"ro/file",  "ro/gone",    "wf/file",  "other/file",
                                         "rw/move1", "rw/a/move2", "rw/a/link"};
 
@@ -488,6 +527,8 @@ static int cell_rules(void)
             return 3;
         }
     }
+    if (bind_to("/workspace/socket") != EACCES || bind_to("/tmp/socket") != 0 || bind_to("/dev/shm/socket") != 0)
+        return 6;
     if (rename("/workspace/new", "/tmp/moved") < 0)
         return newest() >= 2 ? 4 : 0;
     return rename("/tmp/moved", "/usr/moved") == 0 ? 5 : 0;

@@ -50,6 +50,16 @@ def refused_socket():
 
 
 @check
+def refused_socket_file():
+    code = (
+        "import asyncio, socket\nclass Refused(socket.socket):\n    def bind(self, at): raise PermissionError(13, 'x')\n"
+        "socket.socket = Refused\nawait asyncio.start_unix_server(print, '/workspace/s')"
+    )
+    contains(hint(code) or "", "make it in /tmp")
+    equal(hint("raise PermissionError(13, 'x')"), None)
+
+
+@check
 def no_network_in_libraries():
     for module, call in (
         ("requests", "requests.get('http://example.org')"),
