@@ -121,6 +121,36 @@ def a_data_directory_that_cannot_be_used_is_73():
 
 
 @check
+def an_empty_data_directory_of_root_is_taken_over():
+    if os.geteuid() != 0:
+        return skip("needs root: a folder is handed to another user")
+    with Folder() as here:
+        empty = os.path.join(here, "data")
+        os.mkdir(empty, 0o755)
+        with Server(data=here) as s:
+            equal(s.run("open('kept', 'w').write('x')")["cause"], "ok")
+        assert os.stat(empty).st_uid != 0, "it is still root's"
+        contains(os.listdir(empty), "sandboxes")
+        for name, mode, content in (("full", 0o755, "letter"), ("open", 0o777, None)):
+            folder = os.path.join(here, name)
+            os.mkdir(folder)
+            os.chmod(folder, mode)
+            if content:
+                open(os.path.join(folder, content), "w").close()
+            status, line = refused("--data", folder)
+            equal(status, 73, line)
+            for part in ("uid 0", folder, "--data", "only an empty one"):
+                contains(line, part)
+            equal((os.stat(folder).st_uid, os.listdir(folder)), (0, [content] if content else []))
+        target, link = os.path.join(here, "target"), os.path.join(here, "link")
+        os.mkdir(target)
+        os.symlink(target, link)
+        status, line = refused("--data", link)
+        equal(status, 73, line)
+        equal((os.stat(target).st_uid, os.listdir(target)), (0, []), "a link was followed")
+
+
+@check
 def an_open_address_without_a_key_is_refused():
     for args in (["--host", "0.0.0.0"], ["--host", "::"], ["--listen", "0.0.0.0:0"],
                  ["--host", "0.0.0.0", "--dialect", "sandbox-mcp"]):

@@ -7,6 +7,7 @@
 #include "level.h"
 #include "serve.h"
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -89,8 +90,6 @@ int kr_serve_bind(struct kr_serve *s, struct kr_err *err)
 
 /* ---- the data directory ---- */
 
-#define HANDOVER_TRIES 20 /* 10 ms apart */
-
 static int find_user(struct kr_serve *s, struct kr_err *err)
 {
     const char *name = s->config->user;
@@ -163,9 +162,34 @@ struct folder {
 };
 static const struct folder data_folder = {"data", "--data"}, log_folder = {"log", "--log-dir"};
 
-/* Ours, made if it is missing, and a descriptor of it. As root it is handed to the server's user; one that is another
- * user's is left alone. Whatever is made is handed over by descriptor and only if it is still ours: a name may come
- * to mean something else at any time in a folder that others can write. */
+/* Whether a folder that was there before may be handed to the server's user: it is ours, holds nothing, and no other
+ * user can put something into it. Another krait that starts at the same time may have made it a moment ago; both then
+ * hand it over. */
+static bool may_take_over(int fd, const struct stat *st)
+{
+    cleanup_fd int list = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const struct dirent *e = NULL;
+    unsigned names = 0;
+    DIR *dir;
+
+    if (geteuid() != 0 || st->st_uid != 0 || (st->st_mode & (S_IWGRP | S_IWOTH)) || list < 0)
+        return false;
+    dir = fdopendir(list);
+    if (!dir)
+        return false;
+    list = -1;
+    errno = 0;
+    while (names < 3 && (e = readdir(dir)))
+        names++;
+    if (!e && errno != 0)
+        names = 3; /* what cannot be read is not known to be empty */
+    closedir(dir);
+    return names == 2;
+}
+
+/* Ours, made if it is missing, and a descriptor of it. As root, one that was made or that is empty and root's is handed
+ * to the server's user; any other is left alone. It is handed over by descriptor and only if it is still ours: a name
+ * may come to mean something else at any time in a folder that others can write. */
 static int own_folder(const struct kr_serve *s, int at, const char *path, const struct folder *f, struct kr_err *err)
 {
     uint32_t uid = s->warden.engine_uid ? s->warden.engine_uid : geteuid();
@@ -179,18 +203,16 @@ static int own_folder(const struct kr_serve *s, int at, const char *path, const 
     fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
-    if (made && st.st_uid == geteuid() && st.st_uid != uid && (fchown(fd, uid, gid) < 0 || fstat(fd, &st) < 0))
+    if (st.st_uid == geteuid() && st.st_uid != uid && (made || may_take_over(fd, &st)) &&
+        (fchown(fd, uid, gid) < 0 || fstat(fd, &st) < 0))
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "give the %s directory %s to uid %u", f->what, path, uid);
-    /* Another krait that starts at the same time has just made it and is about to hand it over. */
-    for (int tries = 0; !made && st.st_uid != uid && st.st_uid == geteuid() && tries < HANDOVER_TRIES; tries++) {
-        (void)usleep(10000);
-        if (fstat(fd, &st) < 0)
-            return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
-    }
     if (st.st_uid != uid) {
         kr_err_set(err, KR_ERR_DENIED, 0,
-                   "%s directory %s belongs to uid %u and the server is uid %u: chown it, or choose %s or --user",
-                   f->what, path, st.st_uid, uid, f->flag);
+                   "%s directory %s belongs to uid %u and the server is uid %u: chown it, or choose %s or --user%s",
+                   f->what, path, st.st_uid, uid, f->flag,
+                   st.st_uid == 0
+                       ? "; of root's folders the server takes over only an empty one that no other user can write"
+                       : "");
         return -EPERM;
     }
     if (geteuid() == uid && faccessat(at, path, R_OK | W_OK | X_OK, AT_EACCESS) < 0)
