@@ -7,6 +7,7 @@
 #include "err.h"
 #include "proto.h"
 #include "session.h"
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -61,6 +62,15 @@ struct kr_usage_ask {
     void *data;
 };
 
+/* A question about the folders of sandboxes, in the memory of who asks. shelved is NULL if it failed; then err says
+ * why, and its code is EDQUOT, ENOSPC, EEXIST, ENOENT or another errno. */
+typedef void kr_shelf_fn(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err);
+struct kr_shelf_ask {
+    uint32_t id; /* 0: no answer is awaited */
+    kr_shelf_fn *fn;
+    void *data;
+};
+
 struct kr_holder_ops {
     /* Of a lazy configuration: sessions of this zygote will be asked for. */
     void (*wake)(struct kr_holder *h, uint32_t zygote);
@@ -83,6 +93,11 @@ struct kr_holder_ops {
     void (*forget)(struct kr_held *held, struct kr_usage_ask *ask);
     /* Frees it; nothing is called for its session after that. A process that is left ends with the holder. */
     void (*release)(struct kr_held *held);
+    /* Makes, limits, measures or drops the folder of a sandbox. 0 and ask->fn is called once, from the loop, or -errno.
+     * NULL: the holder enforces nothing. */
+    int (*shelf)(struct kr_holder *h, const struct kr_w_shelf *question, struct kr_shelf_ask *ask);
+    /* ask->fn is not called any more; what was asked happens all the same. */
+    void (*forget_shelf)(struct kr_holder *h, struct kr_shelf_ask *ask);
     /* Frees the holder. Every session was released before. */
     void (*close)(struct kr_holder *h);
 };
@@ -138,4 +153,17 @@ static inline void kr_held_forget(struct kr_held *held, struct kr_usage_ask *ask
 {
     if (ask->id)
         held->holder->ops->forget(held, ask);
+}
+
+static inline int kr_holder_shelf(struct kr_holder *h, const struct kr_w_shelf *question, struct kr_shelf_ask *ask,
+                                  kr_shelf_fn *fn, void *data)
+{
+    *ask = (struct kr_shelf_ask){.fn = fn, .data = data};
+    return h->ops->shelf ? h->ops->shelf(h, question, ask) : -EOPNOTSUPP;
+}
+
+static inline void kr_holder_forget_shelf(struct kr_holder *h, struct kr_shelf_ask *ask)
+{
+    if (ask->id)
+        h->ops->forget_shelf(h, ask);
 }

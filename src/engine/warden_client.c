@@ -255,6 +255,8 @@ static uint16_t answer_type(uint16_t question)
         return KR_W_STARTED;
     case KR_W_STAT:
         return KR_W_STATS;
+    case KR_W_SHELF:
+        return KR_W_SHELVED;
     default:
         return KR_F_NONE;
     }
@@ -335,6 +337,7 @@ static int handle_control(struct kr_wc *wc, const struct kr_frame *f, const void
     case KR_W_OPENED:
     case KR_W_STARTED:
     case KR_W_STATS:
+    case KR_W_SHELVED:
     case KR_W_FAILED:
         return handle_answer(wc, f, payload, fds);
     default:

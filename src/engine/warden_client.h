@@ -36,8 +36,9 @@ int kr_wc_new(struct uv_loop_s *loop, int control, const struct kr_wc_calls *cal
 /* No callback comes after it. */
 void kr_wc_close(struct kr_wc *wc);
 
-/* Asks (OPEN, START, STAT). fn is called exactly once, from the loop, never from here: with the answer, the warden's
- * error, or -ETIMEDOUT. 0 and an id for kr_wc_forget(), or -errno (-EPIPE: KR_WC_GONE) and fn is never called. */
+/* Asks (OPEN, START, STAT, SHELF). fn is called exactly once, from the loop, never from here: with the answer, the
+ * warden's error, or -ETIMEDOUT. 0 and an id for kr_wc_forget(), or -errno (-EPIPE: KR_WC_GONE) and fn is never
+ * called. */
 int kr_wc_ask(struct kr_wc *wc, uint16_t type, const void *payload, size_t len, kr_wc_fn *fn, void *data,
               uint32_t *ret_id);
 /* fn will not be called any more; a cell that an OPEN still brings is killed. id 0 is nothing. */

@@ -249,6 +249,29 @@ static void forget_usage(struct kr_held *held, struct kr_usage_ask *ask)
     ask->id = 0;
 }
 
+/* ---- folders of sandboxes ---- */
+
+static void on_shelf_answer(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_shelf_ask *ask = data;
+
+    ask->id = 0;
+    ask->fn(ask->data, a->r < 0 ? NULL : a->payload, a->r < 0 ? a->err : NULL);
+}
+
+static int ask_shelf(struct kr_holder *h, const struct kr_w_shelf *question, struct kr_shelf_ask *ask)
+{
+    struct warden_holder *w = (struct warden_holder *)h;
+
+    return kr_wc_ask(w->wc, KR_W_SHELF, question, sizeof *question, on_shelf_answer, ask, &ask->id);
+}
+
+static void forget_shelf(struct kr_holder *h, struct kr_shelf_ask *ask)
+{
+    kr_wc_forget(((struct warden_holder *)h)->wc, ask->id);
+    ask->id = 0;
+}
+
 /* ---- the warden's events ---- */
 
 static void on_warden_hello(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds)
@@ -326,6 +349,8 @@ static const struct kr_holder_ops warden_ops = {
     .ask_usage = ask_usage,
     .forget = forget_usage,
     .release = release_cell,
+    .shelf = ask_shelf,
+    .forget_shelf = forget_shelf,
     .close = close_holder,
 };
 

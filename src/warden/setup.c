@@ -140,10 +140,10 @@ static int fork_engine(struct kr_warden *w, kr_engine_main *engine, void *arg, s
 static int open_shelf(struct kr_warden *w, struct kr_err *err)
 {
     uint32_t owner = w->config->engine_uid != 0 ? w->config->engine_uid : geteuid();
-    int r = kr_workspace_open(&w->shelf, w->config->shelf, 0, err);
+    int r = kr_workspace_open(&w->shelf, w->config->shelf.path, 0, err);
     if (r >= 0 && w->shelf.uid != owner)
         r = kr_err_set(err, KR_ERR_DENIED, EPERM, "folder %s belongs to uid %u, and not to the server's %u",
-                       w->config->shelf, w->shelf.uid, owner);
+                       w->config->shelf.path, w->shelf.uid, owner);
     return r;
 }
 
@@ -160,7 +160,7 @@ static int open_workspaces(struct kr_warden *w, struct kr_err *err)
         if (r < 0)
             return r;
     }
-    return w->config->shelf ? open_shelf(w, err) : 0;
+    return w->config->shelf.path ? open_shelf(w, err) : 0;
 }
 
 /* A mount can be cloned only from within its mount namespace, and ours may be a new one since the folders were

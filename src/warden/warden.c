@@ -177,6 +177,20 @@ static void on_stat(struct kr_warden *w, uint32_t id, uint64_t cell)
     (void)kr_warden_tell(w, KR_W_STATS, id, &stats, sizeof stats, NULL, 0);
 }
 
+static void on_shelf(struct kr_warden *w, uint32_t id, const struct kr_w_shelf *req)
+{
+    struct kr_w_shelved shelved;
+    struct kr_err err;
+    int r;
+    w->quota.dir = w->shelf.dir;
+    r = w->shelf.dir < 0 ? kr_err_set(&err, KR_ERR_UNAVAILABLE, ENOENT, "no shelf was given at start")
+                         : kr_shelf_do(&w->quota, req, &shelved, &err);
+    if (r < 0)
+        kr_warden_refuse(w, id, &err);
+    else
+        (void)kr_warden_tell(w, KR_W_SHELVED, id, &shelved, sizeof shelved, NULL, 0);
+}
+
 static void on_signal(struct kr_warden *w, const struct kr_w_signal *req)
 {
     struct kr_cell *c = kr_cell_find(w, req->cell);
@@ -254,6 +268,9 @@ static void on_engine(struct kr_warden *w)
         return;
     case KR_W_STAT:
         on_stat(w, f.id, ((const struct kr_w_cell *)buf)->cell);
+        return;
+    case KR_W_SHELF:
+        on_shelf(w, f.id, (const struct kr_w_shelf *)buf);
         return;
     default:
         for (unsigned i = 0; i < f.nfds; i++)

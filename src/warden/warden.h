@@ -3,6 +3,7 @@
 #pragma once
 #include "err.h"
 #include "proto.h"
+#include "shelf.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,7 +35,7 @@ struct kr_warden_config {
     size_t zygote_count;
     struct kr_workspace_config workspaces[KR_WORKSPACES_MAX];
     size_t workspace_count;
-    const char *shelf; /* the folder whose SOMEID/files become workspaces by KR_WORKSPACE_SHELF; NULL: none */
+    struct kr_shelf_config shelf; /* whose SOMEID/files become workspaces by KR_WORKSPACE_SHELF; path NULL: none */
     struct kr_mount_config mounts[KR_MOUNTS_MAX];
     size_t mount_count;
     uint32_t engine_uid, engine_gid; /* whom the engine becomes where we are root; 0: it stays who we are */

@@ -4,6 +4,7 @@
 #include "instance.h"
 #include "level.h"
 #include "proto.h"
+#include "shelf.h"
 #include "warden.h"
 #include "workspace.h"
 #include <sys/queue.h>
@@ -102,7 +103,8 @@ struct kr_warden {
     struct kr_cgroups cgroups;
     struct kr_instance instance;
     struct kr_workspace workspaces[KR_WORKSPACES_MAX], mounts[KR_MOUNTS_MAX], shelf; /* dir -1: none */
-    int *idmaps; /* by index of cell: what the shelf's folders are mapped with, made once; -1: not yet */
+    struct kr_shelf quota; /* what enforces the limits of the folders on the shelf; its dir is that of the shelf */
+    int *idmaps;           /* by index of cell: what the shelf's folders are mapped with, made once; -1: not yet */
     char pythons[KR_ZYGOTES_MAX][256], prefixes[KR_ZYGOTES_MAX][256];
     struct kr_family *families;
     struct kr_cell **cells;                    /* by index */

@@ -62,6 +62,9 @@ enum kr_frame_type {
     KR_W_WAKE,    /* engine: struct kr_w_wake; of a lazy warden: start this zygote. No answer but ZYGOTE */
     /* the session's channel, again */
     KR_S_INTERRUPT, /* engine: empty, id = run; a SIGINT for it follows by way of the warden. Once a run */
+    /* engine <-> warden, for folders of sandboxes; the keeper does the work and its answers are passed on */
+    KR_W_SHELF,   /* engine: struct kr_w_shelf */
+    KR_W_SHELVED, /* warden: struct kr_w_shelved */
     KR_F_MAX_,
 };
 
@@ -160,6 +163,41 @@ struct kr_w_ended {
     int32_t status;         /* as waitpid gives it */
     uint32_t known;         /* 0: the status could not be read */
     struct kr_usage usage;
+};
+
+/* What an engine may ask about the shelf. Any of them first brings the shelf up where the start was lazy. */
+enum kr_shelf_op {
+    KR_SHELF_OPEN,  /* brings it up; no name. Then DATA/sandboxes is the shelf: what was opened before may be another
+                       folder beneath the mount and is opened anew */
+    KR_SHELF_MAKE,  /* makes the folder `name`, the server's, mode 0700, with these limits; where limits cannot be
+                       enforced (kind FOLDER) nothing is made. EEXIST: it is there */
+    KR_SHELF_LIMIT, /* changes the limits of `name` */
+    KR_SHELF_DROP,  /* removes `name` with all that is in it, at once, where it can be (BTRFS); else forgets its limits,
+                       and the server removes the files before that */
+    KR_SHELF_USAGE, /* of `name`, or of the shelf if there is no name */
+    KR_SHELF_GROW,  /* makes the image `bytes` large; no name */
+    KR_SHELF_OP_MAX_
+};
+/* What enforces the limits of a folder. */
+enum kr_shelf_kind {
+    KR_SHELF_IS_FOLDER,  /* nothing: the server counts */
+    KR_SHELF_IS_BTRFS,   /* a subvolume and its quota group: bytes */
+    KR_SHELF_IS_PROJECT, /* a project id and its quota: bytes and inodes */
+    KR_SHELF_KIND_MAX_
+};
+struct kr_w_shelf {
+    uint32_t op, pad;            /* enum kr_shelf_op */
+    char name[KR_FOLDER_ROOM];   /* lower-case letters and digits, NUL terminated; "": none */
+    uint64_t bytes, inodes;      /* MAKE, LIMIT: at most; 0: no limit */
+};
+struct kr_w_shelved {
+    uint32_t kind;               /* enum kr_shelf_kind: of the folder named, else of the shelf */
+    uint32_t image;              /* 1: the shelf is on an image that krait made */
+    uint64_t bytes, inodes;      /* used; by what is unlinked and still open, too. inodes 0: not known */
+    uint64_t max_bytes, max_inodes; /* what is enforced; 0: no limit */
+    uint64_t room;               /* bytes that the shelf still takes, whatever the limit of the folder */
+    uint64_t size;               /* bytes of the shelf's filesystem */
+    uint64_t host_free;          /* bytes that are free where the image lies; without one: as room */
 };
 
 struct kr_b_ready {
