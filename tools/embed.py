@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes the C file that carries other files inside the program (src/warden/embed.h).
+"""Writes the C file that carries other files inside the program (src/view/embed.h).
 
     embed.py [--prefix PREFIX] OUTPUT NAME=PATH...
 

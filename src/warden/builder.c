@@ -13,7 +13,6 @@
 #include "level.h"
 #include "log.h"
 #include "netns.h"
-#include "tree.h"
 #include "zygote_exec.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -205,8 +204,8 @@ static void prepare(struct builder *b, uint32_t *layers)
         _exit(0);
     /* Before: a process of the caller's uid with every capability in a namespace just made. After: uid 0 of that
      * namespace, the named capabilities, no way to gain another. Failing means no zygote. */
-    if (kr_become(0, 0, &err) < 0 || kr_tree_build(b->a, layers, &err) < 0 || kr_caps_keep(BUILDER_CAPS, &err) < 0 ||
-        kr_no_new_privs(&err) < 0)
+    if (kr_become(0, 0, &err) < 0 || kr_tree_build(&b->a->tree, layers, &err) < 0 ||
+        kr_caps_keep(BUILDER_CAPS, &err) < 0 || kr_no_new_privs(&err) < 0)
         die(b, &err);
     /* After the change of ids, which clears it; the lifeline covers the gap. Off the terminal: its Ctrl-C is the
      * engine's. */

@@ -2,6 +2,7 @@
  * everything with it, when the warden or the zygote does. */
 #pragma once
 #include "proto.h"
+#include "tree.h"
 #include "warden.h"
 
 struct kr_builder_args {
@@ -10,8 +11,7 @@ struct kr_builder_args {
     int lifeline;
     enum kr_preload preload;
     const char *python;
-    const char *prefix;                   /* interpreter's folder outside /usr, or NULL */
-    int prefix_tree;                      /* detached mount of it, or -1 */
+    struct kr_tree_args tree;
     const struct kr_mount_config *mounts; /* KR_MOUNTS_MAX of them, name NULL behind the last */
 };
 

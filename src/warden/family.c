@@ -47,17 +47,21 @@ static void set_state(struct kr_family *f, enum kr_zygote_state state, int statu
 static _Noreturn void be_builder(struct kr_family *f, const int keep[4], int contained)
 {
     const struct kr_warden *w = f->w;
+    const char *names[KR_MOUNTS_MAX + 1] = {0};
     struct kr_builder_args a = {
         .control = 3,
         .zygote_control = 4,
         .lifeline = 5,
-        .prefix_tree = keep[3] >= 0 ? 6 : -1,
         .preload = w->config->zygotes[f->index].preload,
         .python = w->pythons[f->index],
-        .prefix = w->prefixes[f->index][0] != '\0' ? w->prefixes[f->index] : NULL,
+        .tree = {.prefix = w->prefixes[f->index][0] != '\0' ? w->prefixes[f->index] : NULL,
+                 .prefix_tree = keep[3] >= 0 ? 6 : -1,
+                 .data_places = names},
         .mounts = w->config->mounts,
     };
     int high[4];
+    for (size_t i = 0; i < w->config->mount_count; i++)
+        names[i] = w->config->mounts[i].name;
     for (int i = 0; i < 4; i++) /* out of the way first, so that no dup2 overwrites one still needed */
         high[i] = keep[i] < 0 ? -1 : fcntl(keep[i], F_DUPFD_CLOEXEC, 100);
     for (int i = 0; i < 4; i++)

@@ -226,11 +226,11 @@ static int attach_prefix(const char *prefix, int tree)
 }
 
 /* Places for data sets: a cell's init mounts there what its sandbox may have. */
-static int make_data_places(const struct kr_mount_config *mounts)
+static int make_data_places(const char *const *names)
 {
-    for (size_t i = 0; i < KR_MOUNTS_MAX && mounts[i].name; i++) {
+    for (; *names; names++) {
         char to[128];
-        snprintf(to, sizeof to, STAGE "/data/%.40s", mounts[i].name);
+        snprintf(to, sizeof to, STAGE "/data/%.40s", *names);
         if (mkdir(to, 0755) < 0)
             return -errno;
     }
@@ -246,7 +246,7 @@ static int pivot(void)
     return syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &ro, sizeof ro) < 0 ? -errno : 0;
 }
 
-int kr_tree_build(const struct kr_builder_args *a, uint32_t *ret_layers, struct kr_err *err)
+int kr_tree_build(const struct kr_tree_args *a, uint32_t *ret_layers, struct kr_err *err)
 {
     int r;
     umask(022);
@@ -263,7 +263,7 @@ int kr_tree_build(const struct kr_builder_args *a, uint32_t *ret_layers, struct 
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /krait");
     if (a->prefix && (r = attach_prefix(a->prefix, a->prefix_tree)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", a->prefix);
-    if ((r = make_data_places(a->mounts)) < 0)
+    if ((r = make_data_places(a->data_places)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /data");
     /* Whole, not subset=pid: the kernel lets a nested user namespace mount its own /proc only where it sees a whole
      * one. */
