@@ -86,6 +86,7 @@ static int counted(const struct kr_cause_facts *f, uint32_t layer, uint64_t befo
     return after > before;
 }
 
+/* A process of the cell was killed for memory: the cell's own limit, or a shortage around it. */
 static int oom_killed(const struct kr_cause_facts *f)
 {
     return counted(f, KR_LAYER_CGROUP_MEMORY, f->before.oom_kills, f->after.oom_kills);
@@ -101,6 +102,14 @@ static bool memory_was_full(const struct kr_cause_facts *f)
 {
     return (f->after.have & KR_LAYER_CGROUP_MEMORY) && f->limits.memory > 0 &&
            f->after.memory_peak >= f->limits.memory - f->limits.memory / 8;
+}
+
+/* It was killed, and its own counters say that its own limit was reached: the kernel counts a kill for the shortage of
+ * an ancestor, or of the machine, in the cell too. */
+static bool own_limit_killed(const struct kr_cause_facts *f)
+{
+    return oom_killed(f) == 1 && (memory_was_full(f) || f->after.memory_peak == 0) && /* 0: an older kernel, no peak */
+           counted(f, KR_LAYER_CGROUP_MEMORY, f->before.memory_hits, f->after.memory_hits) == 1;
 }
 
 /* Is the CPU time really used up? SIGXCPU can also be sent by the session to itself. RLIMIT_CPU counts whole ticks,
@@ -124,8 +133,11 @@ static struct kr_verdict decide_signal(const struct kr_cause_facts *f, int sig)
 {
     switch (sig) {
     case SIGKILL:
-        if (oom_killed(f) == 1)
+        if (own_limit_killed(f))
             return verdict(KR_CAUSE_MEMORY_LIMIT, EXIT_LIMIT, KR_HIT_MEMORY, true);
+        if (oom_killed(f) == 1)
+            return (struct kr_verdict){
+                .cause = KR_CAUSE_LOST, .exit_code = EXIT_OURS, .by_kill = true, .shortage = true};
         /* RLIMIT_CPU: its hard limit kills a program that ignores SIGXCPU */
         if (!(f->after.have & KR_LAYER_CGROUP_CPU) && f->limits.cpu_time_ms > 0 &&
             f->after.cpu_ns / 1000000u >= f->limits.cpu_time_ms)
@@ -180,7 +192,7 @@ static struct kr_verdict decide_exception(const struct kr_cause_facts *f)
         return verdict(KR_CAUSE_EXCEPTION, EXIT_INTERRUPTED, 0, false); /* as python3 exits */
     case KR_BLAME_MEMORY:
         /* RLIMIT_DATA refuses without counting: believed if it was set and no statement of the code's own raised it. */
-        if (oom_killed(f) == 1 || memory_was_full(f) || (f->data_limited && !f->raised))
+        if (memory_was_full(f) || (f->data_limited && !f->raised))
             return verdict(KR_CAUSE_MEMORY_LIMIT, EXIT_LIMIT, KR_HIT_MEMORY, false);
         break;
     case KR_BLAME_DISK:
@@ -253,7 +265,7 @@ struct kr_verdict kr_cause_decide(const struct kr_cause_facts *f)
         v = decide_status(f);
     else
         v = decide_claim(f);
-    if (oom_killed(f) == 1)
+    if (own_limit_killed(f))
         v.hits |= KR_HIT_MEMORY;
     if (pids_refused(f) == 1)
         v.hits |= KR_HIT_PROCESSES;

@@ -93,6 +93,7 @@ struct kr_verdict {
     int exit_code; /* what `krait run` exits with: the script's own, 124, 125, 130, 137, 128 + signal */
     unsigned hits; /* enum kr_hit bits */
     bool by_kill;  /* the process was killed, as against an exception that ended the run */
+    bool shortage; /* of memory around the cell, and not of its own: KR_CAUSE_LOST */
 };
 
 /* Decides. The facts need not be consistent: a hostile session makes any of them. */

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#define SHORTAGE                                                                                                       \
+    "the server is short of memory, and the kernel killed the program below its own memory limit; try again later"
 #define FULL_BYTES (256u << 10)
 
 void kr_run_free(struct kr_run *r)
@@ -147,7 +149,9 @@ static bool describe_end(const struct kr_run *r, const struct kr_session *s, con
         return true;
     case KR_CAUSE_LOST:
         snprintf(buf, size, "the run is lost: %s",
-                 s->broken || s->engine->gone ? s->why.msg : "the status of the session could not be read");
+                 v->shortage                    ? SHORTAGE
+                 : s->broken || s->engine->gone ? s->why.msg
+                                                : "the status of the session could not be read");
         return true;
     case KR_CAUSE_OK:
     case KR_CAUSE_EXCEPTION:

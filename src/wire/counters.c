@@ -14,16 +14,21 @@ static const struct {
     const char *file, *key;
     size_t offset;
     uint64_t scale;
-    int may_miss; /* older kernels lack it */
+    int may_miss;   /* older kernels lack it */
+    int after_kill; /* of interest only where a process was killed for memory: no short run pays for it */
 } counters[] = {
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.max_usage_in_bytes", NULL, offsetof(struct kr_usage, memory_peak), 1, 0},
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.oom_control", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0},
-    {KR_LAYER_CGROUP_PIDS, 0, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0},
-    {0, 0, "cpuacct.usage", NULL, offsetof(struct kr_usage, cpu_ns), 1, 0},
-    {KR_LAYER_CGROUP_MEMORY, 1, "memory.peak", NULL, offsetof(struct kr_usage, memory_peak), 1, 1},
-    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0},
-    {KR_LAYER_CGROUP_PIDS, 1, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0},
-    {0, 1, "cpu.stat", "usage_usec", offsetof(struct kr_usage, cpu_ns), 1000, 0},
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.max_usage_in_bytes", NULL, offsetof(struct kr_usage, memory_peak), 1, 0, 0},
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.oom_control", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0, 0},
+    /* Which of the two fails where both limits are the same is the kernel's choice. */
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.failcnt", NULL, offsetof(struct kr_usage, memory_hits), 1, 0, 1},
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.memsw.failcnt", NULL, offsetof(struct kr_usage, memory_hits), 1, 1, 1},
+    {KR_LAYER_CGROUP_PIDS, 0, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0, 0},
+    {0, 0, "cpuacct.usage", NULL, offsetof(struct kr_usage, cpu_ns), 1, 0, 0},
+    {KR_LAYER_CGROUP_MEMORY, 1, "memory.peak", NULL, offsetof(struct kr_usage, memory_peak), 1, 1, 0},
+    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0, 0},
+    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom", offsetof(struct kr_usage, memory_hits), 1, 0, 1},
+    {KR_LAYER_CGROUP_PIDS, 1, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0, 0},
+    {0, 1, "cpu.stat", "usage_usec", offsetof(struct kr_usage, cpu_ns), 1000, 0, 0},
 };
 
 void kr_group_name(uint64_t group, char buf[KR_GROUP_NAME_ROOM])
@@ -61,9 +66,11 @@ int kr_counters_read(const struct kr_w_hier *h, unsigned hier, kr_counters_look 
         int r;
         if (counters[k].v2 != h->v2 || (counters[k].layer != 0 ? !(counters[k].layer & h->layers) : !h->accounting))
             continue;
+        if (counters[k].after_kill && ret->oom_kills == 0)
+            continue;
         r = look(arg, hier, counters[k].file, counters[k].key, &value);
         if (r >= 0)
-            *(uint64_t *)((char *)ret + counters[k].offset) = value * counters[k].scale;
+            *(uint64_t *)((char *)ret + counters[k].offset) += value * counters[k].scale;
         else if (r != -ENOENT || !counters[k].may_miss)
             failed = r;
     }

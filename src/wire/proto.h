@@ -150,7 +150,8 @@ struct kr_w_signal {
 };
 struct kr_usage {
     uint64_t memory_peak, cpu_ns;
-    uint64_t oom_kills, pids_hits; /* the limits' own counters */
+    uint64_t oom_kills, pids_hits; /* oom_kills: processes killed for want of memory, its own or an ancestor's */
+    uint64_t memory_hits;          /* its own memory limit was reached; read only where oom_kills is not 0 */
     uint32_t have;                 /* enum kr_layer bits of the counters that are real */
     uint32_t pad;
 };

@@ -65,9 +65,10 @@ static void tell_zygote(uint32_t state, uint32_t generation)
 static struct kr_usage usage_of(int i, bool oom)
 {
     return (struct kr_usage){
-        .memory_peak = 1 << 20,
+        .memory_peak = oom ? UINT64_C(1) << 40 : 1 << 20,
         .cpu_ns = kr_clock_ns() - cells[i].born_ns,
         .oom_kills = oom,
+        .memory_hits = oom,
         .have = KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_CPU | KR_LAYER_CGROUP_PIDS,
     };
 }

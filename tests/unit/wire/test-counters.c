@@ -73,12 +73,13 @@ static void a_hierarchy_says_what_it_counts(void)
     struct fake f = {0};
 
     CHECK(kr_counters_read(&memory, 2, look, &f, &u) == 0);
-    CHECK(f.asked == 2 && u.memory_peak == 5 && u.oom_kills == 5 && u.cpu_ns == 0 && u.have == KR_LAYER_CGROUP_MEMORY);
+    CHECK(f.asked == 4 && u.memory_peak == 5 && u.oom_kills == 5 && u.cpu_ns == 0 && u.have == KR_LAYER_CGROUP_MEMORY);
+    CHECK(u.memory_hits == 10); /* of memory and of memory with swap */
     CHECK(kr_counters_read(&cpuacct, 2, look, &f, &u) == 0);
-    CHECK(f.asked == 3 && u.cpu_ns == 5 && u.have == (KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_CPU));
+    CHECK(f.asked == 5 && u.cpu_ns == 5 && u.have == (KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_CPU));
     u = (struct kr_usage){0};
     CHECK(kr_counters_read(&all, 2, look, &f, &u) == 0);
-    CHECK(f.asked == 7 && u.cpu_ns == 5000 && u.pids_hits == 5 && u.have == all.layers);
+    CHECK(f.asked == 10 && u.memory_hits == 5 && u.cpu_ns == 5000 && u.pids_hits == 5 && u.have == all.layers);
 }
 
 static void what_cannot_be_read_is_said(void)
@@ -93,6 +94,21 @@ static void what_cannot_be_read_is_said(void)
     CHECK(u.memory_peak == 0 && u.oom_kills == 5);
     CHECK(kr_counters_read(&v2, 2, look, &(struct fake){"memory.peak", -EMFILE, 0}, &u) == -EMFILE);
     CHECK(kr_counters_read(&v2, 2, look, &(struct fake){"memory.events", -ENOENT, 0}, &u) == -ENOENT);
+}
+
+static void a_hit_is_looked_at_after_a_kill(void)
+{
+    const struct kr_w_hier v1 = {.layers = KR_LAYER_CGROUP_MEMORY}, v2 = {.layers = KR_LAYER_CGROUP_MEMORY, .v2 = 1};
+    struct kr_usage u = {0};
+
+    CHECK(kr_counters_read(&v1, 2, look, &(struct fake){"memory.oom_control", -EIO, 0}, &u) == -EIO);
+    CHECK(u.memory_peak == 5 && u.memory_hits == 0);
+    CHECK(kr_counters_read(&v1, 2, look, &(struct fake){"memory.memsw.failcnt", -ENOENT, 0}, &u) == 0); /* no swap */
+    CHECK(u.memory_hits == 5);
+    u = (struct kr_usage){0};
+    CHECK(kr_counters_read(&v1, 2, look, &(struct fake){"memory.failcnt", -ENOENT, 0}, &u) == -ENOENT);
+    u = (struct kr_usage){0};
+    CHECK(kr_counters_read(&v2, 2, look, &(struct fake){0}, &u) == 0 && u.memory_hits == 5);
 }
 
 static void folders_have_the_wardens_names(void)
@@ -110,6 +126,7 @@ int main(void)
     RUN(numbers_are_found);
     RUN(a_hierarchy_says_what_it_counts);
     RUN(what_cannot_be_read_is_said);
+    RUN(a_hit_is_looked_at_after_a_kill);
     RUN(folders_have_the_wardens_names);
     CHECK_DONE();
 }
