@@ -6,6 +6,7 @@
 #include "fileop.h"
 #include "buf.h"
 #include "fd.h"
+#include "hash.h"
 #include "json.h"
 #include "store_audit.h"
 #include <errno.h>
@@ -18,6 +19,8 @@ void kr_fileops_init(struct kr_fileops *ops, struct uv_loop_s *loop, struct kr_b
 {
     *ops = (struct kr_fileops){.box = box, .loop = loop, .refs = 1, .on_last = on_last};
     LIST_INIT(&ops->all);
+    if (kr_lane_new(loop, KR_FILEOPS_THREADS, KR_FILEOPS_MAX, &ops->lane) == 0)
+        kr_lane_bound_each(ops->lane, KR_FILEOPS_THREADS_EACH);
 }
 
 void kr_fileops_ref(struct kr_fileops *ops)
@@ -27,8 +30,10 @@ void kr_fileops_ref(struct kr_fileops *ops)
 
 void kr_fileops_unref(struct kr_fileops *ops)
 {
-    if (--ops->refs == 0)
-        ops->on_last(ops);
+    if (--ops->refs > 0)
+        return;
+    kr_lane_close(ops->lane); /* nothing is in it: each operation has a reference */
+    ops->on_last(ops);
 }
 
 /* ---- beginning ---- */
@@ -158,7 +163,9 @@ void kr_fileop_run(struct kr_fileop *op, kr_fileop_fn *step, kr_fileop_fn *then)
 
     op->step = step;
     op->then = then;
-    kr_work_start(op->ops->loop, &op->work, &calls, op);
+    if (!op->ops->lane ||
+        kr_lane_start_for(op->ops->lane, kr_hash_text(KR_HASH_START, op->sandbox.row.id), &op->work, &calls, op) < 0)
+        kr_work_start(op->ops->loop, &op->work, &calls, op);
 }
 
 void kr_fileop_end(struct kr_fileop *op)

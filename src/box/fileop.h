@@ -14,6 +14,8 @@ struct kr_fileop;
 
 #define KR_FILEOPS_MAX 1024u        /* at once, those whose clients have left included */
 #define KR_FILEOPS_USER_MAX 256u    /* of one user */
+#define KR_FILEOPS_THREADS 3u       /* for their steps, … */
+#define KR_FILEOPS_THREADS_EACH 2u  /* … for those of one sandbox */
 #define KR_FILEOP_REQUEST_ROOM 129u /* for a request's id */
 #define KR_FILEOP_ADDRESS_ROOM 65u  /* for a peer's address */
 
@@ -21,6 +23,7 @@ struct kr_fileop;
 struct kr_fileops {
     struct kr_box *box; /* NULL: the server has ended, and only what is on disk is still tidied up */
     struct uv_loop_s *loop;
+    struct kr_lane *lane; /* its steps: sandboxes take turns, and none takes all threads; NULL: there is no memory */
     unsigned refs, count;
     LIST_HEAD(, kr_fileop) all;
     /* A file was changed; user and path are borrowed. May be NULL. */

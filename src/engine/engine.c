@@ -319,6 +319,8 @@ static int make_parts(struct kr_engine *e)
         r = kr_timer_new(e->loop, on_waiter, e, &e->waiter);
     if (r >= 0)
         r = kr_timer_new(e->loop, on_stopper, e, &e->stopper);
+    if (r >= 0)
+        r = kr_sweeps_new(e->loop, &e->sweeps);
     for (size_t i = 0; i < e->config.zygote_count && r >= 0; i++) {
         e->zygotes[i] = (struct kr_zygote){.preload = e->config.preloads[i], .state = KR_ZYG_STARTING};
         key = kr_pool_key_of(e, &(struct kr_session_spec){.zygote = (uint32_t)i, .network = {.kind = KR_NET_NONE}});
@@ -384,6 +386,7 @@ void kr_engine_free(struct kr_engine *e)
     kr_timer_close(e->reaper);
     kr_timer_close(e->waiter);
     kr_timer_close(e->stopper);
+    kr_sweeps_close(e->sweeps);
     e->holder->ops->close(e->holder);
     free(e);
 }

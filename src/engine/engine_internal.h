@@ -145,6 +145,7 @@ struct kr_engine {
     uint32_t last_number;
     unsigned descriptors; /* open when it began: what is there besides its sessions */
     struct kr_timer *reaper, *waiter, *stopper;
+    struct kr_sweeps *sweeps; /* of sessions' host folders */
 };
 
 /* ---- session.c ---- */

@@ -313,7 +313,7 @@ static void watch_folder(struct kr_session *s)
     char path[4096];
 
     if (kr_session_host_folder(s, path, sizeof path) == 0)
-        kr_sweep_new(s->engine->loop, path, &s->sweep);
+        kr_sweep_new(s->engine->sweeps, path, &s->sweep);
 }
 
 void kr_session_started(struct kr_session *s)

@@ -1,8 +1,10 @@
 /* Walks of host folders, for their size.
  *
- * Called by session.c for workspaces that are folders of the host. Invariant: a walk (walk.c) looks at no more than
- * KR_SWEEP_ENTRIES_MAX entries, on the thread pool unless a new session's folder has a few only. */
+ * Called by session.c for workspaces that are folders of the host. Invariants: a walk (walk.c) looks at no more than
+ * KR_SWEEP_ENTRIES_MAX entries, on the thread pool unless a new session's folder has a few only; one walk at a time,
+ * and one for all sessions of a folder; a folder lives while it has sweeps or is walked. */
 #include "sweep.h"
+#include "clock.h"
 #include "fd.h"
 #include "walk.h"
 #include "work.h"
@@ -10,17 +12,33 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
-#define FEW_ENTRIES 16u /* of a folder that is measured at once, when a session opens */
+#define FEW_ENTRIES 16u        /* of a folder that is measured at once, when a session opens */
+#define FOLDERS_WAITING 65536u /* for the one thread: more than there are sessions */
+
+struct folder {
+    LIST_ENTRY(folder) link;
+    struct kr_work work;
+    struct kr_sweeps *all;
+    char *path;
+    unsigned sweeps;
+    uint64_t walks, bytes; /* walks: that succeeded */
+    uint64_t ended_ns;     /* the last one */
+    uint64_t took_ns;
+    int found_r; /* of the walk under way; the thread pool writes these three, the loop reads them after it */
+    uint64_t found, found_ns;
+};
+
+struct kr_sweeps {
+    struct kr_lane *lane;
+    LIST_HEAD(, folder) folders;
+};
 
 struct kr_sweep {
-    struct kr_work work;
-    struct uv_loop_s *loop;
-    char *path;
+    struct folder *folder;
+    uint64_t base, base_walk; /* the walk whose result is the baseline; it may be to come */
     bool have_base;
-    uint64_t base, now;
-    int found_r; /* of the walk under way; the thread pool writes these two, the loop reads them after it */
-    uint64_t found;
 };
 
 static enum kr_walk_do on_entry(void *arg, const struct kr_walk_entry *e)
@@ -54,71 +72,156 @@ int kr_sweep_measure(const char *path, uint64_t *ret_bytes)
     return r < 0 ? r : 0;
 }
 
-static void free_sweep(void *data)
-{
-    struct kr_sweep *s = data;
+/* ---- a folder ---- */
 
-    free(s->path);
-    free(s);
+static void free_folder(struct folder *f)
+{
+    free(f->path);
+    free(f);
 }
 
-static void run_sweep(void *data)
+static void run_walk(void *data)
 {
-    struct kr_sweep *s = data;
+    struct folder *f = data;
+    uint64_t began_ns = kr_clock_ns();
 
-    s->found_r = kr_sweep_measure(s->path, &s->found);
+    f->found_r = kr_sweep_measure(f->path, &f->found);
+    f->found_ns = kr_clock_ns() - began_ns;
 }
 
-static void on_sweep_done(void *data)
+static void on_walk_done(void *data)
 {
-    struct kr_sweep *s = data;
+    struct folder *f = data;
 
-    if (s->found_r < 0)
+    if (!f->sweeps) {
+        LIST_REMOVE(f, link);
+        free_folder(f);
         return;
-    if (!s->have_base)
-        s->base = s->found;
-    s->have_base = true;
-    s->now = s->found;
+    }
+    f->took_ns = f->found_ns;
+    f->ended_ns = kr_clock_ns();
+    if (f->found_r < 0)
+        return;
+    f->walks++;
+    f->bytes = f->found;
 }
 
-void kr_sweep_again(struct kr_sweep *s)
+static void on_walk_dropped(void *data)
 {
-    static const struct kr_work_calls calls = {.run = run_sweep, .done = on_sweep_done, .dropped = free_sweep};
-
-    if (!kr_work_busy(&s->work))
-        kr_work_start(s->loop, &s->work, &calls, s);
+    free_folder(data);
 }
 
-int kr_sweep_new(struct uv_loop_s *loop, const char *path, struct kr_sweep **ret_sweep)
+static bool must_rest(const struct folder *f)
+{
+    return f->ended_ns && kr_clock_ns() - f->ended_ns < f->took_ns * KR_SWEEP_REST;
+}
+
+static void walk_folder(struct folder *f)
+{
+    static const struct kr_work_calls calls = {.run = run_walk, .done = on_walk_done, .dropped = on_walk_dropped};
+
+    if (!kr_work_busy(&f->work) && !must_rest(f))
+        (void)kr_lane_start(f->all->lane, &f->work, &calls, f); /* a full lane: the next tick tries again */
+}
+
+/* The one of that path, made if it is not there. NULL: no memory. */
+static struct folder *get_folder(struct kr_sweeps *all, const char *path)
+{
+    struct folder *f;
+
+    LIST_FOREACH(f, &all->folders, link)
+    if (strcmp(f->path, path) == 0)
+        return f;
+    f = calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->all = all;
+    f->path = strdup(path);
+    if (!f->path) {
+        free(f);
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&all->folders, f, link);
+    return f;
+}
+
+int kr_sweeps_new(struct uv_loop_s *loop, struct kr_sweeps **ret_sweeps)
+{
+    struct kr_sweeps *all = calloc(1, sizeof *all);
+
+    if (!all || kr_lane_new(loop, 1, FOLDERS_WAITING, &all->lane) < 0) {
+        free(all);
+        return -ENOMEM;
+    }
+    LIST_INIT(&all->folders);
+    *ret_sweeps = all;
+    return 0;
+}
+
+void kr_sweeps_close(struct kr_sweeps *all)
+{
+    if (!all)
+        return;
+    kr_lane_close(all->lane); /* what is left is walked without sweeps, and goes now or after its walk */
+    free(all);
+}
+
+/* ---- a session's share ---- */
+
+int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_sweep)
 {
     struct kr_sweep *s = calloc(1, sizeof *s);
+    struct folder *f = s ? get_folder(all, path) : NULL;
 
-    if (!s)
-        return -ENOMEM;
-    s->loop = loop;
-    s->path = strdup(path);
-    if (!s->path) {
+    if (!f) {
         free(s);
         return -ENOMEM;
     }
-    s->have_base =
-        measure(path, FEW_ENTRIES, &s->base) == 1; /* else a thread does it, so that the loop does not wait */
-    s->now = s->base;
-    if (!s->have_base) {
-        s->base = s->now = 0;
-        kr_sweep_again(s);
-    }
+    s->folder = f;
+    f->sweeps++;
     *ret_sweep = s;
+    if (f->walks > 0 && must_rest(f)) { /* another session's walk has just found it */
+        s->have_base = true;
+        s->base = f->bytes;
+        s->base_walk = f->walks;
+        return 0;
+    }
+    s->base_walk = f->walks + (kr_work_busy(&f->work) ? 2 : 1); /* one that begins after this */
+    s->have_base = measure(path, FEW_ENTRIES, &s->base) == 1;   /* else a thread does it: the loop does not wait */
+    if (!s->have_base)
+        walk_folder(f);
     return 0;
 }
 
 void kr_sweep_close(struct kr_sweep *s)
 {
-    if (s && !kr_work_drop(&s->work))
-        free_sweep(s);
+    struct folder *f;
+
+    if (!s)
+        return;
+    f = s->folder;
+    free(s);
+    if (--f->sweeps > 0 || kr_work_busy(&f->work)) /* on_walk_done() looks again */
+        return;
+    LIST_REMOVE(f, link);
+    free_folder(f);
+}
+
+void kr_sweep_again(struct kr_sweep *s)
+{
+    struct folder *f = s->folder;
+
+    if (!s->have_base && f->walks >= s->base_walk) {
+        s->have_base = true;
+        s->base = f->bytes;
+        s->base_walk = f->walks;
+    }
+    walk_folder(f);
 }
 
 uint64_t kr_sweep_growth(const struct kr_sweep *s)
 {
-    return s->have_base && s->now > s->base ? s->now - s->base : 0;
+    const struct folder *f = s->folder;
+
+    return s->have_base && f->walks > 0 && f->walks >= s->base_walk && f->bytes > s->base ? f->bytes - s->base : 0;
 }

@@ -1,19 +1,30 @@
-/* The size of a host folder, found by walking it, on the thread pool but for the first look at a small one:
- * accounted, not enforced. */
+/* The size of host folders, found by walking them on the thread pool: accounted, not enforced.
+ *
+ * Sessions over the same folder share one walk. A folder is not walked again before it has been left alone for ten
+ * times as long as its last walk took, so that walks take at most a tenth of one thread, whatever is in the folder.
+ * Walks have a lane of one thread. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 struct kr_sweep;
+struct kr_sweeps;
 struct uv_loop_s;
 
 #define KR_SWEEP_ENTRIES_MAX 200000u /* beyond these the walk stops, and what was seen counts */
+#define KR_SWEEP_REST 10u            /* how many times its last walk's time a folder is left alone */
 
-/* Starts the first walk, whose result is the baseline. 0 or -errno. */
-int kr_sweep_new(struct uv_loop_s *loop, const char *path, struct kr_sweep **ret_sweep);
-/* May be called while a walk is under way: it goes on alone and frees itself. Takes NULL. */
+/* The folders that are walked. 0 or -errno. */
+int kr_sweeps_new(struct uv_loop_s *loop, struct kr_sweeps **ret_sweeps);
+/* Every sweep was closed before. A walk that is under way goes on alone. Takes NULL. */
+void kr_sweeps_close(struct kr_sweeps *all);
+
+/* A session's share in the walks of a folder. The baseline is what the folder has now: what another session's walk has
+ * just found, or a walk that starts here. 0 or -errno. */
+int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_sweep);
+/* May be called while a walk is under way. Takes NULL. */
 void kr_sweep_close(struct kr_sweep *s);
-/* Starts another walk unless one is under way. */
+/* Starts another walk unless one is under way or the folder must be left alone. */
 void kr_sweep_again(struct kr_sweep *s);
 /* Bytes more than at the baseline; 0 until two walks are done. */
 uint64_t kr_sweep_growth(const struct kr_sweep *s);

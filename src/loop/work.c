@@ -2,7 +2,8 @@
  *
  * Called by every room that works on disk, parses large bodies or hashes passwords. Invariants: a work's memory is
  * touched by the pool's thread only between start and on_ran(); work that is dropped while its function runs still
- * counts in its lane, so that the bound is one on threads. */
+ * counts in its lane, so that the bound is one on threads; the line of a lane is sorted by turn, and an owner has one
+ * work per turn, so that an owner with much work waits for itself and not others for it. */
 #include "work.h"
 #include <assert.h>
 #include <errno.h>
@@ -12,7 +13,8 @@ TAILQ_HEAD(works, kr_work);
 
 struct kr_lane {
     struct uv_loop_s *loop;
-    unsigned max_running, max_waiting, running, waiting;
+    unsigned max_running, max_waiting, max_each, running, waiting;
+    uint64_t turn; /* of the work that was started last */
     struct works in_pool, in_line;
     bool closed;
 };
@@ -56,17 +58,66 @@ static void end_work(struct kr_work *w)
 
 /* ---- lanes ---- */
 
+/* May another work of that owner run? */
+static bool owner_has_room(const struct kr_lane *lane, uint64_t owner)
+{
+    const struct kr_work *w;
+    unsigned count = 0;
+
+    if (lane->max_each == 0)
+        return true;
+    TAILQ_FOREACH(w, &lane->in_pool, link)
+    count += w->owner == owner;
+    return count < lane->max_each;
+}
+
+static struct kr_work *next_in_line(const struct kr_lane *lane)
+{
+    struct kr_work *w;
+
+    TAILQ_FOREACH(w, &lane->in_line, link)
+    if (owner_has_room(lane, w->owner))
+        return w;
+    return NULL;
+}
+
 static void start_waiting_work(struct kr_lane *lane)
 {
     struct kr_work *w;
 
-    while (lane->running < lane->max_running && (w = TAILQ_FIRST(&lane->in_line))) {
+    while (lane->running < lane->max_running && (w = next_in_line(lane))) {
         TAILQ_REMOVE(&lane->in_line, w, link);
         TAILQ_INSERT_TAIL(&lane->in_pool, w, link);
         lane->waiting--;
         lane->running++;
+        if (w->turn > lane->turn)
+            lane->turn = w->turn;
         queue_work(lane->loop, w);
     }
+}
+
+/* The turn after the last one of its owner, and not before the one that the lane has come to. */
+static void join_line(struct kr_lane *lane, struct kr_work *w)
+{
+    const struct kr_work *other;
+    struct kr_work *at;
+    uint64_t last = lane->turn;
+
+    TAILQ_FOREACH(other, &lane->in_pool, link)
+    if (other->owner == w->owner && other->turn > last)
+        last = other->turn;
+    TAILQ_FOREACH(other, &lane->in_line, link)
+    if (other->owner == w->owner && other->turn > last)
+        last = other->turn;
+    w->turn = last + 1;
+    TAILQ_FOREACH_REVERSE(at, &lane->in_line, works, link)
+    if (at->turn <= w->turn)
+        break;
+    if (at)
+        TAILQ_INSERT_AFTER(&lane->in_line, at, w, link);
+    else
+        TAILQ_INSERT_HEAD(&lane->in_line, w, link);
+    lane->waiting++;
 }
 
 static void leave_lane(struct kr_lane *lane, struct kr_work *w)
@@ -94,6 +145,11 @@ int kr_lane_new(struct uv_loop_s *loop, unsigned max_running, unsigned max_waiti
     return 0;
 }
 
+void kr_lane_bound_each(struct kr_lane *lane, unsigned max_each)
+{
+    lane->max_each = max_each;
+}
+
 void kr_lane_close(struct kr_lane *lane)
 {
     struct kr_work *w;
@@ -111,19 +167,25 @@ void kr_lane_close(struct kr_lane *lane)
 
 bool kr_lane_full(const struct kr_lane *lane)
 {
-    return lane->running == lane->max_running && lane->waiting == lane->max_waiting;
+    return lane->running + lane->waiting >= lane->max_running + lane->max_waiting;
 }
 
-int kr_lane_start(struct kr_lane *lane, struct kr_work *w, const struct kr_work_calls *calls, void *data)
+int kr_lane_start_for(struct kr_lane *lane, uint64_t owner, struct kr_work *w, const struct kr_work_calls *calls,
+                      void *data)
 {
     if (kr_lane_full(lane))
         return -EBUSY;
     begin_work(w, calls, data, lane);
     w->state = KR_WORK_WAITING;
-    TAILQ_INSERT_TAIL(&lane->in_line, w, link);
-    lane->waiting++;
+    w->owner = owner;
+    join_line(lane, w);
     start_waiting_work(lane);
     return 0;
+}
+
+int kr_lane_start(struct kr_lane *lane, struct kr_work *w, const struct kr_work_calls *calls, void *data)
+{
+    return kr_lane_start_for(lane, 0, w, calls, data);
 }
 
 /* ---- work ---- */

@@ -6,8 +6,14 @@
  * free it or start it again. Everything but `run` belongs to the one loop thread. */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/queue.h>
 #include <uv.h>
+
+/* Threads of a server's pool (serve_app.c). More than its lanes take together, so that a lane never waits for the
+ * threads of another: 3 for file operations, 2 for looks at folders, 1 for sweeps, 1 for users' disks, 2 for passwords;
+ * the rest writes logs and reads bodies. */
+#define KR_WORK_THREADS "12"
 
 struct kr_lane;
 
@@ -28,6 +34,7 @@ struct kr_work {
     void *data;
     struct kr_lane *lane;
     TAILQ_ENTRY(kr_work) link;
+    uint64_t owner, turn; /* in its lane */
     enum kr_work_state state;
 };
 
@@ -42,11 +49,18 @@ bool kr_work_drop(struct kr_work *w);
 
 /* ---- a bound on work of one kind ---- */
 
-/* At most max_running at a time on the thread pool, at most max_waiting in line for it, first come first served. */
+/* At most max_running at a time on the thread pool, at most max_waiting in line for it. Owners take turns; the work of
+ * one owner is first come first served. */
 int kr_lane_new(struct uv_loop_s *loop, unsigned max_running, unsigned max_waiting, struct kr_lane **ret_lane);
+/* At most max_each at a time of one owner (0: no such bound). */
+void kr_lane_bound_each(struct kr_lane *lane, unsigned max_each);
 /* Drops everything in it. The memory goes when the last function has returned. Takes NULL. */
 void kr_lane_close(struct kr_lane *lane);
 /* May another one be started? */
 bool kr_lane_full(const struct kr_lane *lane);
-/* As kr_work_start(), within the bound. 0; -EBUSY: the lane is full, and nothing was started. */
+/* As kr_work_start(), within the bound, for an owner (a hash of the sandbox's id). 0; -EBUSY: the lane is full, and
+ * nothing was started. */
+int kr_lane_start_for(struct kr_lane *lane, uint64_t owner, struct kr_work *w, const struct kr_work_calls *calls,
+                      void *data);
+/* The same where all work has one owner. */
 int kr_lane_start(struct kr_lane *lane, struct kr_work *w, const struct kr_work_calls *calls, void *data);

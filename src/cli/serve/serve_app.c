@@ -26,6 +26,7 @@
 #include "server_resources.h"
 #include "monitor.h"
 #include "warden_holder.h"
+#include "work.h"
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -616,6 +617,7 @@ int kr_serve_main(int control, void *arg)
     (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     kr_log_set_who("server");
     kr_log_set_time(true);
+    (void)setenv("UV_THREADPOOL_SIZE", KR_WORK_THREADS, 0); /* libuv reads it when the first work is started */
     if (uv_loop_init(&s->loop) < 0 || watch_server_signals(s) < 0)
         return KR_EXIT_OURS;
     r = open_server(s, control, &err);

@@ -245,6 +245,58 @@ static void dropped_from_the_end_of_another(void)
     CHECK(uv_loop_close(&loop) == 0);
 }
 
+/* One owner's line does not hold up another, and one owner does not take all threads. */
+static void owners_take_turns(void)
+{
+    enum { HEAVY = 6 };
+    struct item heavy[HEAVY] = {0}, light = {.done = 0};
+    struct kr_lane *lane = NULL;
+    uv_loop_t loop;
+
+    uv_loop_init(&loop);
+    orders = 0;
+    most = 0;
+    CHECK(kr_lane_new(&loop, 2, HEAVY, &lane) == 0);
+    kr_lane_bound_each(lane, 1);
+    for (int i = 0; i < HEAVY; i++)
+        CHECK(kr_lane_start_for(lane, 1, &heavy[i].work, &gated, &heavy[i]) == 0);
+    wait_for_run(&heavy[0]);
+    uv_sleep(20);
+    CHECK(heavy[1].ran == 0); /* a thread is free, but not for this owner */
+    CHECK(kr_lane_start_for(lane, 2, &light.work, &plain, &light) == 0);
+    wait_for_run(&light);
+    CHECK(light.ran == 1); /* at once */
+    open_gate(HEAVY);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK(most == 1 && light.order <= 2);
+    for (int i = 1; i < HEAVY; i++)
+        CHECK(heavy[i].done == 1 && heavy[i].order > heavy[i - 1].order);
+    kr_lane_close(lane);
+    CHECK(uv_loop_close(&loop) == 0);
+}
+
+/* With one thread: the second owner is next, not last. */
+static void second_owner_is_next(void)
+{
+    enum { HEAVY = 5 };
+    struct item heavy[HEAVY] = {0}, light[2] = {0};
+    struct kr_lane *lane = NULL;
+    uv_loop_t loop;
+
+    uv_loop_init(&loop);
+    orders = 0;
+    CHECK(kr_lane_new(&loop, 1, HEAVY + 2, &lane) == 0);
+    for (int i = 0; i < HEAVY; i++)
+        CHECK(kr_lane_start_for(lane, 1, &heavy[i].work, &gated, &heavy[i]) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(kr_lane_start_for(lane, 2, &light[i].work, &gated, &light[i]) == 0);
+    open_gate(HEAVY + 2);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK(heavy[0].order == 1 && light[0].order <= 3 && light[1].order <= 5 && heavy[HEAVY - 1].order == HEAVY + 2);
+    kr_lane_close(lane);
+    CHECK(uv_loop_close(&loop) == 0);
+}
+
 int main(void)
 {
     loop_thread = pthread_self();
@@ -257,5 +309,7 @@ int main(void)
     RUN(lane_counts_threads);
     RUN(lane_close_drops_all);
     RUN(dropped_from_the_end_of_another);
+    RUN(owners_take_turns);
+    RUN(second_owner_is_next);
     CHECK_DONE();
 }
