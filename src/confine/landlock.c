@@ -62,15 +62,16 @@ static const struct {
     {KR_LL_MAKE_SOCK, LANDLOCK_ACCESS_FS_MAKE_SOCK},
 };
 
-/* /dev and /proc are written to, never added to. /venv is an empty folder of the root tree. Socket files can be made
- * where only this cell can reach them. The workspace is shared by the sessions of a sandbox, and a path socket ignores
- * network namespaces: through one there a session could hand memory to another and leave it uncounted when it ends. */
+/* /dev is written to, never added to; /proc not even that: oom_score_adj, clear_refs and the like are no cell's to
+ * choose. /venv is an empty folder of the root tree. Socket files can be made where only this cell can reach them. The
+ * workspace is shared by the sessions of a sandbox, and a path socket ignores network namespaces: through one there a
+ * session could hand memory to another and leave it uncounted when it ends. */
 const struct kr_landlock_path kr_landlock_cell_paths[] = {
     {"/", KR_LL_READ | KR_LL_EXEC},
     {"/tmp", KR_LL_READ | KR_LL_WRITE | KR_LL_EXEC | KR_LL_MAKE_SOCK},
     {"/dev", KR_LL_READ | KR_LL_WRITE_FILE | KR_LL_IOCTL_DEV},
     {"/dev/shm", KR_LL_READ | KR_LL_WRITE | KR_LL_EXEC | KR_LL_MAKE_SOCK},
-    {"/proc", KR_LL_READ | KR_LL_WRITE_FILE},
+    {"/proc", KR_LL_READ},
 };
 const size_t kr_landlock_cell_paths_count = sizeof kr_landlock_cell_paths / sizeof *kr_landlock_cell_paths;
 const struct kr_landlock_path kr_landlock_late_paths[] = {

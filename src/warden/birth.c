@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "fd.h"
 #include "frame.h"
+#include "oom.h"
 #include "warden_internal.h"
 #include "log.h"
 #include <errno.h>
@@ -250,7 +251,7 @@ static int open_for_engine(struct kr_cell *c, struct kr_err *err)
     if (c->session < 0)
         return c->session;
     r = kr_cgroup_attach(&w->cgroups, &c->group, c->session, err);
-    if (r < 0)
+    if (r < 0 || (r = kr_oom_expose(c->session, err)) < 0)
         return r;
     if ((r = kr_frame_write(c->ends[0], KR_S_GO, 0, NULL, 0)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "tell the session to go");

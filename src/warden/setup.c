@@ -7,6 +7,7 @@
 #include "frame.h"
 #include "landlock.h"
 #include "log.h"
+#include "oom.h"
 #include "slice.h"
 #include <dirent.h>
 #include <errno.h>
@@ -423,6 +424,7 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     for (size_t i = 0; i < KR_MOUNTS_MAX; i++)
         w->mounts[i].dir = -1;
     kr_log_set_who("warden");
+    kr_oom_protect(); /* and with us the engine, the builders, the zygotes and the inits */
     if ((r = set_own_limits(err)) < 0)
         return r;
     w->asleep = w->config->lazy;

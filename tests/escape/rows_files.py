@@ -115,6 +115,9 @@ def b3():
 
         seen["uid_map"] = attempt(write, "/proc/self/uid_map", b"0 0 1")
         seen["oom_lower"] = attempt(write, "/proc/self/oom_score_adj", b"-1000")
+        seen["oom_to_0"] = attempt(write, "/proc/self/oom_score_adj", b"0")
+        with open("/proc/self/oom_score_adj") as f:
+            seen["oom"] = f.read().strip()
         seen["attr"] = attempt(write, "/proc/self/attr/exec", b"unconfined")
         found = []
         for folder, _, files in os.walk("/sys/fs/cgroup"):
@@ -127,6 +130,8 @@ B3_REFUSED = "ENOENT EACCES EROFS EPERM"
 B3_CELL = {
     "uid_map": "EPERM EACCES EROFS",
     "oom_lower": "EACCES EPERM EROFS",
+    "oom_to_0": "EACCES EPERM EROFS",
+    "oom": "1000",  # the first to be killed for memory
     "attr": "EINVAL EACCES EPERM ENOENT EROFS",
     "cgroup_writable": "none",
     "*": B3_REFUSED,

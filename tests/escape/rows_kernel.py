@@ -651,13 +651,13 @@ ROWS = [
     ),
     Row(
         "A6",
-        "/proc/PID/mem of others; one's own stays usable",
+        "/proc/PID/mem of others, and one's own to write",
         a6,
-        {"own": "ok undumpable", "*": "EACCES EPERM ENOENT"},
+        {"own": "EACCES undumpable", "*": "EACCES EPERM ENOENT"},
         contained={
             "own": "ok EACCES undumpable",
             "*": "EACCES EPERM ENOENT",
-        },  # there Landlock gives /proc/self for reading only
+        },
         control={"*": "ok"},
         inline=True,
     ),

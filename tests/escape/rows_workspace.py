@@ -172,10 +172,10 @@ DIRTY_WRITE = (
     + """
 wrote = []
 for at in spots:
-    try:
-        with open('/proc/self/mem', 'r+b', buffering=0) as f:
-            f.seek(at); wrote.append(f.write(b'Z'))
-    except OSError as e: wrote.append(-e.errno)
+    c = ctypes.CDLL(None, use_errno=True)
+    if c.mprotect(ctypes.c_void_p(at & ~4095), ctypes.c_size_t(4096), 3) == 0:
+        ctypes.memset(at, 90, 1); wrote.append(1)
+    else: wrote.append(-ctypes.get_errno())
 """
 )
 DIRTY_READ = """
@@ -216,7 +216,7 @@ print('@' + json.dumps({'bytes': [ctypes.string_at(a, 1)[0] for a in spots], 'ot
     [m for m in open('/proc/self/maps') if m.split()[1].endswith('s')], 'wrote': wrote}))"""
     ).marked()
     if seen["bytes"][0] != 90 or seen["other"] != 90 or not seen["shared"]:
-        return [f"a write through /proc/self/mem or a shared mapping shows nothing outside either: {seen}"]
+        return [f"a write to a private or a shared mapping shows nothing outside either: {seen}"]
     return []
 
 

@@ -290,7 +290,7 @@ static const struct probe moves[] = {
     {"link across folders", link_across, 0, 99, EXDEV, 0},
 };
 
-/* What the probes are given: `wf` like /proc, `ro` like /usr, `rw` like the workspace; a file, a missing path. */
+/* What the probes are given: `wf` like /dev, `ro` like /usr, `rw` like the workspace; a file, a missing path. */
 static const struct kr_landlock_path granted[] = {
     {"ro", KR_LL_READ},
     {"rw", KR_LL_READ | KR_LL_WRITE},
@@ -508,7 +508,8 @@ static int cell_rules(void)
         {"/dev/shm/new", O_RDWR | O_CREAT, 0},
         {"/dev/null", O_RDWR, 0},
         {"/dev/new", O_WRONLY | O_CREAT, EACCES},
-        {"/proc/self", O_WRONLY | O_TRUNC, 0},
+        {"/proc/self", O_RDONLY, 0},
+        {"/proc/self", O_WRONLY | O_TRUNC, EACCES},
         {"/proc/new", O_WRONLY | O_CREAT, EACCES},
     };
     struct kr_err err = {0};
