@@ -3,6 +3,7 @@
  * the start is lazy: then the lock and all that follows it come when the engine asks for a zygote (kr_setup_late()). */
 #include "setup.h"
 #include "caps.h"
+#include "clock.h"
 #include "fd.h"
 #include "frame.h"
 #include "landlock.h"
@@ -22,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define CONTAINED_ABI 6 /* Landlock's signal and abstract-socket scopes: without them a session could signal us */
@@ -91,6 +93,7 @@ static void close_folders(struct kr_warden *w)
     for (size_t i = 0; i < KR_MOUNTS_MAX; i++)
         w->mounts[i].dir = kr_fd_close(w->mounts[i].dir);
     w->shelf.dir = kr_fd_close(w->shelf.dir);
+    kr_shelf_close(&w->quota);
 }
 
 /* What holds after: the caller's uid or the one given for it, no capability, no way to gain one, none of the warden's
@@ -146,6 +149,62 @@ static int open_shelf(struct kr_warden *w, struct kr_err *err)
         r = kr_err_set(err, KR_ERR_DENIED, EPERM, "folder %s belongs to uid %u, and not to the server's %u",
                        w->config->shelf.path, w->shelf.uid, owner);
     return r;
+}
+
+/* What the shelf will be is decided before anything is opened: an image is mounted in a mount namespace that is ours
+ * and the engine's, and what is opened in another could not be cloned. */
+static int plan_shelf(struct kr_warden *w, struct kr_err *err)
+{
+    const struct kr_shelf_config *c = &w->config->shelf;
+    int r;
+    if (!c->path)
+        return 0;
+    if ((r = kr_shelf_plan(c, &w->plan, err)) < 0)
+        return r;
+    if (w->plan.image && w->config->level > 0) { /* a level was insisted on */
+        kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "level %s mounts no image", kr_level_names[w->config->level]);
+        r = kr_shelf_settle_for_folder(c, &w->plan, -EOPNOTSUPP, err);
+    }
+    if (r >= 0 && w->plan.image && (r = kr_shelf_namespace(err)) < 0)
+        r = kr_shelf_settle_for_folder(c, &w->plan, r, err);
+    return r;
+}
+
+/* Mounts an image over the folder that was opened at the start, whatever its path means by now. */
+static int raise_shelf(struct kr_warden *w, struct kr_err *err)
+{
+    const struct kr_shelf_config *c = &w->config->shelf;
+    int r = kr_shelf_up(c, &w->plan, w->shelf.dir, &w->quota, err);
+    if (r < 0 && (r = kr_shelf_settle_for_folder(c, &w->plan, r, err)) >= 0)
+        r = kr_shelf_up(c, &w->plan, w->shelf.dir, &w->quota, err);
+    if (r < 0)
+        return r;
+    if (w->plan.why[0])
+        kr_log(KR_LOG_WARN, "disk limits are counted and not enforced", "reason=\"%s\"", w->plan.why);
+    else
+        kr_log(KR_LOG_INFO, "disk limits are enforced", "by=%s image=%d",
+               w->quota.kind == KR_SHELF_IS_BTRFS ? "btrfs" : "project", w->quota.image);
+    kr_fd_close(w->shelf.dir);
+    w->shelf.dir = -1;
+    return open_shelf(w, err);
+}
+
+int kr_setup_shelf(struct kr_warden *w, struct kr_err *err)
+{
+    int r = 0;
+    if (w->shelf.dir < 0)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, ENOENT, "no shelf was given at start");
+    if (w->quota.dir < 0 && (r = raise_shelf(w, err)) < 0)
+        return r;
+    if (w->keeper >= 0)
+        return 0;
+    if (w->keeper_pid > 0)
+        (void)waitpid(w->keeper_pid, NULL, WNOHANG);
+    w->keeper = kr_shelf_keeper(&w->quota, &w->keeper_pid, err);
+    if (w->keeper < 0)
+        return w->keeper;
+    r = kr_warden_watch(w, w->keeper, &w->from_keeper, KR_SRC_KEEPER, w);
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "watch the keeper") : 0;
 }
 
 static int open_workspaces(struct kr_warden *w, struct kr_err *err)
@@ -373,7 +432,9 @@ static int make_cgroups(struct kr_warden *w, struct kr_err *err)
 /* Every path we were given, as it is meant now. */
 static int resolve(struct kr_warden *w, struct kr_err *err)
 {
-    int r = find_pythons(w, err);
+    int r = plan_shelf(w, err);
+    if (r >= 0)
+        r = find_pythons(w, err);
     return r < 0 ? r : open_workspaces(w, err);
 }
 
@@ -403,6 +464,8 @@ static int settle(struct kr_warden *w, const struct kr_id_space *space, struct k
         return kr_err_set(err, KR_ERR_UNAVAILABLE, errno, "a mount namespace of our own");
     if ((r = reopen_workspaces(w, err)) < 0)
         return r;
+    if (w->shelf.dir >= 0 && (r = kr_setup_shelf(w, err)) < 0)
+        return r;
     return settle_ids(w, space, nested, err);
 }
 
@@ -418,7 +481,8 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     struct kr_id_space space = {0};
     int r;
     w->instance.lock = -1;
-    w->shelf.dir = -1;
+    w->shelf.dir = w->keeper = -1;
+    w->quota = KR_SHELF_NONE;
     for (size_t i = 0; i < KR_WORKSPACES_MAX; i++)
         w->workspaces[i].dir = -1;
     for (size_t i = 0; i < KR_MOUNTS_MAX; i++)
@@ -430,15 +494,31 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     w->asleep = w->config->lazy;
     if (w->asleep)
         (void)resolve(w, &w->why_not); /* the answer to a request for a zygote */
-    else if ((r = resolve(w, err)) < 0 || (r = look_at_machine(w, &space, err)) < 0)
+    else if ((r = resolve(w, err)) < 0 || (r = look_at_machine(w, &space, err)) < 0 ||
+             (w->shelf.dir >= 0 && (r = raise_shelf(w, err)) < 0))
         return r;
     if ((r = fork_engine(w, engine, arg, err)) < 0 || (r = open_loop(w, err)) < 0)
         return r;
     return w->asleep ? 0 : settle(w, &space, err);
 }
 
+#define KEEPER_END_MS 2000
+
+/* It ends when its socket closes; where the disk holds it up it is killed, and is gone when the disk lets it. */
+static void end_keeper(struct kr_warden *w)
+{
+    w->keeper = kr_fd_close(w->keeper);
+    for (uint64_t late = kr_clock_after_ms(KEEPER_END_MS); w->keeper_pid > 0 && kr_clock_ns() < late; usleep(500))
+        if (waitpid(w->keeper_pid, NULL, WNOHANG) != 0)
+            w->keeper_pid = 0;
+    if (w->keeper_pid > 0)
+        (void)kill(w->keeper_pid, SIGKILL);
+}
+
 void kr_setup_undo(struct kr_warden *w)
 {
+    end_keeper(w);
+    kr_shelf_down(&w->quota);
     free(w->cells);
     remove_folders(w);
     kr_instance_close(&w->instance, kr_cgroups_done(&w->cgroups) < 0);

@@ -5,6 +5,8 @@
 int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_err *err);
 /* What a lazy kr_setup() left out. On failure what it made so far stays for kr_setup_undo(). */
 int kr_setup_late(struct kr_warden *w, struct kr_err *err);
+/* Brings the shelf up where it is not yet, and its keeper. */
+int kr_setup_shelf(struct kr_warden *w, struct kr_err *err);
 void kr_setup_undo(struct kr_warden *w);
 /* Layers every cell here will have. */
 uint32_t kr_setup_layers(const struct kr_warden *w);

@@ -177,18 +177,34 @@ static void on_stat(struct kr_warden *w, uint32_t id, uint64_t cell)
     (void)kr_warden_tell(w, KR_W_STATS, id, &stats, sizeof stats, NULL, 0);
 }
 
+/* The keeper answers by itself, and its answers are passed on: the disk may be slow. */
 static void on_shelf(struct kr_warden *w, uint32_t id, const struct kr_w_shelf *req)
 {
-    struct kr_w_shelved shelved;
     struct kr_err err;
-    int r;
-    w->quota.dir = w->shelf.dir;
-    r = w->shelf.dir < 0 ? kr_err_set(&err, KR_ERR_UNAVAILABLE, ENOENT, "no shelf was given at start")
-                         : kr_shelf_do(&w->quota, req, &shelved, &err);
+    int r = kr_setup_shelf(w, &err);
+    if (r >= 0 && (r = kr_frame_send(w->keeper, KR_W_SHELF, id, req, sizeof *req, NULL, 0)) < 0)
+        kr_err_set(&err, KR_ERR_BUSY, -r, "the keeper of the shelf does not take a question");
     if (r < 0)
         kr_warden_refuse(w, id, &err);
-    else
-        (void)kr_warden_tell(w, KR_W_SHELVED, id, &shelved, sizeof shelved, NULL, 0);
+}
+
+/* One that has ended is started again by the next question; those that it took are answered by their deadlines. */
+static void on_keeper(struct kr_warden *w)
+{
+    _Alignas(8) char buf[KR_FRAME_CONTROL_MAX];
+    int fds[KR_FRAME_FDS_MAX];
+    struct kr_frame f;
+    struct kr_err err;
+    int r = kr_frame_recv(w->keeper, &f, buf, sizeof buf, fds, 0, &err);
+    if (r >= 0 && (f.type == KR_W_SHELVED || f.type == KR_W_FAILED)) {
+        (void)kr_warden_tell(w, f.type, f.id, buf, f.len, NULL, 0);
+        return;
+    }
+    if (r == -ETIMEDOUT)
+        return;
+    kr_log(KR_LOG_ERROR, "the keeper of the shelf has ended", NULL);
+    w->keeper = kr_fd_close(w->keeper);
+    (void)kill(w->keeper_pid, SIGKILL); /* reaped when another is started */
 }
 
 static void on_signal(struct kr_warden *w, const struct kr_w_signal *req)
@@ -347,6 +363,9 @@ static void dispatch(struct kr_warden *w, const struct kr_source *s)
         return;
     case KR_SRC_INIT_END:
         kr_cell_on_init_end(s->owner);
+        return;
+    case KR_SRC_KEEPER:
+        on_keeper(w);
         return;
     }
 }

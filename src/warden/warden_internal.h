@@ -20,7 +20,15 @@ struct kr_family;
 struct kr_cell;
 
 /* What an epoll event is about. */
-enum kr_source_kind { KR_SRC_ENGINE, KR_SRC_SIGNAL, KR_SRC_BUILDER, KR_SRC_ZYGOTE, KR_SRC_INIT, KR_SRC_INIT_END };
+enum kr_source_kind {
+    KR_SRC_ENGINE,
+    KR_SRC_SIGNAL,
+    KR_SRC_BUILDER,
+    KR_SRC_ZYGOTE,
+    KR_SRC_INIT,
+    KR_SRC_INIT_END,
+    KR_SRC_KEEPER
+};
 struct kr_source {
     enum kr_source_kind kind;
     void *owner;
@@ -103,8 +111,11 @@ struct kr_warden {
     struct kr_cgroups cgroups;
     struct kr_instance instance;
     struct kr_workspace workspaces[KR_WORKSPACES_MAX], mounts[KR_MOUNTS_MAX], shelf; /* dir -1: none */
-    struct kr_shelf quota; /* what enforces the limits of the folders on the shelf; its dir is that of the shelf */
-    int *idmaps;           /* by index of cell: what the shelf's folders are mapped with, made once; -1: not yet */
+    struct kr_shelf_plan plan;                                                       /* what the shelf will be */
+    struct kr_shelf quota; /* what enforces the limits of its folders, once it is up */
+    int keeper;            /* the socket of the process that sets them; -1: none */
+    pid_t keeper_pid;
+    int *idmaps; /* by index of cell: what the shelf's folders are mapped with, made once; -1: not yet */
     char pythons[KR_ZYGOTES_MAX][256], prefixes[KR_ZYGOTES_MAX][256];
     struct kr_family *families;
     struct kr_cell **cells;                    /* by index */
@@ -125,7 +136,7 @@ struct kr_warden {
     int asleep;                    /* lazy, and no zygote was asked for yet */
     uint8_t woken[KR_ZYGOTES_MAX]; /* lazy: zygotes that were asked for */
     struct kr_err why_not;         /* lazy: why no zygote can be started here; kind NONE: they can */
-    struct kr_source from_engine, from_signals;
+    struct kr_source from_engine, from_signals, from_keeper;
 };
 
 /* warden.c */

@@ -49,6 +49,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     s->warden.engine_uid = uid;
     s->warden.engine_gid = gid;
     s->warden.shelf.path = s->shelf;
+    s->warden.shelf.choice = KR_SHELF_FOLDER;
     s->warden.on_engine_forked = forget_in_warden;
     s->warden.lazy = s->stdio;
     if (s->workspace)
