@@ -225,7 +225,7 @@ static int is_common(const struct kr_sc_row *row, enum kr_seccomp_profile profil
 static unsigned act_of(const struct build *b, const struct kr_sc_row *row)
 {
     if (b->part == KR_SECCOMP_WHOLE || (b->part == KR_SECCOMP_COMMON) == is_common(row, b->profile))
-        return row->act[b->profile];
+        return kr_sc_act(row, b->profile);
     return KR_SC_ALLOW;
 }
 
@@ -238,7 +238,7 @@ static int collect_ranges(struct build *b)
     for (size_t i = 0; i < kr_sc_rows_count && r == 0; i++) {
         const struct kr_sc_row *row = &kr_sc_rows[i];
 
-        if (row->nr < next || row->act[b->profile] >= KR_SC_ACT_MAX_)
+        if (row->nr < next || kr_sc_act(row, b->profile) >= KR_SC_ACT_MAX_)
             return -EINVAL;
         if (row->nr > next)
             r = add_range(b, next, unknown);
@@ -375,7 +375,7 @@ unsigned kr_seccomp_simulate(const struct kr_seccomp *s, unsigned arch, int nr, 
 
 /* --- krait dump seccomp ---------------------------------------------------- */
 
-static const char *const profile_names[KR_SECCOMP_MAX_] = {
+static const char *const profile_names[KR_SECCOMP_SESSIONS_] = {
     [KR_SECCOMP_CELL_NONE] = "none",
     [KR_SECCOMP_CELL_LOOPBACK] = "loopback",
     [KR_SECCOMP_CONTAINED] = "contained",
@@ -428,9 +428,31 @@ static void print_check(FILE *out, const struct kr_sc_check *c)
 static void print_row(FILE *out, const struct kr_sc_row *row)
 {
     fprintf(out, "| %u | `%s` |", row->nr, row->name);
-    for (size_t p = 0; p < KR_SECCOMP_MAX_; p++)
+    for (size_t p = 0; p < KR_SECCOMP_SESSIONS_; p++)
         print_answer(out, row->act[p]);
     fprintf(out, " %s |\n", row->why[0] ? row->why : kr_sc_groups[row->group].why);
+}
+
+static const char *name_of(unsigned nr)
+{
+    for (size_t i = 0; i < kr_sc_rows_count; i++)
+        if (kr_sc_rows[i].nr == nr)
+            return kr_sc_rows[i].name;
+    return "?";
+}
+
+static void print_server(FILE *out)
+{
+    fprintf(out,
+            "\n## What the server may ask of the kernel\n\n"
+            "krait's own unprivileged process: the server, and the engine of `krait run` and `krait doctor`. Every "
+            "other call\nis EPERM to it, or ENOSYS where it is that above.\n\n"
+            "| number | call | server | for |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < kr_sc_server_rows_count; i++) {
+        fprintf(out, "| %u | `%s` |", kr_sc_server_rows[i].nr, name_of(kr_sc_server_rows[i].nr));
+        print_answer(out, kr_sc_server_rows[i].act);
+        fprintf(out, " %s |\n", kr_sc_server_rows[i].why);
+    }
 }
 
 int kr_seccomp_dump(FILE *out)
@@ -443,11 +465,12 @@ int kr_seccomp_dump(FILE *out)
         "in italics is a condition on the arguments, listed below the table. A call by another machine's table ends\n"
         "the process; a number that is not listed is ENOSYS.\n\n"
         "| number | call |");
-    for (size_t p = 0; p < KR_SECCOMP_MAX_; p++)
+    for (size_t p = 0; p < KR_SECCOMP_SESSIONS_; p++)
         fprintf(out, " %s |", profile_names[p]);
     fprintf(out, " why |\n|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < kr_sc_rows_count; i++)
         print_row(out, &kr_sc_rows[i]);
+    print_server(out);
     fprintf(out, "\n## Conditions\n\nRules are tried in order and the first that fits decides.\n\n| name | on which "
                  "argument, and what follows |\n|---|---|\n");
     for (unsigned act = KR_SC_CHECK_FIRST_; act < KR_SC_ACT_MAX_; act++) {

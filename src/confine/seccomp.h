@@ -1,6 +1,7 @@
-/* The session's syscall filter: rows with reasons, compiled to balanced trees. Called by the zygote (compile once,
- * install the common part) and the session (install the rest). Invariant: a number the table does not know is ENOSYS; a
- * call it knows and refuses is EPERM, unless its row says which other error lets callers go on. */
+/* The syscall filters: rows with reasons, compiled to balanced trees. Called by the zygote (compile once, install the
+ * common part), the session (install the rest) and the server (the whole of its own). Invariant: a number the table
+ * does not know is ENOSYS; a call it knows and refuses is EPERM, unless its row says which other error lets callers go
+ * on. */
 #pragma once
 #include "err.h"
 #include <linux/filter.h>
@@ -8,9 +9,11 @@
 #include <stdio.h>
 
 enum kr_seccomp_profile {
-    KR_SECCOMP_CELL_NONE,     /* inside a cell, network none */
-    KR_SECCOMP_CELL_LOOPBACK, /* inside a cell, AF_INET and AF_INET6 allowed (own network namespace) */
-    KR_SECCOMP_CONTAINED,     /* no namespaces: process-control calls on oneself only, no socket() */
+    KR_SECCOMP_CELL_NONE,                     /* inside a cell, network none */
+    KR_SECCOMP_CELL_LOOPBACK,                 /* inside a cell, AF_INET and AF_INET6 allowed (own network namespace) */
+    KR_SECCOMP_CONTAINED,                     /* no namespaces: process-control calls on oneself only, no socket() */
+    KR_SECCOMP_SESSIONS_,                     /* those above are sessions' */
+    KR_SECCOMP_SERVER = KR_SECCOMP_SESSIONS_, /* krait's own unprivileged process */
     KR_SECCOMP_MAX_,
 };
 

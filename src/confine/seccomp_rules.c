@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -171,6 +172,24 @@ static const struct kr_sc_rule madvise_rules[] = {
     NO(2, MADV_MERGEABLE), NO(2, MADV_HWPOISON), NO_AS(2, "MADV_SOFT_OFFLINE", 101),
 };
 
+/* The server starts threads and no process: fork() and what else lacks CLONE_THREAD is refused, and with it every new
+ * namespace, which a thread cannot have. */
+static const struct kr_sc_rule thread_rules[] = {
+    {"without CLONE_THREAD", EPERM, {NOT_IN(0, CLONE_THREAD, CLONE_THREAD)}},
+    {"CLONE_NEW*", EPERM, {ANY(0, CLONE_NEW_ANY)}},
+};
+/* Its code was mapped when it started. */
+static const struct kr_sc_rule mmap_data_rules[] = {
+    {"PROT_EXEC", EPERM, {ANY(2, PROT_EXEC)}}, {"MAP_HUGETLB", EPERM, {ANY(3, MAP_HUGETLB)}},
+};
+static const struct kr_sc_rule mprotect_data_rules[] = {{"PROT_EXEC", EPERM, {ANY(2, PROT_EXEC)}}};
+static const struct kr_sc_rule abort_rules[] = {YES(2, SIGABRT)};
+static const struct kr_sc_rule prlimit_ask_rules[] = {
+    {"another process", EPERM, {NOT(0, 0)}},
+    {"a new limit", EPERM, {NOT(2, 0)}},
+    {"a new limit far up", EPERM, {NOT_HIGH(2, 0)}},
+};
+
 #define CHECK(act, text, what, table, rest) [KR_SC_##act - KR_SC_CHECK_FIRST_] = {text, what, table, LEN(table), rest}
 const struct kr_sc_check kr_sc_checks[] = {
     CHECK(CLONE, "clone", "flags", clone_rules, 0),
@@ -202,6 +221,11 @@ const struct kr_sc_check kr_sc_checks[] = {
     CHECK(PRLIMIT, "prlimit", "whose and which", prlimit_rules, 0),
     CHECK(SENDTO, "sendto", "flags", sendto_rules, 0),
     CHECK(SENDMSG, "sendmsg", "flags", sendmsg_rules, 0),
+    CHECK(THREAD, "thread", "flags", thread_rules, 0),
+    CHECK(MMAP_DATA, "mmap-data", "protection and flags", mmap_data_rules, 0),
+    CHECK(MPROTECT_DATA, "mprotect-data", "protection", mprotect_data_rules, 0),
+    CHECK(ABORT, "abort", "signal", abort_rules, EPERM),
+    CHECK(PRLIMIT_ASK, "own-limits", "whose and what", prlimit_ask_rules, 0),
 };
 static_assert(LEN(kr_sc_checks) == KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_, "a check for every conditional action");
 

@@ -1,6 +1,6 @@
 /* The rows behind the syscall filter: what each call may do under each profile, and why. Read by seccomp.c (which
  * compiles and prints them) and by tests/unit/confine/test-seccomp.c (which works out the expected answer from them).
- * Constant data, no functions. Invariant: kr_sc_rows[] is sorted by number, and a check reads nothing but
+ * Constant data. Invariant: kr_sc_rows[] is sorted by number, and a check reads nothing but
  * registers, so no other thread can change what was judged. */
 #pragma once
 #include "seccomp.h"
@@ -57,6 +57,11 @@ enum kr_sc_act {
     KR_SC_PRLIMIT,
     KR_SC_SENDTO,
     KR_SC_SENDMSG,
+    KR_SC_THREAD,
+    KR_SC_MMAP_DATA,
+    KR_SC_MPROTECT_DATA,
+    KR_SC_ABORT,
+    KR_SC_PRLIMIT_ASK,
     KR_SC_ACT_MAX_,
 };
 
@@ -100,9 +105,9 @@ extern const struct kr_sc_check kr_sc_checks[KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_
 struct kr_sc_row {
     const char *name;
     uint16_t nr;
-    uint8_t group;                /* index into kr_sc_groups[] */
-    uint8_t act[KR_SECCOMP_MAX_]; /* enum kr_sc_act */
-    const char *why;              /* "": the group's sentence says it */
+    uint8_t group;                     /* index into kr_sc_groups[] */
+    uint8_t act[KR_SECCOMP_SESSIONS_]; /* enum kr_sc_act */
+    const char *why;                   /* "": the group's sentence says it */
 };
 extern const struct kr_sc_row kr_sc_rows[];
 extern const size_t kr_sc_rows_count;
@@ -110,6 +115,17 @@ extern const size_t kr_sc_rows_count;
  * zygote's. */
 extern const uint16_t kr_sc_setup[];
 extern const size_t kr_sc_setup_count;
+
+/* What the server may use (server_rules.c); the rows that are not here are refused to it. */
+struct kr_sc_server_row {
+    uint16_t nr;
+    uint8_t act; /* enum kr_sc_act */
+    const char *why;
+};
+extern const struct kr_sc_server_row kr_sc_server_rows[];
+extern const size_t kr_sc_server_rows_count;
+/* What happens to the call under a profile: enum kr_sc_act. */
+unsigned kr_sc_act(const struct kr_sc_row *row, enum kr_seccomp_profile profile);
 
 struct kr_sc_group {
     const char *name;

@@ -30,8 +30,8 @@ struct child {
     uint64_t cell;
 };
 struct zygote {
-    int control, signals, self;                 /* self: pidfd of ourselves, the way back into our own pid namespace */
-    struct kr_seccomp filters[KR_SECCOMP_MAX_]; /* what a session adds to the one we are under */
+    int control, signals, self; /* self: pidfd of ourselves, the way back into our own pid namespace */
+    struct kr_seccomp filters[KR_SECCOMP_SESSIONS_]; /* what a session adds to the one we are under */
     struct child *children;
     size_t count, cap;
 };
@@ -179,7 +179,7 @@ static int take_filter(struct zygote *z, int contained, struct kr_err *err)
     struct kr_seccomp common = {0};
     enum kr_seccomp_profile first = contained ? KR_SECCOMP_CONTAINED : KR_SECCOMP_CELL_NONE;
     int r = 0;
-    for (int i = 0; i < KR_SECCOMP_MAX_ && r >= 0; i++)
+    for (int i = 0; i < KR_SECCOMP_SESSIONS_ && r >= 0; i++)
         if ((i == KR_SECCOMP_CONTAINED) == contained)
             r = kr_seccomp_compile((enum kr_seccomp_profile)i, KR_SECCOMP_REST, &z->filters[i], err);
     if (r < 0 || (r = kr_seccomp_compile(first, KR_SECCOMP_COMMON, &common, err)) < 0)

@@ -20,11 +20,13 @@ def status_of(pid: int) -> dict:
 
 
 def powerless(pid: int) -> None:
-    """No capability in any set, none to be had."""
+    """No capability in any set, none to be had, and a filter on every thread."""
     seen = status_of(pid)
+    filters = {status_of(int(task))["Seccomp"] for task in os.listdir("/proc/%d/task" % pid)}
+    equal(filters, {"2"}, "threads")
     sets = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
     equal({name: seen[name] for name in sets}, {name: NOTHING for name in sets})
-    equal(seen["NoNewPrivs"], "1")
+    equal((seen["NoNewPrivs"], seen["Seccomp"]), ("1", "2"))
 
 
 def root_only() -> None:
@@ -33,7 +35,7 @@ def root_only() -> None:
 
 
 @check
-def server_has_no_capability_and_an_empty_bounding_set():
+def server_has_no_capability_and_a_filter():
     root_only()
     with Server() as s:
         equal(s.run("6 * 7")["result"], "42")
@@ -51,7 +53,8 @@ def server_of_a_plain_user_has_no_capability():
         with Server(data=folder, wrap=wrap, env={"HOME": folder, "XDG_RUNTIME_DIR": folder}) as s:
             equal(s.run("6 * 7")["result"], "42")
             seen = status_of(s.server_pid())
-            equal([seen[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs")], [NOTHING] * 4 + ["1"])
+            equal([seen[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp")],
+                  [NOTHING] * 4 + ["1", "2"])
 
 
 @check

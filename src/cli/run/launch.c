@@ -4,6 +4,7 @@
  * is absolute and was there when it was looked at; the warden opens it once, at its start. */
 #include "launch.h"
 #include "log.h"
+#include "seccomp.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -56,6 +57,31 @@ int kr_cli_add_workspace(struct kr_warden_config *config, const char *path, bool
     config->workspaces[config->workspace_count++] = (struct kr_workspace_config){.path = real, .read_only = read_only};
     *ret_path = real;
     return 0;
+}
+
+static int take_filter(struct kr_err *err)
+{
+    struct kr_seccomp filter = {0};
+    int r = kr_seccomp_compile(KR_SECCOMP_SERVER, KR_SECCOMP_WHOLE, &filter, err);
+
+    if (r >= 0)
+        r = kr_seccomp_install(&filter, err);
+    kr_seccomp_done(&filter);
+    return r;
+}
+
+/* Before: what the engine's user may reach, by any call its credentials allow; no capability, no_new_privs (setup.c).
+ * After, for all threads it will ever have: these paths, no TCP of its own, no signal and no abstract socket outside
+ * its domain, and the system calls of server_rules.c. Failing means no engine. */
+int kr_cli_confine(const struct kr_landlock_path *paths, size_t count, struct kr_err *err)
+{
+    int r = 0;
+
+    if (kr_landlock_abi() < 1)
+        kr_log(KR_LOG_WARN, "files are not confined for the server itself: this kernel has no Landlock", NULL);
+    else
+        r = kr_landlock_restrict(paths, count, 0, err);
+    return r < 0 ? r : take_filter(err);
 }
 
 void kr_cli_engine_begin(void)

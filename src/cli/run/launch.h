@@ -2,6 +2,7 @@
 #pragma once
 #include "cell_options.h"
 #include "choices.h"
+#include "landlock.h"
 #include "options.h"
 #include "warden.h"
 
@@ -32,5 +33,8 @@ void kr_cli_add_zygote(const struct kr_cli_common *c, struct kr_warden_config *c
 /* Adds a host folder; *ret_path (to be freed) is its real path. 0 or -errno. */
 int kr_cli_add_workspace(struct kr_warden_config *config, const char *path, bool read_only, char **ret_path,
                          struct kr_err *err);
+/* Takes from the engine what it does not need: files beyond these paths, and system calls beyond the server's rows. For
+ * the calling thread and those it starts, so before there is another. 0 or -errno. */
+int kr_cli_confine(const struct kr_landlock_path *paths, size_t count, struct kr_err *err);
 /* What an engine process does first: signals as the loop wants them, its name in log lines. */
 void kr_cli_engine_begin(void);

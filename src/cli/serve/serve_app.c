@@ -463,7 +463,8 @@ static int watch_server_signals(struct kr_serve *s)
 
 /* Before: the server's user reaches whatever that user may. After: its data, upload_roots, the libraries of the
  * system and the kernel's figures to read, and nothing else, for all threads it will ever have; it can run no
- * program, reach no other server and signal no process. A kernel without Landlock is logged. */
+ * program, reach no other server and signal no process, and makes the system calls of its own table alone. A kernel
+ * without Landlock is logged. */
 static int confine_server(const struct kr_serve *s, struct kr_err *err)
 {
     const struct kr_landlock_path usual[] = {
@@ -481,19 +482,14 @@ static int confine_server(const struct kr_serve *s, struct kr_err *err)
         {s->stdio ? "/" : s->config->data, KR_LL_READ}};
     const size_t count = sizeof usual / sizeof *usual, roots = s->config->mcp.upload_roots.count;
     cleanup_free struct kr_landlock_path *paths = calloc(count + roots, sizeof *paths);
-    int abi = kr_landlock_abi();
 
-    if (abi < 1) {
-        kr_log(KR_LOG_WARN, "the server itself is not confined: this kernel has no Landlock", NULL);
-        return 0;
-    }
     if (!paths)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "confine the server");
     memcpy(paths, usual, sizeof usual);
     for (size_t i = 0; i < roots; i++)
         paths[count + i] = (struct kr_landlock_path){s->config->mcp.upload_roots.items[i], KR_LL_READ | KR_LL_MAY_MISS};
     /* No TCP of its own either: its sockets are bound, and what they accept Landlock does not look at. */
-    return kr_landlock_restrict(paths, count + roots, 0, err) < 0 ? -EPERM : 0;
+    return kr_cli_confine(paths, count + roots, err);
 }
 
 static int open_server_engine(struct kr_serve *s, int control, struct kr_err *err)

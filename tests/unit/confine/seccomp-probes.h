@@ -1,5 +1,5 @@
-/* Calls that the kernel is asked in earnest, with and without the filter: included by test-seccomp.c alone. Each says
- * what it gives without one, so that a refusal is known to be the filter's. */
+/* Calls that the kernel is asked in earnest, with and without the filter: included by test-seccomp.c and test-server-
+ * filter.c alone. Each says what it gives without one, so that a refusal is known to be the filter's. */
 #pragma once
 #include "seccomp.h"
 #include <errno.h>
@@ -43,7 +43,7 @@ static const struct probe {
     long nr, a[6];
     int plain;
     struct {
-        int filtered[KR_SECCOMP_MAX_], root;
+        int filtered[KR_SECCOMP_SESSIONS_], root;
     } want;
 } probes[] = {
     /* clang-format off */
