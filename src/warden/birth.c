@@ -15,6 +15,7 @@
 #include "log.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -36,14 +37,19 @@ struct kr_cell *kr_cell_owed(struct kr_family *f, int by_zygote, uint32_t id)
     return c && c->family == f && c->debtor == (by_zygote ? KR_OWES_ZYGOTE : KR_OWES_BUILDER) ? c : NULL;
 }
 
-/* A family whose socket takes nothing more answers nothing either. */
+/* One whose socket takes nothing more answers nothing either. */
 static int ask_family(struct kr_cell *c, int zygote, uint16_t type, const void *payload, size_t len, const int *fds,
                       unsigned nfds, struct kr_err *err)
 {
     struct kr_family *f = c->family;
-    int r = kr_frame_send(zygote ? f->zygote_control : f->control, type, question_of(c), payload, len, fds, nfds);
+    int r = zygote && f->zygote_control < 0 ? -EPIPE : 0;
+    if (r >= 0)
+        r = kr_frame_send(zygote ? f->zygote_control : f->control, type, question_of(c), payload, len, fds, nfds);
     if (r < 0) {
-        kr_family_kill(f);
+        if (zygote)
+            kr_family_lose_zygote(f);
+        else
+            kr_family_kill(f);
         return kr_err_set(err, KR_ERR_UNAVAILABLE, EAGAIN, "%s cannot be asked (error %d); it is being replaced",
                           zygote ? "the zygote" : "the builder", -r);
     }
@@ -248,6 +254,8 @@ static int open_for_engine(struct kr_cell *c, struct kr_err *err)
         .cell = c->id, .group = c->group.name, .layers = c->layers | KR_LAYER_LANDLOCK | KR_LAYER_SECCOMP};
     int r;
     c->session = kr_child_of(c->session_pidfd, c->family->zygote, "session", err);
+    if (c->session < 0 && kr_fd_wait(c->family->zygote_pidfd, POLLIN, 0) > 0) /* it has lost its parent since */
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, EAGAIN, "the zygote ended; it is being replaced");
     if (c->session < 0)
         return c->session;
     r = kr_cgroup_attach(&w->cgroups, &c->group, c->session, err);
@@ -261,10 +269,11 @@ static int open_for_engine(struct kr_cell *c, struct kr_err *err)
     return 0;
 }
 
-void kr_cell_on_forked(struct kr_cell *c, int pidfd)
+void kr_cell_on_forked(struct kr_cell *c, pid_t inside, int pidfd)
 {
     struct kr_err err;
     c->session_pidfd = pidfd;
+    c->session_inside = inside;
     c->family->forks++;
     kr_cell_owe(c, KR_OWES_NOBODY);
     if (c->state != KR_CELL_FORKING) {

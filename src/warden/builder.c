@@ -2,8 +2,9 @@
  *
  * Theory: a zygote may only enter cells whose user namespace is a child of its own and whose pid namespace lies beneath
  * its own (setns(2)), so cells are cloned here, by a small process that lives in the same namespaces, and not by the
- * warden. Being PID 1, its end is the end of the zygote and of every cell, however deep. It has one thread, runs only
- * this code, and waits on nothing without a deadline but its work. */
+ * warden. Being PID 1, its end is the end of the zygote and of every cell, however deep. The zygote's end is not: its
+ * sessions become our children. It has one thread, runs only this code, and waits on nothing without a deadline but its
+ * work. */
 #include "builder.h"
 #include "caps.h"
 #include "clock.h"
@@ -27,6 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -159,18 +161,41 @@ static void on_request(struct builder *b)
         _exit(0);
 }
 
+static void zygote_ended(struct builder *b, int status)
+{
+    struct kr_b_gone gone = {.pid = b->zygote, .status = status, .zygote = 1};
+    b->zygote = -1;
+    if (kr_frame_send(b->a->control, KR_B_GONE, 0, &gone, sizeof gone, NULL, 0) < 0)
+        _exit(0);
+}
+
+static uint64_t cpu_ns(const struct rusage *u)
+{
+    return ((uint64_t)u->ru_utime.tv_sec + (uint64_t)u->ru_stime.tv_sec) * 1000000000u +
+           ((uint64_t)u->ru_utime.tv_usec + (uint64_t)u->ru_stime.tv_usec) * 1000u;
+}
+
+/* Our children are the inits and the zygote. When the zygote has ended, its sessions are ours too: the kernel gives
+ * them to PID 1 of their parent's namespace. They run on, and their ends are reported from here. An orphan is seen only
+ * after its parent (both change under one lock of the kernel), so one look at the zygote tells whether it can be one.
+ * The ends of inits are reported with them: the warden knows which numbers are sessions. */
 static void on_children(struct builder *b)
 {
     struct signalfd_siginfo info;
-    int status;
+    struct rusage used;
+    int status, last;
     (void)!read(b->signals, &info, sizeof info);
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        struct kr_b_gone gone = {.pid = pid, .status = status, .zygote = pid == b->zygote};
+    for (pid_t pid; (pid = wait4(-1, &status, WNOHANG, &used)) > 0;) {
+        struct kr_b_exit e = {.pid = pid, .status = status, .cpu_ns = cpu_ns(&used)};
         kr_netns_recycle(&b->nets, pid);
-        if (!gone.zygote)
+        if (pid == b->zygote) {
+            zygote_ended(b, status);
             continue;
-        (void)kr_frame_send(b->a->control, KR_B_GONE, 0, &gone, sizeof gone, NULL, 0);
-        _exit(0); /* a zygote's cells do not outlive it */
+        }
+        if (b->zygote > 0 && waitpid(b->zygote, &last, WNOHANG) == b->zygote)
+            zygote_ended(b, last);
+        if (b->zygote < 0 && kr_frame_send(b->a->control, KR_B_EXIT, 0, &e, sizeof e, NULL, 0) < 0)
+            _exit(0);
     }
 }
 

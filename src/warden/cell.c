@@ -55,7 +55,8 @@ struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err
                           .ends = {-1, -1, -1, -1},
                           .gate = -1,
                           .init = -1,
-                          .session = -1};
+                          .session = -1,
+                          .session_inside = -1};
     w->cells[index] = c;
     w->cell_count++;
     f->cells++;
@@ -121,7 +122,7 @@ int kr_cell_signal(struct kr_cell *c, int signo)
     if (errno != EINVAL)
         return -errno;
     /* Before Linux 6.9 a pidfd cannot name its group. The pid is still the session's if the pidfd says that it lives:
-     * it leads its own group, and its zygote reports the end before another process can have the number. */
+     * it leads its own group, and its parent reports the end before another process can have the number. */
     if (syscall(SYS_pidfd_send_signal, c->session_pidfd, 0, NULL, 0) < 0)
         return -errno;
     return kill(-c->session, signo) < 0 ? -errno : 0;
@@ -172,19 +173,38 @@ void kr_cell_gone(struct kr_cell *c)
         kr_cell_kill(c);
 }
 
+static void session_ended(struct kr_cell *c, int status, uint64_t cpu_ns)
+{
+    c->status = status;
+    c->cpu_ns = cpu_ns;
+    c->status_known = 1;
+    if (c->state != KR_CELL_ENDING)
+        kr_cell_kill(c);
+}
+
 void kr_cell_on_exit(struct kr_family *f, const struct kr_z_exit *e)
 {
     struct kr_warden *w = f->w;
     struct kr_cell *c = kr_cell_find(w, e->cell);
     if (!c || c->family != f || c->status_known)
         return;
-    c->status = e->status;
-    c->cpu_ns = e->cpu_ns;
-    c->status_known = 1;
-    if (c->state != KR_CELL_ENDING)
-        kr_cell_kill(c);
+    session_ended(c, e->status, e->cpu_ns);
     if (w->standing.level == KR_LEVEL_CONTAINED)
         kr_cell_gone(c);
+}
+
+/* The number is the dead zygote's word. It could only exchange the ends of its own sessions by it, which KR_Z_EXIT let
+ * it do as well. One whose end is known does not count: the number may be another's since. */
+void kr_cell_on_orphan_exit(struct kr_family *f, const struct kr_b_exit *e)
+{
+    struct kr_warden *w = f->w;
+    for (unsigned i = 0; i < w->cell_max; i++) {
+        struct kr_cell *c = w->cells[i];
+        if (!c || c->family != f || c->session_pidfd < 0 || c->status_known || c->session_inside != e->pid)
+            continue;
+        session_ended(c, e->status, e->cpu_ns);
+        return;
+    }
 }
 
 void kr_cell_on_init_end(struct kr_cell *c)
@@ -200,7 +220,7 @@ void kr_cell_usage(struct kr_cell *c, struct kr_usage *ret)
         ret->cpu_ns = c->cpu_ns;
 }
 
-/* Is something still to come? The zygote reaped the session before the init could end, so its report is under way. */
+/* Is something still to come? The session was reaped before the init could end, so the report of it is under way. */
 static int is_awaited(struct kr_cell *c, uint64_t now)
 {
     if (c->family->builder < 0)
@@ -276,6 +296,9 @@ void kr_cells_look(struct kr_warden *w)
         if (c->debtor == KR_OWES_INIT) {
             kr_err_set(&err, KR_ERR_TIMEOUT, ETIMEDOUT, "the cell's init did not answer within %d s", ANSWER_MS / 1000);
             kr_cell_fail(c, &err);
+        } else if (c->debtor == KR_OWES_ZYGOTE && !c->family->lost) {
+            kr_log(KR_LOG_ERROR, "a zygote does not answer and is killed", "index=%u", c->family->index);
+            kr_family_lose_zygote(c->family);
         } else if (!c->family->lost) {
             kr_log(KR_LOG_ERROR, "a family does not answer and is killed", "index=%u", c->family->index);
             kr_family_kill(c->family);

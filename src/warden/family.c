@@ -1,6 +1,6 @@
 /* A family: one builder, its zygote, their cells. Started by the warden, replaced when it has forked enough or has
- * died, and it says so. Invariant: nothing here waits for a family. What it owes has a deadline, and one that does not
- * answer is killed as a whole. */
+ * died, and it says so. Invariant: nothing here waits for a family. What it owes has a deadline. A builder that does
+ * not answer is killed, and all of the family with it; a zygote alone, and its sessions live on. */
 #include "builder.h"
 #include "clock.h"
 #include "contained.h"
@@ -28,6 +28,8 @@
 #define RESTART_MAX_MS 30000
 #define CRASHES_MAX 5 /* in a row; then it is reported as failed, and tried again */
 #define FIRST_CRASHES_MAX 1
+#define SERVED_MS 1000 /* a zygote that was ready for so long did not crash by starting */
+#define DRAIN_MAX 2048
 
 static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
 {
@@ -225,6 +227,7 @@ static int in_place(const struct kr_family *f, int from_zygote, const struct kr_
     case KR_B_FAILED:
         return !from_zygote && (head->id == 0 || c);
     case KR_B_GONE:
+    case KR_B_EXIT:
         return !from_zygote;
     case KR_Z_HELLO:
         return from_zygote && f->state == KR_ZYG_STARTING;
@@ -271,6 +274,7 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
         f->landlock_abi = ((const struct kr_z_hello *)payload)->landlock_abi;
         f->w->crashes[f->index] = 0;
         f->w->greeted[f->index] = 1;
+        f->ready_at = kr_clock_ns();
         f->rotate_at = kr_clock_after_ms(f->w->config->rotate_rest_ms);
         set_state(f, KR_ZYG_READY, 0);
         retire_older(f);
@@ -279,7 +283,7 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
         kr_cell_on_made(c, fd);
         return;
     case KR_Z_FORKED:
-        kr_cell_on_forked(c, fd);
+        kr_cell_on_forked(c, ((const struct kr_z_forked *)payload)->pid, fd);
         return;
     case KR_Z_EXIT:
         kr_cell_on_exit(f, payload);
@@ -294,13 +298,18 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
         if (f->err.kind == KR_ERR_NONE)
             kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote ended with wait status %d",
                        ((const struct kr_b_gone *)payload)->status);
+        kr_family_lose_zygote(f);
+        return;
+    case KR_B_EXIT:
+        kr_cell_on_orphan_exit(f, payload);
         return;
     default:
         return;
     }
 }
 
-static void on_readable(struct kr_family *f, int sock)
+/* One frame, if there is one. */
+static int take_frame(struct kr_family *f, int sock, int from_zygote)
 {
     struct kr_frame head;
     struct kr_err err;
@@ -308,21 +317,26 @@ static void on_readable(struct kr_family *f, int sock)
     int fds[KR_FRAME_FDS_MAX];
     int r = kr_frame_recv(sock, &head, buf, sizeof buf, fds, 0, &err);
     if (r >= 0) /* none of the types that are in place brings more than one */
-        on_frame(f, sock == f->zygote_control, &head, buf, head.nfds > 0 ? fds[0] : -1);
-    else if (r != -ETIMEDOUT) {
-        (void)epoll_ctl(f->w->epoll, EPOLL_CTL_DEL, sock, NULL);
-        kr_family_kill(f); /* half a family is none */
-    }
+        on_frame(f, from_zygote, &head, buf, head.nfds > 0 ? fds[0] : -1);
+    return r;
 }
 
 void kr_family_on_builder(struct kr_family *f)
 {
-    on_readable(f, f->control);
+    int r = take_frame(f, f->control, 0);
+    if (r >= 0 || r == -ETIMEDOUT)
+        return;
+    (void)epoll_ctl(f->w->epoll, EPOLL_CTL_DEL, f->control, NULL);
+    kr_family_kill(f); /* without its PID 1 there is no family */
 }
 
 void kr_family_on_zygote(struct kr_family *f)
 {
-    on_readable(f, f->zygote_control);
+    int r = f->zygote_control < 0 ? -ETIMEDOUT : take_frame(f, f->zygote_control, 1);
+    if (r == -EPROTO)
+        kr_family_kill(f); /* no zygote of ours */
+    else if (r < 0 && r != -ETIMEDOUT)
+        kr_family_lose_zygote(f);
 }
 
 /* Another start after a pause, twice as long each time; 0: there is no hope in it, and the engine is to know. One that
@@ -339,6 +353,69 @@ static int try_later(struct kr_warden *w, unsigned index)
     return crashes <= CRASHES_MAX;
 }
 
+/* A rotation is under way when a younger one of the same index is starting. */
+static int being_replaced(const struct kr_family *f)
+{
+    for (const struct kr_family *o = f->w->families; o; o = o->next)
+        if (o->index == f->index && o->state == KR_ZYG_STARTING)
+            return 1;
+    return 0;
+}
+
+/* What it said before it ended: the ends of sessions, above all. The first answer may be the error that it left frames
+ * of ours unread. A full socket has fewer than DRAIN_MAX. */
+static void drain_zygote(struct kr_family *f, int sock)
+{
+    int errors = 0;
+    for (unsigned i = 0; i < DRAIN_MAX && errors < 2; i++)
+        errors += take_frame(f, sock, 1) < 0;
+    close(sock);
+}
+
+/* A family whose zygote has served for a while gets its successor at once; else after a pause. */
+static void replace(struct kr_family *f)
+{
+    if (being_replaced(f))
+        return;
+    if (kr_clock_ns() - f->ready_at > SERVED_MS * 1000000ull)
+        f->w->restart_at[f->index] = kr_clock_ns();
+    else
+        (void)try_later(f->w, f->index);
+}
+
+void kr_family_lose_zygote(struct kr_family *f)
+{
+    struct kr_warden *w = f->w;
+    enum kr_zygote_state before = f->state;
+    int sock = f->zygote_control;
+    struct kr_err err;
+    if (sock < 0 || f->lost)
+        return;
+    f->zygote_control = -1;
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, sock, NULL);
+    if (w->standing.level == KR_LEVEL_CONTAINED || before == KR_ZYG_STARTING) {
+        close(sock);
+        kr_family_kill(f);
+        return;
+    }
+    (void)syscall(SYS_pidfd_send_signal, f->zygote_pidfd, SIGKILL, NULL, 0);
+    drain_zygote(f, sock);
+    if (f->lost) /* by what it said */
+        return;
+    set_state(f, KR_ZYG_ENDED, 0); /* first: an open that is tried again waits for the successor then */
+    if (before == KR_ZYG_READY)
+        replace(f);
+    kr_err_set(&err, KR_ERR_UNAVAILABLE, EAGAIN, "the zygote ended; it is being replaced");
+    for (unsigned i = 0; i < w->cell_max; i++) {
+        struct kr_cell *c = w->cells[i];
+        if (!c || c->family != f || c->use != KR_USE_WANTED)
+            continue;
+        if (c->debtor == KR_OWES_ZYGOTE)
+            kr_cell_owe(c, KR_OWES_NOBODY);
+        kr_cell_fail(c, &err);
+    }
+}
+
 /* The builder is reaped: the cells' inits are dead or dying with it, each reported by its own pidfd. */
 static void on_gone(struct kr_family *f, int status)
 {
@@ -347,12 +424,14 @@ static void on_gone(struct kr_family *f, int status)
     int hopeless;
     f->lost = 1;
     (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, f->control, NULL);
-    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, f->zygote_control, NULL);
+    if (f->zygote_control >= 0)
+        (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, f->zygote_control, NULL);
     for (unsigned i = 0; i < w->cell_max; i++) /* where there are inits, each reports its own end */
         if (w->cells[i] && w->cells[i]->family == f && w->cells[i]->init_pidfd < 0)
             kr_cell_gone(w->cells[i]);
-    if (w->stopping || before == KR_ZYG_RETIRED) {
-        set_state(f, KR_ZYG_ENDED, status);
+    if (w->stopping || before == KR_ZYG_RETIRED || before == KR_ZYG_ENDED) {
+        if (before != KR_ZYG_ENDED)
+            set_state(f, KR_ZYG_ENDED, status);
         return;
     }
     if (f->err.kind == KR_ERR_NONE)
@@ -366,15 +445,6 @@ static int family_due(struct kr_family *f)
     const struct kr_warden_config *c = f->w->config;
     return f->state == KR_ZYG_READY && c->rotate_after > 0 && f->forks >= c->rotate_after &&
            f->w->restart_at[f->index] == 0 && kr_clock_ns() >= f->rotate_at;
-}
-
-/* A rotation is under way when a younger one of the same index is starting. */
-static int being_replaced(const struct kr_family *f)
-{
-    for (const struct kr_family *o = f->w->families; o; o = o->next)
-        if (o->index == f->index && o->state == KR_ZYG_STARTING)
-            return 1;
-    return 0;
 }
 
 static void reap(struct kr_family *f)
@@ -396,7 +466,7 @@ static void tend_one(struct kr_family *f)
         kr_err_set(&f->err, KR_ERR_TIMEOUT, ETIMEDOUT, "the zygote was not ready after %d s", START_MS / 1000);
         kr_family_kill(f);
     }
-    if (f->state == KR_ZYG_RETIRED && f->cells == f->uses[KR_USE_SPARE] && !f->lost)
+    if ((f->state == KR_ZYG_RETIRED || f->state == KR_ZYG_ENDED) && f->cells == f->uses[KR_USE_SPARE] && !f->lost)
         kr_family_kill(f); /* its stock goes along */
     if (family_due(f) && !being_replaced(f) && kr_family_start(f->w, f->index, &err) < 0) {
         kr_log(KR_LOG_ERROR, "rotation failed", "error=\"%s\"", err.msg);

@@ -48,8 +48,9 @@ struct kr_family {
     pid_t builder, zygote; /* as we see them */
     int builder_pidfd, zygote_pidfd, control, zygote_control;
     uint32_t layers, landlock_abi, forks, cells;
-    uint32_t uses[KR_USE_MAX_];         /* how many of the cells are what */
-    int lost;                           /* killed, or its end is near: what it owes will not come */
+    uint32_t uses[KR_USE_MAX_]; /* how many of the cells are what */
+    int lost;                   /* killed, or its end is near: what it owes will not come */
+    uint64_t ready_at;
     uint64_t start_deadline, rotate_at; /* rotate: not before */
     struct kr_source from_builder, from_zygote;
     struct kr_err err;
@@ -86,6 +87,7 @@ struct kr_cell {
     int ends[4];                               /* the engine's: channel, stdout, stderr, stdin, until it has them */
     int gate;                                  /* what a parked session waits at; a byte lets it start */
     pid_t init, session;                       /* as we see them */
+    pid_t session_inside;                      /* as its zygote and builder see it; the zygote's word */
     int announced;                             /* the engine knows it and gets its end */
     int status, status_known, init_gone, unwatched;
     uint64_t cpu_ns; /* as the zygote's wait4() counted it; the cgroup's count, where there is one, is better */
@@ -151,6 +153,9 @@ void kr_family_on_builder(struct kr_family *f);
 void kr_family_on_zygote(struct kr_family *f);
 /* SIGKILL to its PID 1: the zygote and every cell go with it. */
 void kr_family_kill(struct kr_family *f);
+/* Its zygote has ended, or does not answer and is killed. Opens that are under way are refused; sessions live on, and
+ * the family until the last of them has ended. At level contained, or before it was ready, it is killed as a whole. */
+void kr_family_lose_zygote(struct kr_family *f);
 /* The family that forks sessions for a zygote of the config, or NULL. */
 struct kr_family *kr_family_current(struct kr_warden *w, unsigned index);
 /* Retires it when it has forked enough, frees it when it is dead and empty. */
@@ -168,13 +173,15 @@ void kr_cell_fail(struct kr_cell *c, const struct kr_err *err);
 void kr_cell_kill(struct kr_cell *c);
 /* A zygote reports the end of one of its own sessions. */
 void kr_cell_on_exit(struct kr_family *f, const struct kr_z_exit *e);
+/* A builder reports the end of a child that may be a session of its ended zygote. */
+void kr_cell_on_orphan_exit(struct kr_family *f, const struct kr_b_exit *e);
 void kr_cell_on_init_end(struct kr_cell *c);
 /* No process of it is left: it can be finished. */
 void kr_cell_gone(struct kr_cell *c);
 void kr_cell_usage(struct kr_cell *c, struct kr_usage *ret);
 /* Tells the engine, removes the cgroup of an ended cell; 1 when the cell is freed, 0 when it must be tried again. */
 int kr_cell_finish(struct kr_cell *c);
-/* Answers that have not come in time: an init's costs its cell, a builder's or a zygote's their family. */
+/* Answers that have not come in time: an init's costs its cell, a builder's its family, a zygote's the zygote. */
 void kr_cells_look(struct kr_warden *w);
 
 /* birth.c: a cell's way from nothing to a started session */
@@ -184,7 +191,7 @@ struct kr_cell *kr_cell_owed(struct kr_family *f, int by_zygote, uint32_t id);
 int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, struct kr_err *err);
 /* The init's and the session's pidfd, which is the cell's from here on. */
 void kr_cell_on_made(struct kr_cell *c, int pidfd);
-void kr_cell_on_forked(struct kr_cell *c, int pidfd);
+void kr_cell_on_forked(struct kr_cell *c, pid_t inside, int pidfd);
 void kr_cell_on_init(struct kr_cell *c);
 /* Takes an OPEN on, with a cell that stands, one that is being built, or a new one. It answers by itself. */
 void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req);

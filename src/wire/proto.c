@@ -54,6 +54,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_S_END]     = { "s_end",     JSON_END,            0, 0 },
     [KR_W_WAKE]    = { "w_wake",    FIXED(kr_w_wake),    0, 0 },
     [KR_S_INTERRUPT] = { "s_interrupt", EMPTY,           0, 0 },
+    [KR_B_EXIT]    = { "b_exit",    FIXED(kr_b_exit),    0, 0 },
     [KR_W_SHELF]   = { "w_shelf",   FIXED(kr_w_shelf),   0, 0 },
     [KR_W_SHELVED] = { "w_shelved", FIXED(kr_w_shelved), 0, 0 },
 };
@@ -70,6 +71,7 @@ static_assert(sizeof(struct kr_i_attach) == 16 + 4 * 4, "no holes");
 static_assert(sizeof(struct kr_usage) == 5 * 8 + 2 * 4, "no holes");
 static_assert(sizeof(struct kr_w_ended) == 16 + sizeof(struct kr_usage), "no holes");
 static_assert(sizeof(struct kr_b_cell) == 8 + 4 * 4, "no holes");
+static_assert(sizeof(struct kr_b_exit) == 16, "no holes");
 static_assert(sizeof(struct kr_z_hello) == 16 + 64, "no holes");
 static_assert(sizeof(struct kr_s_start) == KR_RLIMIT_MAX_ * 8 + 8, "no holes");
 static_assert(sizeof(struct kr_w_shelf) == 8 + KR_FOLDER_ROOM + 2 * 8, "no holes");

@@ -62,6 +62,8 @@ enum kr_frame_type {
     KR_W_WAKE,    /* engine: struct kr_w_wake; of a lazy warden: start this zygote. No answer but ZYGOTE */
     /* the session's channel, again */
     KR_S_INTERRUPT, /* engine: empty, id = run; a SIGINT for it follows by way of the warden. Once a run */
+    /* warden <-> builder, again */
+    KR_B_EXIT,    /* builder: struct kr_b_exit; it reaped a child of its zygote, which has ended before */
     /* engine <-> warden, for folders of sandboxes; the keeper does the work and its answers are passed on */
     KR_W_SHELF,   /* engine: struct kr_w_shelf */
     KR_W_SHELVED, /* warden: struct kr_w_shelved */
@@ -112,7 +114,7 @@ struct kr_w_zygote {
     uint32_t zygote;        /* index in the table given at start */
     uint32_t state;         /* enum kr_zygote_state */
     uint32_t generation;
-    int32_t status;         /* wait status when ENDED */
+    int32_t status;         /* when ENDED: of the builder; 0 if only its zygote has ended */
     struct kr_err err;      /* when FAILED */
 };
 #define KR_OPEN_STDIN 1u    /* give a stdin pipe */
@@ -218,6 +220,10 @@ struct kr_b_made {
 struct kr_b_gone {
     int32_t pid, status;
     uint32_t zygote, pad;   /* 1: it was the zygote, the one child whose end is reported */
+};
+struct kr_b_exit {
+    uint64_t cpu_ns; /* of the process and the children it waited for */
+    int32_t pid, status;    /* pid: in the builder's namespace */
 };
 struct kr_i_go {
     uint64_t tmp_bytes, tmp_inodes;

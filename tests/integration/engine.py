@@ -14,6 +14,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main, skip
 from drive import KRAIT_ENGINE, Engine, children
+from processes import depth_of, started_at
 
 
 def parked(count: int):
@@ -193,11 +194,20 @@ many[50] / few[3]
 
 
 def zygote_pid(engine: Engine) -> int:
-    """The Python that has most descendants or is the first: a zygote shows itself by its command line."""
-    found = [pid for pid, command in children(engine.process.pid) if "python" in command.split(" ")[0]]
+    found = zygote_pids(engine)
     if not found:
         skip("no zygote to be seen in /proc")
     return found[0]
+
+
+def zygote_pids(engine: Engine) -> list:
+    """The Pythons below a builder and in its pid namespace; the oldest first."""
+    found = []
+    for pid, command in children(engine.process.pid):
+        with contextlib.suppress(OSError):
+            if "python" in command.split(" ")[0] and parent(parent(pid)) == engine.process.pid:
+                found.append(pid)
+    return sorted((pid for pid in found if alive(pid) and depth_of(pid) == depth_of(parent(pid))), key=started_at)
 
 
 @check
@@ -214,18 +224,110 @@ def a_crashed_zygote_is_replaced():
         engine.until(parked(1))
 
 
+def kill_zygote(engine: Engine) -> int:
+    """Its builder, when the engine knows that the zygote has ended."""
+    zygote = zygote_pid(engine)
+    builder = parent(zygote)
+    os.kill(zygote, signal.SIGKILL)
+    engine.wait(lambda e: e["event"] == "zygote" and e["state"] == "ended")
+    return builder
+
+
+def wait_gone(pid: int, seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not alive(pid)
+
+
 @check
-def sessions_of_a_crashed_zygote_end_truly():
-    with Engine() as engine:
-        s = engine.open()
-        number = engine.start(s, "import time; time.sleep(30); print('over')")
+def sessions_outlive_their_zygote():
+    """Runs end as they should, variables stay, ends and causes are told as before, and nothing is left."""
+    with Engine("--pool", "1", "--stock", "2") as engine:
+        engine.until(parked(1))
+        kept, running, leaves, crashes, waits = (engine.open() for _ in range(5))
+        engine.run(kept, "x = 'kept'")
+        numbers = [engine.start(running, "import time; time.sleep(2); print('over')"),
+                   engine.start(waits, "import time; time.sleep(60)")]
         time.sleep(0.3)
-        os.kill(zygote_pid(engine), signal.SIGKILL)
-        engine.wait(lambda e: e["event"] == "zygote" and e["state"] == "ended")
-        answer = engine.ask("close", session=s)  # it may live on or have been lost with its zygote; either is told
-        assert answer["event"] in ("closed", "error"), answer
-        contains(("cancelled", "lost"), engine.result(number, 20).cause)
+        builder = kill_zygote(engine)
+        result = engine.result(numbers[0], 20)
+        equal((result.cause, result.stdout), ("ok", "over\n"))
+        equal(engine.run(kept, "x").end["result"], "'kept'")
+        result = engine.run(leaves, "import os; os._exit(3)")
+        equal((result.cause, result.end["exit_code"]), ("exit", 3))
+        result = engine.run(crashes, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        equal((result.cause, result.end["exit_code"]), ("signal", 128 + signal.SIGSEGV))
+        equal(engine.ask("interrupt", session=waits)["event"], "done")
+        equal(engine.result(numbers[1], 20).cause, "interrupted")
+        s = engine.open(pooled=True)  # of the next zygote
+        equal(engine.run(s, "6 * 7").end["result"], "42")
+        assert alive(builder), "the builder ended before its sessions"
+        for one in (kept, running, waits):
+            engine.close(one)
+        assert wait_gone(builder), "the builder stays after its last session"
+        equal(engine.run(s, "7").end["result"], "7")
+
+
+@check
+def limits_hold_after_the_zygote():
+    with Engine() as engine:
+        s = engine.open(limits={"memory": "96M"})
+        if not engine.ask("info")["hello"]["layers"]["cgroup_memory"]:
+            skip("no cgroups here")
+        kill_zygote(engine)
+        code = "import os\nfd = os.memfd_create('x')\nfor _ in range(200): os.write(fd, b'x' * (1 << 20))"
+        equal(engine.run(s, code).cause, "memory_limit")
         equal(engine.run(engine.open(), "1").end["result"], "1")
+
+
+@check
+def a_zygote_killed_again_and_again_ends_no_session():
+    """Under load: opens and runs all the time. What is being forked in that moment is made again."""
+    with Engine("--pool", "2", "--stock", "2") as engine:
+        engine.until(parked(2))
+        old = engine.open()
+        engine.run(old, "x = 0")
+        over, bad, kills = threading.Event(), [], []
+
+        def kill_zygotes() -> None:
+            while not over.wait(0.4):
+                for pid in zygote_pids(engine):
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
+                        kills.append(pid)
+
+        killer = threading.Thread(target=kill_zygotes)
+        killer.start()
+        try:
+            end, rounds = time.monotonic() + 6, 0
+            while time.monotonic() < end:
+                asked = [engine.send("open", pooled=i % 2 == 0) for i in range(4)]
+                for event in (engine.next(n, 30) for n in asked):
+                    if event["event"] != "opened":
+                        bad.append(event)
+                        continue
+                    result = engine.run(event["session"], "import time; time.sleep(0.05); 6 * 7")
+                    if (result.cause, result.end["result"]) != ("ok", "42"):
+                        bad.append(result.end)
+                    engine.close(event["session"])
+                rounds += 1
+                equal(engine.run(old, "x += 1; x").end["result"], str(rounds))
+        finally:
+            over.set()
+            killer.join()
+        assert not bad, bad[:3]
+        assert len(kills) >= 3, kills
+        engine.close(old)
+        engine.until(parked(2))
+        end = time.monotonic() + 10
+        while len(left := own_children(engine)) > 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        equal(len(left), 2)  # the engine and one builder: those of the dead zygotes have ended
+
+
+def own_children(engine: Engine) -> list:
+    return [pid for pid, _ in children(engine.process.pid) if alive(pid) and parent(pid) == engine.process.pid]
 
 
 def parent(pid: int) -> int:
@@ -233,7 +335,7 @@ def parent(pid: int) -> int:
         return int(file.read().rsplit(")", 1)[1].split()[1])
 
 
-def hangs(whom) -> None:
+def hangs(whom, lives: bool) -> None:
     """One of a family stops: only what it owes is waited for. It is replaced, and the opens are served."""
     with Engine() as engine:
         s = engine.open()
@@ -250,16 +352,18 @@ def hangs(whom) -> None:
         sessions = [engine.next(n, 20) for n in opens]
         equal({e["event"] for e in sessions}, {"opened"}, str(sessions))
         equal(engine.run(sessions[-1]["session"], "6 * 7").end["result"], "42")
+        if lives:
+            equal(engine.run(s, "6 * 7").end["result"], "42")
 
 
 @check
 def a_zygote_that_hangs_delays_no_other():
-    hangs(lambda zygote: zygote)
+    hangs(lambda zygote: zygote, True)
 
 
 @check
 def a_builder_that_hangs_delays_no_other():
-    hangs(parent)
+    hangs(parent, False)
 
 
 @check

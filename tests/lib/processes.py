@@ -60,9 +60,18 @@ def name_of(pid: int) -> str:
         return ""
 
 
+def depth_of(pid: int) -> int:
+    """In how many pid namespaces it has a number, of those that we see; 0 if it has ended."""
+    try:
+        return len(re.search(r"^NSpid:(.*)$", Path(f"/proc/{pid}/status").read_text(), re.M).group(1).split())
+    except (OSError, AttributeError):
+        return 0
+
+
 def roles(warden: int) -> dict:
     """server and zygotes, as the tree shows them. The warden forks the server first; a builder that has no zygote yet
-    looks the same but is younger."""
+    looks the same but is younger. A session that has outlived its zygote is a child of the builder too, one namespace
+    further down."""
     parents = {pid: stat_of(str(pid))[1] for pid in below(warden)}
     found = {"warden": [warden], "server": [], "zygote": []}
     for pid, parent in parents.items():
@@ -71,7 +80,7 @@ def roles(warden: int) -> dict:
         children = [one for one, its in parents.items() if its == pid]
         pythons = [one for one in children if name_of(one).startswith("python")]
         if pythons:
-            found["zygote"] += pythons
+            found["zygote"] += [one for one in pythons if depth_of(one) == depth_of(pid)]
         elif not children:
             found["server"].append(pid)
     found["server"] = sorted(found["server"], key=lambda pid: (started_at(pid), pid))[:1]
