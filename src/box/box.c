@@ -506,14 +506,7 @@ static void find_highest_ceilings(struct kr_box *b)
 {
     b->ceilings = b->config.profiles[0].ceilings;
     for (size_t d = 1; d < KR_DIALECT_MAX_; d++)
-        for (size_t i = 0; i < kr_limit_rows_count; i++) {
-            struct kr_limits other = b->config.profiles[d].ceilings;
-            uint64_t *at = kr_limit_at(&b->ceilings, &kr_limit_rows[i]),
-                     value = *kr_limit_at(&other, &kr_limit_rows[i]);
-
-            if (*at > 0 && (value == 0 || value > *at)) /* 0: no limit */
-                *at = value;
-        }
+        kr_limits_raise(&b->ceilings, &b->config.profiles[d].ceilings);
 }
 
 int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr_box_config *config,

@@ -165,8 +165,9 @@ struct kr_box {
     struct kr_box_share shares[KR_DIALECT_MAX_];
     struct kr_limits ceilings; /* the highest of all profiles */
     size_t queued_bytes;
-    size_t most;   /* sessions that the engine has room for, as a refusal has shown; 0: not known */
-    unsigned jobs; /* of the thread pool */
+    size_t most;        /* sessions that the engine has room for, as a refusal has shown; 0: not known */
+    struct kr_err full; /* that refusal */
+    unsigned jobs;      /* of the thread pool */
     struct kr_soon *kick;
     struct kr_timer *upkeep, *stopper, *slot_timer, *pruner,
         *settler;                  /* slot_timer: the first deadline of the sessions that wait */
@@ -247,7 +248,7 @@ uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u, uint6
 /* Gives slots to sessions that wait, and refuses those whose deadline has passed. */
 void kr_box_sessions_admit(struct kr_box *b);
 /* The engine has no room for its process: it waits for a slot again. False: no other session could make room. */
-bool kr_box_session_wait_again(struct kr_box_session *session);
+bool kr_box_session_wait_again(struct kr_box_session *session, const struct kr_err *why);
 /* The box stops: cancels what waits, ends idle sessions. */
 void kr_box_sessions_stop(struct kr_box *b);
 

@@ -116,7 +116,8 @@ static void look_at_waiting(struct kr_box *b)
             first = until < first ? until : first;
             continue;
         }
-        kr_err_set(&err, KR_ERR_BUSY, 0, "every session is busy; try again in a moment");
+        kr_err_set(&err, KR_ERR_BUSY, 0, "%s",
+                   b->most && b->full.code == EAGAIN ? b->full.msg : "every session is busy; try again in a moment");
         kr_box_session_fail(session, KR_CAUSE_LOST, &err);
     }
     if (first != UINT64_MAX)
@@ -131,12 +132,13 @@ void kr_box_sessions_admit(struct kr_box *b)
     look_at_waiting(b);
 }
 
-bool kr_box_session_wait_again(struct kr_box_session *session)
+bool kr_box_session_wait_again(struct kr_box_session *session, const struct kr_err *why)
 {
     struct kr_box *b = session->box;
 
     if (b->live == 1 || b->stopping || session->end_reason) /* 1: itself */
         return false;
+    b->full = *why;
     b->most = b->live - 1; /* until the upkeep forgets it: then it is tried again */
     kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
     kr_box_kick(b);

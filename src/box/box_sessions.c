@@ -240,8 +240,13 @@ static void open_failed(struct kr_box_session *session, const struct kr_err *err
 {
     struct kr_box *b = session->box;
 
-    if (err->kind != KR_ERR_LIMIT || !kr_box_session_wait_again(session))
-        kr_box_session_fail(session, KR_CAUSE_LOST, err);
+    if (err->kind != KR_ERR_LIMIT || !kr_box_session_wait_again(session, err)) {
+        struct kr_err why = *err;
+
+        if (why.kind == KR_ERR_LIMIT) /* of this moment, and of none that the caller could change */
+            why.kind = KR_ERR_BUSY;
+        kr_box_session_fail(session, KR_CAUSE_LOST, &why);
+    }
     kr_box_check_stopped(b);
 }
 

@@ -102,6 +102,23 @@ int kr_cgroup_limit(const struct kr_cgroups *g, struct kr_group *group, const st
     return 0;
 }
 
+/* A folder of cells has no CPU quota, and is no unit that is killed whole. Swap stays off. */
+int kr_group_bound(const struct kr_cgroups *g, const struct kr_group *group, const struct kr_cgroup_bounds *bounds,
+                   struct kr_err *err)
+{
+    const struct kr_limits l = {.memory = bounds->memory, .processes = bounds->processes};
+    for (unsigned i = 0; i < g->count; i++)
+        for (size_t k = 0; k < sizeof knobs / sizeof *knobs; k++) {
+            int r = 0;
+            if ((knobs[k].form == FORM_BYTES && l.memory > 0) || (knobs[k].form == FORM_COUNT && l.processes > 0) ||
+                knobs[k].form == FORM_ZERO)
+                r = turn(g, i, group, &knobs[k], &l, NULL, err);
+            if (r < 0)
+                return r;
+        }
+    return 0;
+}
+
 int kr_cgroup_refill(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, struct kr_err *err)
 {
     for (size_t k = 0; k < sizeof knobs / sizeof *knobs; k++) {

@@ -22,6 +22,10 @@ struct kr_group {
     struct kr_limits limits;      /* what it is set to, if it is */
     struct kr_group_files *files; /* kept open since it was used before; NULL: each is opened when it is needed */
 };
+/* What the cells in a folder may have together; 0: no bound. */
+struct kr_cgroup_bounds {
+    uint64_t memory, processes;
+};
 #define KR_GROUPS_FREE_MAX 16
 #define KR_GROUPS_OPEN_MAX 32     /* folders with open files, some eleven each, in use or free */
 #define KR_GROUPS_OPEN_SHARE 512u /* and no more than one for so many descriptors that we may have */
@@ -29,7 +33,8 @@ struct kr_group {
 struct kr_cgroups {
     enum kr_cgroup_kind kind;
     unsigned count;
-    uint32_t layers; /* all of them together */
+    uint32_t layers;                /* all of them together */
+    struct kr_cgroup_bounds bounds; /* what all cells may have; 0 where nothing can bound it */
     struct kr_cgroup_hier hier[KR_HIERARCHIES_MAX];
     struct kr_group free[KR_GROUPS_FREE_MAX]; /* as good as new, for the next cells */
     unsigned free_count, open_count, open_max;
@@ -44,6 +49,12 @@ struct kr_cgroups {
 int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err);
 /* Removes our folders; -errno if one is still there, for the next start to remove. */
 int kr_cgroups_done(struct kr_cgroups *g);
+
+/* Bounds what all cells may have together. Wanted 0: four fifths of what this machine, or the folders around ours, have
+ * to give. Before the first cell. */
+int kr_cgroups_bound(struct kr_cgroups *g, const struct kr_cgroup_bounds *wanted, struct kr_err *err);
+/* Is there memory for one more session, where all of them were promised so much? 0, or -EAGAIN (KR_ERR_LIMIT). */
+int kr_cgroups_admit(const struct kr_cgroups *g, uint64_t promised, struct kr_err *err);
 
 /* Makes a cell's folder, or takes a free one. Until the cell's limits are set at hand-off it runs only our own code. */
 int kr_cgroup_take(struct kr_cgroups *g, uint64_t cell, struct kr_group *ret, struct kr_err *err);

@@ -4,7 +4,7 @@
 #include "cgroup.h"
 #include <stddef.h>
 
-/* A path beneath the hierarchy's own folder; file "": the folder. */
+/* A path beneath the hierarchy's own folder, which is the group without a name; file "": the folder. */
 void kr_group_path(const struct kr_group *group, const char *file, char *buf, size_t size);
 /* While a folder is made, whatever umask we were started with: its counters are the engine's to read. */
 #define KR_GROUP_UMASK 022
@@ -15,6 +15,9 @@ int kr_group_write(const struct kr_cgroups *g, unsigned hier, const struct kr_gr
 /* kr_counter_look() of one of its files. */
 int kr_group_look(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const char *file,
                   const char *key, uint64_t *ret);
+/* Sets the limits of a folder that holds cells; `group` zeros: our own. */
+int kr_group_bound(const struct kr_cgroups *g, const struct kr_group *group, const struct kr_cgroup_bounds *bounds,
+                   struct kr_err *err);
 /* Closes what is kept open of it. */
 void kr_group_close(struct kr_cgroups *g, struct kr_group *group);
 /* Writes a v1 CPU quota again, which refills it: what the last cell used up of this period is not the next one's

@@ -38,6 +38,10 @@ struct kr_group_files {
 void kr_group_path(const struct kr_group *group, const char *file, char *buf, size_t size)
 {
     char folder[KR_GROUP_NAME_ROOM];
+    if (group->name == 0) {
+        snprintf(buf, size, "%s", *file ? file : ".");
+        return;
+    }
     kr_group_name(group->name, folder);
     snprintf(buf, size, "%s%s%s", folder, *file ? "/" : "", file);
 }

@@ -242,6 +242,7 @@ void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req)
     c->asked = id;
     c->flags = req->flags;
     c->limits = req->limits;
+    kr_cell_promise(c, req->limits.memory);
     kr_cell_set_use(c, KR_USE_WANTED);
     if (c->state == KR_CELL_STOCK)
         use(c);
@@ -259,7 +260,9 @@ static int open_for_engine(struct kr_cell *c, struct kr_err *err)
     if (c->session < 0)
         return c->session;
     r = kr_cgroup_attach(&w->cgroups, &c->group, c->session, err);
-    if (r < 0 || (r = kr_oom_expose(c->session, err)) < 0)
+    if (c->family->shared == 0)
+        c->family->shared = kr_oom_shared(c->family->zygote, w->cgroups.bounds.memory);
+    if (r < 0 || (r = kr_oom_expose(c->session, c->family->shared, err)) < 0)
         return r;
     if ((r = kr_frame_write(c->ends[0], KR_S_GO, 0, NULL, 0)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "tell the session to go");
@@ -327,6 +330,7 @@ int kr_cell_start(struct kr_cell *c, const struct kr_w_start *req, struct kr_err
     struct kr_warden *w = c->family->w;
     int r;
     kr_cell_set_state(c, KR_CELL_STARTING);
+    kr_cell_promise(c, req->limits.memory);
     /* Usually what it was parked with, and only confirmed. */
     r = kr_cgroup_limit(&w->cgroups, &c->group, &req->limits, err);
     if (r < 0 || (r = kr_cell_check_place(c, err)) < 0)

@@ -85,6 +85,12 @@ void kr_cell_owe(struct kr_cell *c, enum kr_debtor debtor)
     c->deadline = kr_clock_after_ms(ANSWER_MS);
 }
 
+void kr_cell_promise(struct kr_cell *c, uint64_t memory)
+{
+    c->family->w->promised += memory - c->promised;
+    c->promised = memory;
+}
+
 /* Taken out of the epoll first: a copy that a child has for a moment would keep it there (epoll(7)). */
 static void cell_close_channel(struct kr_cell *c)
 {
@@ -97,6 +103,7 @@ static void cell_free(struct kr_cell *c)
 {
     struct kr_warden *w = c->family->w;
     kr_cell_owe(c, KR_OWES_NOBODY);
+    kr_cell_promise(c, 0);
     cell_close_channel(c);
     kr_fd_close(c->init_pidfd);
     kr_fd_close(c->session_pidfd);

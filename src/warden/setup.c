@@ -420,13 +420,17 @@ static int note_folder(void *arg, const char *path)
 static int make_cgroups(struct kr_warden *w, struct kr_err *err)
 {
     struct notes notes = {.instance = &w->instance, .err = err};
+    struct kr_cgroup_bounds bounds;
     int r;
     w->cgroups.note = note_folder;
     w->cgroups.note_arg = &notes;
     r = kr_cgroups_init(&w->cgroups, w->instance.name, err);
     w->cgroups.note = NULL;
     w->cgroups.note_arg = NULL;
-    return notes.r < 0 ? notes.r : r;
+    if (notes.r < 0 || r < 0)
+        return notes.r < 0 ? notes.r : r;
+    bounds = (struct kr_cgroup_bounds){.memory = w->config->total_memory, .processes = w->config->total_processes};
+    return kr_cgroups_bound(&w->cgroups, &bounds, err);
 }
 
 /* Every path we were given, as it is meant now. */

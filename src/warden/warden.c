@@ -99,7 +99,9 @@ static int check_open(struct kr_warden *w, const struct kr_w_open *req, struct k
     if (w->open_count >= w->cell_max)
         return kr_err_set(err, KR_ERR_LIMIT, EAGAIN, "%u sessions wait to be opened, as many as may", w->open_count);
     r = check_workspace(w, req->workspace, err);
-    return r < 0 ? r : kr_limits_check(&req->limits, err);
+    if (r < 0 || (r = kr_limits_check(&req->limits, err)) < 0)
+        return r;
+    return kr_cgroups_admit(&w->cgroups, w->promised + req->limits.memory, err);
 }
 
 static void on_open(struct kr_warden *w, uint32_t id, const struct kr_w_open *req)
@@ -113,6 +115,8 @@ static void on_open(struct kr_warden *w, uint32_t id, const struct kr_w_open *re
         return;
     }
     *o = (struct kr_open){.id = id, .req = *req};
+    kr_limits_lower(&o->req.limits,
+                    &w->config->ceilings); /* of its first moments; START is refused what is past them */
     STAILQ_INSERT_TAIL(&w->opens[req->zygote], o, link);
     w->open_count++;
 }
@@ -150,8 +154,12 @@ static void on_start(struct kr_warden *w, uint32_t id, const struct kr_w_start *
         r = kr_err_set(&err, KR_ERR_INVALID, EINVAL, "mounts 0x%x were not given at start", req->mounts);
     if (r >= 0)
         r = kr_limits_check(&req->limits, &err);
+    if (r >= 0)
+        r = kr_limits_within(&req->limits, &w->config->ceilings, &err);
     if (r >= 0 && (!c || c->state != KR_CELL_PARKED))
         r = kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no parked session in cell %llx", (unsigned long long)req->cell);
+    if (r >= 0 && c)
+        r = kr_cgroups_admit(&w->cgroups, w->promised - c->promised + req->limits.memory, &err);
     if (r < 0 || !c) {
         kr_warden_refuse(w, id, &err);
         return;

@@ -43,11 +43,13 @@ struct kr_warden_config {
         void *arg); /* in the warden: what only the engine needs (keys) is forgotten here. May be NULL */
     int lazy;       /* nothing of the machine is looked at or made until the engine asks for a zygote (KR_W_WAKE);
                                 a failure then is reported as that zygote's, and ends nothing */
-    uint32_t rotate_after;   /* forks before a zygote is replaced; 0: never */
-    uint32_t rotate_rest_ms; /* and not before it has lived so long: a new one costs up to a second of CPU */
-    uint32_t stock;          /* ready cells kept per zygote (network none); 0: built on demand */
-    uint32_t max_cells;      /* live cells at most */
-    const char *runtime_dir; /* NULL: /run/krait, XDG_RUNTIME_DIR/krait or a private folder in /tmp */
+    uint32_t rotate_after;     /* forks before a zygote is replaced; 0: never */
+    uint32_t rotate_rest_ms;   /* and not before it has lived so long: a new one costs up to a second of CPU */
+    uint32_t stock;            /* ready cells kept per zygote (network none); 0: built on demand */
+    uint32_t max_cells;        /* live cells at most */
+    struct kr_limits ceilings; /* what no session may be given more of, whatever the engine asks for; 0: no ceiling */
+    uint64_t total_memory, total_processes; /* of all cells together; 0: four fifths of what there is */
+    const char *runtime_dir;                /* NULL: /run/krait, XDG_RUNTIME_DIR/krait or a private folder in /tmp */
 };
 
 /* What the engine is: runs in the forked child with its end of the control socket; returns the exit status of the whole

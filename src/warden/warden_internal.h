@@ -49,6 +49,7 @@ struct kr_family {
     int builder_pidfd, zygote_pidfd, control, zygote_control;
     uint32_t layers, landlock_abi, forks, cells;
     uint32_t uses[KR_USE_MAX_]; /* how many of the cells are what */
+    unsigned shared;            /* kr_oom_shared() of the zygote; 0: not known yet */
     int lost;                   /* killed, or its end is near: what it owes will not come */
     uint64_t ready_at;
     uint64_t start_deadline, rotate_at; /* rotate: not before */
@@ -94,6 +95,7 @@ struct kr_cell {
     uint64_t retry_at, give_up_at; /* its cgroup is still busy */
     struct kr_group group;
     struct kr_limits limits;        /* asked for */
+    uint64_t promised;              /* memory: what it counts for in the warden's sum */
     int placed;                     /* its session was seen in its cgroup, which it has no means to leave */
     uint64_t tmp_bytes, tmp_inodes; /* what its tmpfs have */
     struct kr_source from_init, from_init_end;
@@ -123,6 +125,7 @@ struct kr_warden {
     struct kr_cell **cells;                    /* by index */
     unsigned cell_max, cell_count, gone_count; /* gone: their init is reaped, their cgroup is not yet removed */
     unsigned debts;                            /* cells that wait for an answer */
+    uint64_t promised;                         /* memory that the limits of all sessions promise */
     struct kr_opens opens[KR_ZYGOTES_MAX];
     unsigned open_count;
     uint64_t serial, calm_at; /* calm: until then a hand-over is under way, and stocking would be in its way */
@@ -167,6 +170,8 @@ struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err
 void kr_cell_set_state(struct kr_cell *c, enum kr_cell_state state);
 void kr_cell_set_use(struct kr_cell *c, enum kr_use use);
 void kr_cell_owe(struct kr_cell *c, enum kr_debtor debtor);
+/* Its session has this limit of memory; 0: there is none. */
+void kr_cell_promise(struct kr_cell *c, uint64_t memory);
 int kr_cell_signal(struct kr_cell *c, int signo);
 /* It will not become what was asked for: the requester gets the error, and the cell ends. */
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err);

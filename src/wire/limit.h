@@ -45,5 +45,11 @@ const struct kr_limit_row *kr_limit_find(const char *name);
 int kr_limit_parse(const struct kr_limit_row *row, const char *text, uint64_t *ret_value, struct kr_err *err);
 /* Checks every field's range; names the first that is wrong. */
 int kr_limits_check(const struct kr_limits *l, struct kr_err *err);
+/* Is no limit past its ceiling? 0 is no ceiling, or no limit where the row says so. Names the first that is. */
+int kr_limits_within(const struct kr_limits *l, const struct kr_limits *ceilings, struct kr_err *err);
+/* Raises ceilings to what another set of them allows. */
+void kr_limits_raise(struct kr_limits *ceilings, const struct kr_limits *other);
+/* Lowers limits to ceilings. */
+void kr_limits_lower(struct kr_limits *l, const struct kr_limits *ceilings);
 /* Writes the value as a person would ("512 MiB", "45 s", "0.5 cores"). Returns buf. */
 const char *kr_limit_show(const struct kr_limit_row *row, uint64_t value, char *buf, size_t size);

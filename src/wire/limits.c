@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -211,6 +212,52 @@ int kr_limits_check(const struct kr_limits *l, struct kr_err *err)
         return refuse_limit(row, kr_limit_show(row, value, given, sizeof given), "is out of range", err);
     }
     return 0;
+}
+
+static bool is_past(const struct kr_limit_row *row, uint64_t value, uint64_t ceiling)
+{
+    return ceiling > 0 && (value > ceiling || (value == 0 && row->zero_is_none));
+}
+
+int kr_limits_within(const struct kr_limits *l, const struct kr_limits *ceilings, struct kr_err *err)
+{
+    struct kr_limits limits = *l, most = *ceilings;
+
+    for (size_t i = 0; i < kr_limit_rows_count; i++) {
+        const struct kr_limit_row *row = &kr_limit_rows[i];
+        uint64_t value = *kr_limit_at(&limits, row), ceiling = *kr_limit_at(&most, row);
+        char given[32], shown[32];
+
+        if (is_past(row, value, ceiling))
+            return kr_err_set(err, KR_ERR_INVALID, EINVAL, "%s %s is past the ceiling of %s", row->name,
+                              kr_limit_show(row, value, given, sizeof given),
+                              kr_limit_show(row, ceiling, shown, sizeof shown));
+    }
+    return 0;
+}
+
+void kr_limits_raise(struct kr_limits *ceilings, const struct kr_limits *other)
+{
+    struct kr_limits more = *other;
+
+    for (size_t i = 0; i < kr_limit_rows_count; i++) {
+        uint64_t *at = kr_limit_at(ceilings, &kr_limit_rows[i]), value = *kr_limit_at(&more, &kr_limit_rows[i]);
+
+        if (*at > 0 && (value == 0 || value > *at))
+            *at = value;
+    }
+}
+
+void kr_limits_lower(struct kr_limits *l, const struct kr_limits *ceilings)
+{
+    struct kr_limits most = *ceilings;
+
+    for (size_t i = 0; i < kr_limit_rows_count; i++) {
+        uint64_t *at = kr_limit_at(l, &kr_limit_rows[i]), ceiling = *kr_limit_at(&most, &kr_limit_rows[i]);
+
+        if (is_past(&kr_limit_rows[i], *at, ceiling))
+            *at = ceiling;
+    }
 }
 
 /* value / unit with up to three decimals, no trailing zeros, rounded down. */

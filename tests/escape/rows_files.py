@@ -117,7 +117,7 @@ def b3():
         seen["oom_lower"] = attempt(write, "/proc/self/oom_score_adj", b"-1000")
         seen["oom_to_0"] = attempt(write, "/proc/self/oom_score_adj", b"0")
         with open("/proc/self/oom_score_adj") as f:
-            seen["oom"] = f.read().strip()
+            seen["oom"] = "first" if int(f.read()) >= 500 else "not first"
         seen["attr"] = attempt(write, "/proc/self/attr/exec", b"unconfined")
         found = []
         for folder, _, files in os.walk("/sys/fs/cgroup"):
@@ -131,7 +131,7 @@ B3_CELL = {
     "uid_map": "EPERM EACCES EROFS",
     "oom_lower": "EACCES EPERM EROFS",
     "oom_to_0": "EACCES EPERM EROFS",
-    "oom": "1000",  # the first to be killed for memory
+    "oom": "first",  # to be killed for memory
     "attr": "EINVAL EACCES EPERM ENOENT EROFS",
     "cgroup_writable": "none",
     "*": B3_REFUSED,

@@ -70,11 +70,16 @@ def small_machine_kills_cells(engine: Engine) -> list[str]:
 
 def judge_small_machine(other: Engine) -> list[str]:
     limits = dict(QUICK, memory="1G")
-    beside = other.open(limits)
+    beside = other.open(limits, preload="data")
     beside.run("kept = 42")
     state = Census(other.pid)
     before = (sorted(state.builders()), sorted(state.zygotes()))
     bad, causes = [], []
+    bound = min(
+        [int(census.text(f"{path}/memory.limit_in_bytes") or 1 << 60) for path in state.folders()]
+    )
+    if bound > 480 * MIB:
+        bad.append(f"all cells together may have {bound >> 20} MiB of 600")
     for _ in range(3):
         sessions = other.open_many([limits] * 8)
         runs = [session.start(HOLD) for session in sessions]
@@ -98,4 +103,34 @@ def judge_small_machine(other: Engine) -> list[str]:
     return bad
 
 
-SCENARIOS = [small_machine_kills_cells]
+def sessions_wait_for_memory(engine: Engine) -> list[str]:
+    """Where sessions use nearly all that they may have together the next is refused with that
+    reason; the others live on, and the end of one makes room.
+    """
+    if engine.user is not None:
+        return []
+    with small_machine(600) as wrap:
+        if wrap is None:
+            return []
+        other = Engine("--stock", "0", wrap=wrap)
+        limits, bad = dict(QUICK, memory="1G"), []
+        sessions = [other.open(limits) for _ in range(6)]
+        for session in sessions:
+            run = session.run("x = bytearray(b'x') * (75 << 20)\nprint(len(x) >> 20)")
+            bad += [] if run.stdout == "75\n" else [f"there is room for six of them: {run}"]
+        try:
+            other.open(limits)
+            bad.append("a seventh session was opened with 30 MiB left")
+        except Gone as e:
+            bad += [] if "may have together" in str(e) else [f"refused without its reason: {e}"]
+        bad += [] if sessions[1].run("print(len(x) >> 20)").stdout == "75\n" else ["the second is gone"]
+        sessions[0].close()
+        try:
+            fresh = other.open(limits).run("print(6 * 7)")
+            bad += [] if fresh.stdout == "42\n" else [f"after one has ended: {fresh}"]
+        except Gone as e:
+            bad.append(f"after one has ended: {e}")
+        return bad + other.close()
+
+
+SCENARIOS = [small_machine_kills_cells, sessions_wait_for_memory]

@@ -51,6 +51,27 @@ def max_sessions():
 
 
 @check
+def total_memory():
+    only_root()
+    code = "x = bytearray(b'x') * (200 << 20)\nprint(len(x))"
+    equal(run(plain(), code)["cause"], "ok")
+    with Server(args=["--total-memory", "128M", "--pool-size", "0"]) as s:
+        told = run(s, code)
+        equal((told["cause"], "short of memory" in str(told["message"])), ("lost", True), told)
+        equal(run(s, "print(1)")["cause"], "ok", "a small one beside it")
+
+
+@check
+def total_processes():
+    only_root()
+    code = "import os, time\nfor _ in range(20):\n    if os.fork() == 0: time.sleep(5); os._exit(0)\nprint('all')"
+    equal(run(plain(), code)["cause"], "ok")
+    with Server(args=["--total-processes", "16", "--pool-size", "0"]) as s:
+        equal(run(s, code)["cause"] != "ok", True)
+        equal(run(s, "print(1)")["cause"], "ok", "a small one beside it")
+
+
+@check
 def idle_timeout():
     with Server(args=["--idle-timeout", "1s", "--cleanup-interval", "100ms"]) as s:
         s.run("1", session_id="idle")

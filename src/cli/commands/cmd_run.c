@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CELLS_MAX 8u /* one, and those of it that were lost with their zygote and tried again */
+
 /* clang-format off */
 #define AT(field) offsetof(struct kr_run_options, field)
 static const struct kr_opt_row rows[] = {
@@ -77,6 +79,8 @@ static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, cha
         return r;
     kr_cli_add_zygote(&o->common, config, (enum kr_preload)o->preload);
     config->stock = 0; /* one cell is all that is needed */
+    config->max_cells = CELLS_MAX;
+    config->ceilings = o->limits.values;
     config->rotate_after = 0;
     a->options = o;
     a->source = source;

@@ -59,6 +59,11 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     if (c->box.max_sessions > 0)
         s->warden.max_cells =
             (uint32_t)(c->box.max_sessions + (c->engine.pool_size + s->warden.stock) * c->preload.count + 16);
+    s->warden.total_memory = c->total_memory;
+    s->warden.total_processes = c->total_processes;
+    s->warden.ceilings = c->profiles[0].ceilings;
+    for (size_t d = 1; d < KR_DIALECT_MAX_; d++)
+        kr_limits_raise(&s->warden.ceilings, &c->profiles[d].ceilings);
     for (size_t i = 0; i < c->preload.count; i++)
         kr_cli_add_zygote(&c->cells, &s->warden,
                           strcmp(c->preload.items[i], "data") == 0 ? KR_PRELOAD_DATA : KR_PRELOAD_BASIC);

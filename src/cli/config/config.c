@@ -200,6 +200,16 @@ static const struct kr_config_row rows[] = {
       .example = "8", .test = "integration/settings_runs:pool_size",
       .help = "Sessions kept ready for each preload." },
 
+    { .section = "sessions", .key = "total_memory", .flag = "total-memory", .type = KR_SET_SIZE, AT(total_memory),
+      .value = "SIZE", .min = 64 * MIB, .max = 1024 * TIB, .zero = "four fifths of what krait may use here",
+      .fallback = "0", .example = "16G", .test = "integration/settings_runs:total_memory",
+      .help = "Memory of all sessions together, where krait has a control group of memory. Near it new sessions wait "
+              "and are then refused; at it the kernel kills sessions, the largest first." },
+    { .section = "sessions", .key = "total_processes", .flag = "total-processes", .type = KR_SET_COUNT,
+      AT(total_processes), .value = "N", .min = 16, .max = 4194304, .zero = "four fifths of what krait may have here",
+      .fallback = "0", .example = "20000", .test = "integration/settings_runs:total_processes",
+      .help = "Processes and threads of all sessions together, where krait has a control group of pids." },
+
     { .section = "users", .key = "max_sessions", .flag = "max-sessions-per-user", .type = KR_SET_COUNT,
       AT(box.max_sessions_per_user), .value = "N", .max = 100000, .zero = "no bound of its own", .fallback = "0",
       .example = "10", .test = "integration/settings_runs:max_sessions_per_user",

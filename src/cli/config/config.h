@@ -58,6 +58,8 @@ struct kr_config {
     /* [auth] */
     char *api_key_file; /* auth.api_key holds what the file says */
     bool require_auth, allow_anonymous, open_metrics;
+    /* [sessions] */
+    uint64_t total_memory, total_processes; /* 0: four fifths of what there is */
     /* [sandboxes] */
     struct kr_words preload; /* of kr_cli_preloads, none twice */
     struct kr_config_mounts mounts;

@@ -3,11 +3,14 @@
  * interpreter; each case is a warden of its own, with a lock folder of its own. */
 #include "check.h"
 #include "clock.h"
+#include "counters.h"
+#include "fd.h"
 #include "frame.h"
 #include "log.h"
 #include "proto.h"
 #include "warden.h"
 #include <errno.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +20,11 @@
 
 static char folder[] = "/tmp/krait-test-wake-XXXXXX";
 static char workspace[64], other[64], locks[64];
+
+static int groups[KR_HIERARCHIES_MAX]; /* the folders of HELLO */
+static unsigned group_count;
+static int channel = -1;          /* of the last session */
+static struct kr_limits ceilings; /* of the next warden */
 
 union payload {
     struct kr_w_zygote zygote;
@@ -47,7 +55,12 @@ static int hear(int control, union payload *p, struct kr_frame *f, unsigned ms)
     int r = kr_frame_recv(control, f, p, sizeof *p, fds, kr_clock_after_ms(ms), &err);
 
     for (unsigned i = 0; r >= 0 && i < f->nfds; i++)
-        close(fds[i]);
+        if (f->type == KR_W_HELLO && group_count < KR_HIERARCHIES_MAX)
+            groups[group_count++] = fds[i];
+        else if (f->type == KR_W_OPENED && i == 0)
+            channel = fds[i];
+        else
+            close(fds[i]);
     return r;
 }
 
@@ -56,6 +69,9 @@ static void expect(int control, uint16_t type, union payload *p)
     struct kr_frame f;
 
     MUST(hear(control, p, &f, WAIT_MS) == 0);
+    if (f.type != type)
+        fprintf(stderr, "engine: %s instead of %s: %.100s\n", kr_frame_types[f.type].name, kr_frame_types[type].name,
+                f.type == KR_W_FAILED ? p->err.msg : "");
     MUST(f.type == type);
 }
 
@@ -145,6 +161,58 @@ static int asks_properly(int control, void *arg)
     return 0;
 }
 
+/* What the cell's memory is limited to by its cgroup; 0: by none. */
+static uint64_t memory_limit(uint64_t group)
+{
+    static const char *const files[] = {"memory.limit_in_bytes", "memory.max"};
+    char name[KR_GROUP_NAME_ROOM], path[96], text[64];
+
+    kr_group_name(group, name);
+    for (unsigned i = 0; i < 2 * group_count; i++) {
+        snprintf(path, sizeof path, "%s/%s", name, files[i % 2]);
+        if (kr_fd_read_file_at(groups[i / 2], path, text, sizeof text) > 0)
+            return strtoull(text, NULL, 10);
+    }
+    return 0;
+}
+
+/* The administrator's ceilings hold whatever the engine asks for; what is within them is given. */
+static int asks_for_too_much(int control, void *arg)
+{
+    struct kr_w_start start = {.workspace = KR_WORKSPACE_NONE};
+    union payload p;
+    uint64_t *limit, most, group;
+
+    (void)arg;
+    wake(control, 0);
+    expect(control, KR_W_HELLO, &p);
+    expect_zygote(control, KR_ZYG_STARTING, &p);
+    expect_zygote(control, KR_ZYG_READY, &p);
+    ask_open(control); /* a parked session has krait's defaults, which are past them here */
+    expect(control, KR_W_OPENED, &p);
+    start.cell = p.opened.cell;
+    group = p.opened.group;
+    MUST(kr_fd_wait(channel, POLLIN, kr_clock_after_ms(WAIT_MS)) > 0); /* it has entered its cell */
+    MUST(memory_limit(group) == 0 || memory_limit(group) == ceilings.memory);
+    kr_limits_default(&start.limits);
+    kr_limits_lower(&start.limits, &ceilings);
+    for (size_t i = 0; i < kr_limit_rows_count; i++) {
+        most = *kr_limit_at(&ceilings, &kr_limit_rows[i]);
+        limit = kr_limit_at(&start.limits, &kr_limit_rows[i]);
+        if (most == 0)
+            continue;
+        *limit = most + 1;
+        tell(control, KR_W_START, 8, &start, sizeof start);
+        expect(control, KR_W_FAILED, &p);
+        MUST(strstr(p.err.msg, "past the ceiling") != NULL);
+        *limit = most;
+    }
+    MUST(memory_limit(group) == 0 || memory_limit(group) == ceilings.memory);
+    tell(control, KR_W_START, 9, &start, sizeof start);
+    expect(control, KR_W_STARTED, &p);
+    return 0;
+}
+
 /* The workspace was given as a path. What it leads to when the warden wakes is the engine's doing. */
 static int puts_another_folder_there(int control, void *arg)
 {
@@ -178,6 +246,7 @@ static int launch(kr_engine_main *engine, struct kr_err *err)
     c.workspaces[0] = (struct kr_workspace_config){.path = workspace};
     c.workspace_count = 1;
     c.runtime_dir = locks;
+    c.ceilings = ceilings;
     return kr_warden_launch(&c, engine, NULL, err);
 }
 
@@ -202,6 +271,7 @@ static void check_engine(const char *name, kr_engine_main *engine)
 CASE(asks_too_early)
 CASE(asks_properly)
 CASE(puts_another_folder_there)
+CASE(asks_for_too_much)
 
 int main(void)
 {
@@ -222,6 +292,9 @@ int main(void)
     RUN(asks_too_early_test);
     RUN(asks_properly_test);
     RUN(puts_another_folder_there_test);
+    ceilings = (struct kr_limits){
+        .memory = 64 << 20, .processes = 32, .cpu_milli = 500, .disk = 16 << 20, .inodes = 1000, .cpu_time_ms = 60000};
+    RUN(asks_for_too_much_test);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command) != 0)
         return 1;

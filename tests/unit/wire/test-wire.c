@@ -685,6 +685,29 @@ static void limits_check_names_the_first_that_is_wrong(void)
     }
 }
 
+static void ceilings_hold_and_are_raised(void)
+{
+    struct kr_limits ceilings = {.memory = 100, .cpu_time_ms = 60}, none = {0}, l = {.memory = 100, .cpu_time_ms = 60};
+    struct kr_err err = {0};
+
+    CHECK(kr_limits_within(&l, &ceilings, &err) == 0 && kr_limits_within(&l, &none, &err) == 0);
+    l.disk = UINT64_MAX; /* there is no ceiling for it */
+    CHECK(kr_limits_within(&l, &ceilings, &err) == 0);
+    l.memory = 101;
+    CHECK(kr_limits_within(&l, &ceilings, &err) == -EINVAL && strstr(err.msg, "memory") && strstr(err.msg, "ceiling"));
+    l.memory = 0; /* of memory 0 is a value like others */
+    CHECK(kr_limits_within(&l, &ceilings, &err) == 0);
+    l.cpu_time_ms = 0; /* no limit is past any ceiling */
+    CHECK(kr_limits_within(&l, &ceilings, &err) == -EINVAL && strstr(err.msg, "cpu_time"));
+    l.memory = 101;
+    kr_limits_lower(&l, &ceilings);
+    CHECK(l.memory == 100 && l.cpu_time_ms == 60 && l.disk == UINT64_MAX);
+    kr_limits_raise(&ceilings, &(struct kr_limits){.memory = 200, .cpu_time_ms = 30, .disk = 5});
+    CHECK(ceilings.memory == 200 && ceilings.cpu_time_ms == 60 && ceilings.disk == 0);
+    kr_limits_raise(&ceilings, &none);
+    CHECK(ceilings.memory == 0 && ceilings.cpu_time_ms == 0);
+}
+
 static void limits_show(void)
 {
     /* clang-format off */
@@ -738,6 +761,7 @@ int main(void)
     RUN(limits_refuse);
     RUN(limits_refusals_say_what_is_right);
     RUN(limits_check_names_the_first_that_is_wrong);
+    RUN(ceilings_hold_and_are_raised);
     RUN(limits_show);
     CHECK_DONE();
 }
