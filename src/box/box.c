@@ -638,6 +638,7 @@ void kr_box_free(struct kr_box *b)
     kr_timer_close(b->pruner);
     kr_timer_close(b->settler);
     kr_runlogs_close(b->logs);
+    free(b->notes);
     kr_sandbox_cache_free(b->cache);
     kr_fd_close(b->shelf);
     kr_fd_close(b->host);

@@ -214,6 +214,7 @@ int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *
 /* ---- the disk of a user (box_disk.c) ---- */
 
 struct kr_disk_walk;
+#define KR_DISK_UNKNOWN (UINT64_MAX / 4) /* of a user whose files cannot be measured whole: more than any limit */
 
 /* Embedded by a caller that waits for a measurement. */
 struct kr_disk_ask {

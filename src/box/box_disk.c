@@ -9,8 +9,7 @@
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"
-#include "files.h"
-#include "walk.h"
+#include "measure.h"
 #include "work.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +20,7 @@
 
 #define LOOK_MS 2000u
 #define FAR_LOOK_MS 30000u /* of a user whose bound is far away */
-#define WALK_MS 2000u      /* of one sandbox */
-#define WALK_ENTRIES 200000u
+#define WALK_MS 10000u     /* of one sandbox */
 #define SANDBOXES_MAX 10000u
 
 TAILQ_HEAD(asks, kr_disk_ask);
@@ -37,7 +35,8 @@ struct kr_disk_walk {
     size_t count, room, at;
     int ws;
     uint64_t sum;
-    struct kr_files_usage usage;
+    bool is_whole; /* every folder so far was measured whole */
+    struct kr_measure usage;
 };
 
 static void free_walk(struct kr_disk_walk *w)
@@ -47,15 +46,14 @@ static void free_walk(struct kr_disk_walk *w)
     free(w);
 }
 
-/* On the thread pool. What cannot be read counts as nothing: its owner must still be able to delete it. */
+/* On the thread pool. What cannot be measured counts as too much: its owner can still read and delete it. */
 static void run_walk(void *data)
 {
     struct kr_disk_walk *w = data;
-    struct kr_walk_max max = {.entries = WALK_ENTRIES, .deadline_ns = kr_clock_after_ms(WALK_MS)};
-    struct kr_err ignored;
+    struct kr_measure_max max = {.deadline_ns = kr_clock_after_ms(WALK_MS)};
 
-    if (kr_files_usage(w->ws, "", &max, &w->usage, &ignored) < 0)
-        w->usage = (struct kr_files_usage){0};
+    if (kr_measure(w->ws, &max, &w->usage) < 0)
+        w->usage = (struct kr_measure){.gap = KR_MEASURE_UNREADABLE};
 }
 
 /* ---- which folders ---- */
@@ -68,8 +66,10 @@ static void on_sandbox(void *data, const struct kr_store_sandbox *sandbox)
         size_t room = w->room ? 2 * w->room : 16;
         void *more = room > SANDBOXES_MAX ? NULL : reallocarray(w->folders, room, sizeof *w->folders);
 
-        if (!more)
-            return; /* counted too low rather than refused */
+        if (!more) {
+            w->is_whole = false;
+            return;
+        }
         w->folders = more;
         w->room = room;
     }
@@ -83,6 +83,7 @@ static int list_folders(struct kr_disk_walk *w, struct kr_err *err)
 
     w->count = w->at = 0;
     w->sum = 0;
+    w->is_whole = true;
     do {
         struct kr_store_page page = {.after = after, .limit = KR_STORE_PAGE_MAX};
 
@@ -136,6 +137,7 @@ static void finish_walk(struct kr_disk_walk *w)
     uint64_t measured;
 
     for (;;) {
+        w->sum = w->is_whole ? w->sum : KR_DISK_UNKNOWN;
         measured = w->sum;
         w->user->disk = w->sum;
         w->user->disk_ns = kr_clock_ns();
@@ -162,6 +164,7 @@ static void on_walked(void *data)
 
     w->ws = kr_fd_close(w->ws);
     w->sum += w->usage.bytes;
+    w->is_whole &= w->usage.gap == KR_MEASURE_WHOLE;
     if (!kr_box_job_end(w->box)) /* the user went with the box, and the callers before it */
         free_walk(w);
     else if (!walk_next(w))
@@ -248,13 +251,11 @@ void kr_disk_look(struct kr_box *b, struct kr_box_user *u)
         (void)start_walk(b, u, NULL, &ignored);
 }
 
-uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u, uint64_t limit)
+uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u)
 {
     uint64_t most = b->config.max_disk_per_user;
 
     if (!most)
-        return limit;
-    if (u->disk >= most)
-        return 1; /* it may read, compute and delete */
-    return most - u->disk < limit ? most - u->disk : limit;
+        return 0;
+    return u->disk >= most ? 1 : most - u->disk; /* 1: it may read, compute and delete */
 }

@@ -48,6 +48,8 @@ struct kr_box_opener {
     void *data;
 };
 
+#define KR_BOX_NOTICE_ROOM 280u
+
 struct kr_box_session {
     TAILQ_ENTRY(kr_box_session) link;         /* of the box, least recently used first */
     TAILQ_ENTRY(kr_box_session) waiting_link; /* of the sessions that wait for a slot, while it does */
@@ -114,6 +116,7 @@ struct kr_box_run {
     struct kr_run_spec spec; /* its own copy: texts and objects are freed when it has begun */
     size_t queued_bytes;     /* of the copy, until it has begun */
     bool cancelled, restarted;
+    char notice[KR_BOX_NOTICE_ROOM]; /* what happened to its session since the last run, "" if nothing */
     struct kr_err refusal;
     kr_box_admitted_fn *on_admitted;
     void *data;
@@ -183,6 +186,7 @@ struct kr_box {
     bool keeper; /* retention is this process's */
     int host;    /* the folder of config.workspace (O_PATH), or -1 */
     struct kr_sandbox_cache *cache;
+    struct kr_notes *notes;            /* made when first needed */
     struct kr_strays *strays;          /* while the shelf is looked through */
     unsigned doomed_seen, doomed_skip; /* folders that could not be removed do not hold up the others */
 };
@@ -241,8 +245,14 @@ void kr_box_sessions_end_sandbox(struct kr_box *b, const char *sandbox);
 /* ---- box_disk.c ---- */
 /* Measures the user's disk on the thread pool, unless that was done a moment ago. */
 void kr_disk_look(struct kr_box *b, struct kr_box_user *u);
-/* What a session may add to its folder: the limit, or what the user has left. */
-uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u, uint64_t limit);
+/* What the user has left, for a new session's folder; 0: no bound. */
+uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u);
+
+/* ---- box_notes.c ---- */
+/* Keeps why a session was ended between two runs. */
+void kr_notes_add(struct kr_box *b, const struct kr_box_session *session, const char *text);
+/* What was kept for this session, "" if nothing; it is told once. */
+void kr_notes_take(struct kr_box *b, const struct kr_box_session *session, char text[KR_BOX_NOTICE_ROOM]);
 
 /* ---- box_room.c ---- */
 /* Gives slots to sessions that wait, and refuses those whose deadline has passed. */

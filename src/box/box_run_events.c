@@ -105,6 +105,8 @@ static void keep_end(struct kr_box_run *r, const struct kr_run_end *end)
     kr_report_end(&j, &mine);
     kr_json_key_bool(&j, "session_alive", end->session_alive && !r->session->thrown_away);
     kr_json_key_bool(&j, "session_restarted", r->restarted);
+    if (r->notice[0])
+        kr_json_key_str(&j, "session_notice", r->notice);
     kr_json_key_double(&j, "started_at", (double)r->started_us / 1e6);
     /* open: kr_box_run_finish() adds the files and closes it */
 }
@@ -227,6 +229,8 @@ bool kr_box_run_begin(struct kr_box_run *r)
     r->started_us = kr_store_now();
     r->restarted = session->restarted;
     session->restarted = false;
+    if (r->restarted)
+        kr_notes_take(r->box, session, r->notice);
     r->waited_ns = kr_clock_ns() - r->asked_ns;
     kr_box_run_log_started(r);
     if (r->box->calls.on_run_started)

@@ -79,6 +79,8 @@ void kr_box_run_log_started(struct kr_box_run *r)
     kr_json_key_str(&j, "session_id", r->session_name);
     kr_json_key_str(&j, "sandbox_id", r->sandbox);
     kr_json_key_bool(&j, "session_restarted", r->restarted);
+    if (r->notice[0])
+        kr_json_key_str(&j, "session_notice", r->notice);
     kr_json_object_end(&j);
     kr_box_run_log_json(r, KR_EVENT_STARTED, &buf, &j);
 }

@@ -323,6 +323,8 @@ static void on_ended(void *data, struct kr_session *s, enum kr_cause cause, cons
     if (!session->end_reason)
         kr_log(KR_LOG_INFO, "session ended", "session=%s sandbox=%s cause=%s message=\"%.100s\"", session->name,
                session->sandbox, kr_cause_rows[cause].name, message ? message : "");
+    if (!session->end_reason && !session->current)
+        kr_notes_add(b, session, message);
     session->restarted |= session->executions > 0; /* one that had no run had nothing to lose */
     session->end_reason = NULL;
     if (!session->current) /* else when the end of its run is complete */
@@ -355,7 +357,7 @@ void kr_box_session_start(struct kr_box_session *session)
     kr_box_session_set_state(session, KR_BOX_SESSION_OPENING);
     if (session->look == KR_BOX_LOOK_NEEDED)
         kr_changes_look(session, NULL);
-    session->spec.growth = kr_disk_left(b, session->user, session->spec.limits.disk);
+    session->spec.disk_left = kr_disk_left(b, session->user);
     kr_disk_look(b, session->user);
     if (kr_engine_open(b->engine, &session->spec, true, &session_calls, session, &err) < 0)
         open_failed(session, &err);

@@ -168,8 +168,10 @@ static bool decide_ours(const struct kr_cause_facts *f, struct kr_verdict *ret)
 
     if (f->cancelled)
         *ret = verdict(KR_CAUSE_CANCELLED, EXIT_TERMINATED, 0, gone);
-    else if (f->disk_exceeded)
-        *ret = verdict(KR_CAUSE_DISK_LIMIT, EXIT_LIMIT, KR_HIT_DISK, true);
+    else if (f->disk_exceeded || f->inodes_exceeded)
+        *ret = verdict(KR_CAUSE_DISK_LIMIT, EXIT_LIMIT, f->inodes_exceeded ? KR_HIT_INODES : KR_HIT_DISK, true);
+    else if (f->host_short)
+        *ret = verdict(KR_CAUSE_LOST, EXIT_OURS, 0, true);
     else if (f->cpu_exceeded)
         *ret = verdict(KR_CAUSE_CPU_LIMIT, EXIT_LIMIT, KR_HIT_CPU_TIME, true);
     else if (f->timed_out) /* a script that sent its end was interrupted; one that died without S_END was not */
@@ -196,7 +198,7 @@ static struct kr_verdict decide_exception(const struct kr_cause_facts *f)
             return verdict(KR_CAUSE_MEMORY_LIMIT, EXIT_LIMIT, KR_HIT_MEMORY, false);
         break;
     case KR_BLAME_DISK:
-        if (!f->raised)
+        if (!f->raised && !f->host_full)
             return verdict(KR_CAUSE_DISK_LIMIT, EXIT_LIMIT, f->inodes ? KR_HIT_INODES : KR_HIT_DISK, false);
         break;
     case KR_BLAME_FILE_SIZE:

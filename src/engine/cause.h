@@ -78,13 +78,16 @@ struct kr_cause_facts {
     struct kr_limits limits;
     bool data_limited; /* RLIMIT_DATA was set for this session */
     /* what we did ourselves */
-    bool timed_out;     /* the wall timer fired before the end */
-    bool interrupted;   /* SIGINT on request */
-    bool cancelled;     /* killed on request */
-    bool cpu_exceeded;  /* our look at the counters found the CPU time used up */
-    bool disk_exceeded; /* our sweep of the folder found it too large */
-    bool killed;        /* we sent SIGKILL */
-    bool broken;        /* it broke the protocol, or its end of it is lost */
+    bool timed_out;       /* the wall timer fired before the end */
+    bool interrupted;     /* SIGINT on request */
+    bool cancelled;       /* killed on request */
+    bool cpu_exceeded;    /* our look at the counters found the CPU time used up */
+    bool disk_exceeded;   /* our look at the folder found it too large, or could not measure it */
+    bool inodes_exceeded; /* it found too many files in it */
+    bool host_short;      /* we ended it because the server's disk was almost full */
+    bool host_full;       /* the server's disk is full: no limit of the session's refused its bytes */
+    bool killed;          /* we sent SIGKILL */
+    bool broken;          /* it broke the protocol, or its end of it is lost */
     bool output_cut;
 };
 

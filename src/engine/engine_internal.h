@@ -12,16 +12,17 @@
 #include "sweep.h"
 #include <sys/queue.h>
 
-#define KR_SESSION_OPEN_MS 10000u    /* from OPENED to S_READY, from S_START to S_STARTED */
-#define KR_SESSION_KILL_MS 10000u    /* from KILL to ENDED */
-#define KR_SESSION_EXIT_MS 2000u     /* from a script's S_END to the end of its process */
-#define KR_SESSION_TICK_MS 250u      /* looks at counters during a run */
-#define KR_SESSION_HANGUP_MS 1000u   /* a closed channel whose process lives on */
-#define KR_SESSION_GAP_MS 50u        /* an idle time shorter than this is not accounted apart */
-#define KR_ENGINE_ZYGOTE_MS 60000u   /* how long an open waits for its zygote */
-#define KR_ENGINE_OPENS_MAX 8u       /* OPENs under way at once, the pool's own not counted */
-#define KR_ENGINE_FDS_PER_SESSION 4u /* channel, stdout, stderr, stdin */
-#define KR_ENGINE_FDS_RESERVE 32u    /* for everything else: folders that are swept, files that are written */
+#define KR_SESSION_OPEN_MS 10000u     /* from OPENED to S_READY, from S_START to S_STARTED */
+#define KR_SESSION_KILL_MS 10000u     /* from KILL to ENDED */
+#define KR_SESSION_EXIT_MS 2000u      /* from a script's S_END to the end of its process */
+#define KR_SESSION_TICK_MS 250u       /* looks at counters during a run */
+#define KR_SESSION_IDLE_TICK_MS 8000u /* the longest time between two looks at the folder of an idle session */
+#define KR_SESSION_HANGUP_MS 1000u    /* a closed channel whose process lives on */
+#define KR_SESSION_GAP_MS 50u         /* an idle time shorter than this is not accounted apart */
+#define KR_ENGINE_ZYGOTE_MS 60000u    /* how long an open waits for its zygote */
+#define KR_ENGINE_OPENS_MAX 8u        /* OPENs under way at once, the pool's own not counted */
+#define KR_ENGINE_FDS_PER_SESSION 4u  /* channel, stdout, stderr, stdin */
+#define KR_ENGINE_FDS_RESERVE 32u     /* for everything else: folders that are swept, files that are written */
 
 TAILQ_HEAD(kr_run_list, kr_run);
 TAILQ_HEAD(kr_session_list, kr_session);
@@ -80,10 +81,17 @@ struct kr_session {
     struct kr_usage usage; /* as last seen */
     uint64_t idle_since_ns;
     struct kr_sweep *sweep; /* of its host folder */
+    uint64_t swept_cpu_ns;  /* the CPU counter at the last look between two runs */
+    uint64_t still_ns;      /* since when that counter stands still */
+    unsigned idle_tick_ms;  /* until the next look between two runs */
+    bool tick_is_slow;      /* the tick is armed for that */
 
     struct kr_output between; /* output that no run made */
     uint64_t between_cpu_ns, stale_frames;
-    bool killed, broken, cpu_exceeded, disk_exceeded, closing;
+    bool killed, broken, cpu_exceeded, closing;
+    enum kr_measure_over disk_over; /* why it was ended for its folder */
+    enum kr_measure_gap disk_gap;
+    bool disk_short;   /* it was ended because the server's disk was almost full */
     struct kr_err why; /* when broken, or why it could not be opened */
 };
 
@@ -219,6 +227,10 @@ void kr_run_free(struct kr_run *r);
 /* Never started. */
 void kr_run_drop(struct kr_run *r, enum kr_cause cause, const char *message);
 /* How a session ended that had no run. */
+/* Is less free than the server needs, where the session's folder lies? */
+bool kr_session_disk_is_short(const struct kr_session *s);
+/* Why a session that has no run was ended, "" if its cause says it all. */
+const char *kr_session_end_text(const struct kr_session *s, enum kr_cause cause, char *buf, size_t size);
 enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_held_end *ended);
 
 /* ---- engine.c ---- */

@@ -5,6 +5,7 @@
 #include "engine_internal.h"
 #include "clock.h"
 #include "fd.h"
+#include "files.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,31 @@ void kr_run_free(struct kr_run *r)
     free(r);
 }
 
+/* Bytes that are free where a session's folder lies, whatever its own limit; 0 too if no file can be made there, and
+ * UINT64_MAX without a folder of the host. File systems keep a little for themselves: less than FULL_BYTES is none. */
+static uint64_t host_free(const struct kr_session *s, uint64_t *ret_size)
+{
+    const struct kr_engine_config *c = &s->engine->config;
+    char path[4096];
+    struct statvfs f;
+
+    if (kr_session_host_folder(s, path, sizeof path) != 0)
+        return UINT64_MAX;
+    /* With project quotas the sandbox's own folder shows its quota: the shelf's shows the disk. */
+    if (statvfs(s->spec.workspace == KR_WORKSPACE_SHELF ? c->shelf : path, &f) < 0)
+        return UINT64_MAX;
+    if (ret_size)
+        *ret_size = (uint64_t)f.f_blocks * f.f_frsize;
+    return f.f_files > 0 && f.f_favail == 0 ? 0 : (uint64_t)f.f_bavail * f.f_frsize;
+}
+
+bool kr_session_disk_is_short(const struct kr_session *s)
+{
+    uint64_t size = 0, left = host_free(s, &size);
+
+    return left != UINT64_MAX && left < kr_files_reserve(size);
+}
+
 static void gather_facts(const struct kr_run *r, const struct kr_session *s, const struct kr_held_end *ended,
                          struct kr_cause_facts *f)
 {
@@ -34,7 +60,9 @@ static void gather_facts(const struct kr_run *r, const struct kr_session *s, con
         .limits = s->spec.limits,
         .data_limited = true,
         .cpu_exceeded = s->cpu_exceeded,
-        .disk_exceeded = s->disk_exceeded,
+        .disk_exceeded = s->disk_over == KR_MEASURE_OVER_BYTES || s->disk_over == KR_MEASURE_OVER_GAP,
+        .inodes_exceeded = s->disk_over == KR_MEASURE_OVER_ENTRIES,
+        .host_short = s->disk_short,
         .killed = s->killed,
         .broken = s->broken,
     };
@@ -55,6 +83,7 @@ static void gather_facts(const struct kr_run *r, const struct kr_session *s, con
     f->interrupted = r->interrupted;
     f->cancelled = r->cancelled;
     f->output_cut = r->output.cut || r->displays_cut > 0;
+    f->host_full = f->claim == KR_CLAIM_EXCEPTION && f->blame == KR_BLAME_DISK && host_free(s, NULL) < FULL_BYTES;
 }
 
 enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_held_end *ended)
@@ -94,25 +123,14 @@ static const char *name_limit(const struct kr_session *s, enum kr_cause cause, u
     return buf;
 }
 
-/* Is the disk itself full that a session's folder is on? Then the folder's own limit was not what ended a run. File
- * systems keep a little for themselves: less than FULL_BYTES is none. */
-static bool disk_is_full(const struct kr_session *s)
-{
-    char path[4096];
-    struct statvfs f;
-
-    if (kr_session_host_folder(s, path, sizeof path) != 0 || statvfs(path, &f) < 0)
-        return false;
-    return (uint64_t)f.f_bavail * f.f_frsize < FULL_BYTES || (f.f_files > 0 && f.f_favail == 0);
-}
-
 static void describe_limit(const struct kr_session *s, const struct kr_verdict *v, char *buf, size_t size)
 {
     char text[96];
 
     name_limit(s, v->cause, v->hits, text, sizeof text);
-    if (v->cause == KR_CAUSE_DISK_LIMIT && !v->by_kill && !(v->hits & KR_HIT_FILE_SIZE) && disk_is_full(s))
-        snprintf(buf, size, "the server's disk is full, before the %s: the program ended by an exception", text);
+    if (s->disk_over == KR_MEASURE_OVER_GAP)
+        snprintf(buf, size, "/workspace counts as past the %s, as %s: the program was killed", text,
+                 kr_measure_gap_texts[s->disk_gap]);
     else
         snprintf(buf, size, "%s reached: the program %s", text, v->by_kill ? "was killed" : "ended by an exception");
 }
@@ -148,6 +166,10 @@ static bool describe_end(const struct kr_run *r, const struct kr_session *s, con
         snprintf(buf, size, "the program was ended by the system call filter (SIGSYS)");
         return true;
     case KR_CAUSE_LOST:
+        if (s->disk_short) {
+            snprintf(buf, size, "the server's disk is almost full: the program was killed; no limit of it was reached");
+            return true;
+        }
         snprintf(buf, size, "the run is lost: %s",
                  v->shortage                    ? SHORTAGE
                  : s->broken || s->engine->gone ? s->why.msg
@@ -163,11 +185,30 @@ static bool describe_end(const struct kr_run *r, const struct kr_session *s, con
     return false;
 }
 
-static void explain_end(const struct kr_run *r, const struct kr_session *s, struct kr_run_end *end)
+const char *kr_session_end_text(const struct kr_session *s, enum kr_cause cause, char *buf, size_t size)
+{
+    struct kr_verdict v = {.cause = cause, .by_kill = true};
+
+    *buf = '\0';
+    if (s->broken)
+        snprintf(buf, size, "%s", s->why.msg);
+    else if (s->disk_over || s->disk_short) {
+        v.hits = s->disk_over == KR_MEASURE_OVER_ENTRIES ? KR_HIT_INODES : KR_HIT_DISK;
+        (void)describe_end(NULL, s, &v, buf, size);
+    }
+    return buf;
+}
+
+static void explain_end(const struct kr_run *r, const struct kr_session *s, bool host_is_full, struct kr_run_end *end)
 {
     size_t len;
 
-    if (!describe_end(r, s, &end->verdict, end->message, sizeof end->message) || r->script)
+    if (end->verdict.cause == KR_CAUSE_EXCEPTION && host_is_full)
+        snprintf(end->message, sizeof end->message,
+                 "the server's disk is full; no limit of the program's was reached: it ended by an exception");
+    else if (!describe_end(r, s, &end->verdict, end->message, sizeof end->message))
+        return;
+    if (r->script)
         return;
     len = strlen(end->message);
     snprintf(end->message + len, sizeof end->message - len, "; %s",
@@ -193,7 +234,7 @@ void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
     end.cpu_ns = s->usage.cpu_ns > r->before.cpu_ns ? s->usage.cpu_ns - r->before.cpu_ns : 0;
     end.have_peak = (s->usage.have & KR_LAYER_CGROUP_MEMORY) != 0;
     end.peak_memory = s->usage.memory_peak;
-    explain_end(r, s, &end);
+    explain_end(r, s, f.host_full, &end);
     r->calls.on_end(r->data, r, &end);
     kr_run_free(r);
 }

@@ -33,6 +33,8 @@ static_assert(sizeof kr_session_state_names / sizeof kr_session_state_names[0] =
 #define BIT(state) (1u << KR_SESSION_##state)
 #define GONE (BIT(KILLED) | BIT(ENDING))
 #define LOST_TRIES 3u
+#define IDLE_PART 8u            /* of the time that a session stands still passes until its folder is looked at again */
+#define SHORT_GROWTH (1u << 20) /* a folder that has grown by less is not what fills the server's disk */
 /* Where each state may go. */
 static const unsigned next_states[] = {
     [KR_SESSION_OPENING] = BIT(READY) | GONE,
@@ -134,14 +136,53 @@ static void on_tick_usage(void *data, const struct kr_usage *usage)
     }
 }
 
+/* What the last look found. False: the session is ended for it. */
+static bool folder_is_within(struct kr_session *s)
+{
+    const struct kr_measure_bound bound = {.bytes = s->spec.limits.disk,
+                                           .entries = s->spec.limits.inodes,
+                                           .left = s->spec.disk_left ? s->spec.disk_left : UINT64_MAX,
+                                           .grows = s->spec.workspace != KR_WORKSPACE_SHELF};
+    const struct kr_measure *base, *now;
+
+    if (!kr_sweep_seen(s->sweep, &base, &now))
+        return true;
+    s->disk_over = kr_measure_judge(&bound, base, now);
+    s->disk_gap = now->gap;
+    s->disk_short = !s->disk_over && now->bytes > base->bytes + SHORT_GROWTH && kr_session_disk_is_short(s);
+    if (s->disk_over || s->disk_short)
+        kr_session_kill(s);
+    return !s->disk_over && !s->disk_short;
+}
+
+/* Between two runs a thread or a process that a run left can write. A session that has used no CPU time has not, so its
+ * counter is read first, the less often the longer it stands still. */
+static void check_idle_folder(struct kr_session *s)
+{
+    struct kr_usage usage = {0};
+    bool is_known = kr_held_usage(s->held, &usage) >= 0 && (usage.have & KR_LAYER_CGROUP_CPU);
+    uint64_t now = kr_clock_ns(), ms;
+
+    if (!is_known || usage.cpu_ns != s->swept_cpu_ns) {
+        kr_sweep_again(s->sweep);
+        if (is_known || !s->still_ns)
+            s->still_ns = now;
+    }
+    s->swept_cpu_ns = usage.cpu_ns;
+    ms = (now - (s->still_ns > s->idle_since_ns ? s->still_ns : s->idle_since_ns)) / 1000000u / IDLE_PART;
+    s->idle_tick_ms = ms < KR_SESSION_TICK_MS        ? KR_SESSION_TICK_MS
+                      : ms > KR_SESSION_IDLE_TICK_MS ? KR_SESSION_IDLE_TICK_MS
+                                                     : (unsigned)ms;
+}
+
 static void check_folder(struct kr_session *s)
 {
-    if (kr_sweep_growth(s->sweep) > (s->spec.growth ? s->spec.growth : s->spec.limits.disk)) {
-        s->disk_exceeded = true;
-        kr_session_kill(s);
+    if (!folder_is_within(s))
         return;
-    }
-    kr_sweep_again(s->sweep);
+    if (s->run)
+        kr_sweep_again(s->sweep);
+    else
+        check_idle_folder(s);
 }
 
 static void on_session_tick(void *data)
@@ -157,7 +198,7 @@ static void on_session_tick(void *data)
         return;
     if (s->spec.limits.cpu_time_ms > 0 && !s->ask.id)
         kr_held_ask_usage(s->held, &s->ask, on_tick_usage, s);
-    if (s->sweep && s->run)
+    if (s->sweep)
         check_folder(s);
     if (s->state < KR_SESSION_KILLED)
         kr_session_arm_tick(s);
@@ -166,12 +207,14 @@ static void on_session_tick(void *data)
 void kr_session_arm_tick(struct kr_session *s)
 {
     /* What runs on between runs uses CPU time too. */
-    bool needed = s->hung_up_ns || (s->run && s->sweep) || s->spec.limits.cpu_time_ms > 0;
+    bool needed = s->hung_up_ns || s->sweep || s->spec.limits.cpu_time_ms > 0;
+    bool is_idle = !s->run && !s->hung_up_ns && s->spec.limits.cpu_time_ms == 0;
 
     if (needed && !s->tick && kr_timer_new(s->engine->loop, on_session_tick, s, &s->tick) < 0)
         return;
-    if (needed && !kr_timer_armed(s->tick))
-        kr_timer_arm(s->tick, KR_SESSION_TICK_MS);
+    if (needed && (!kr_timer_armed(s->tick) || (s->tick_is_slow && !is_idle)))
+        kr_timer_arm(s->tick, is_idle ? s->idle_tick_ms : KR_SESSION_TICK_MS);
+    s->tick_is_slow = is_idle;
 }
 
 /* ---- birth ---- */
@@ -314,6 +357,8 @@ static void watch_folder(struct kr_session *s)
 
     if (kr_session_host_folder(s, path, sizeof path) == 0)
         kr_sweep_new(s->engine->sweeps, path, &s->sweep);
+    s->idle_tick_ms = KR_SESSION_TICK_MS;
+    kr_session_arm_tick(s);
 }
 
 void kr_session_started(struct kr_session *s)
@@ -416,6 +461,7 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
 {
     static const struct kr_held_end unknown = {0};
     enum kr_session_state before = s->state;
+    char text[sizeof((struct kr_run_end *)NULL)->message];
     enum kr_cause cause;
     struct kr_err err;
 
@@ -446,7 +492,7 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
     kr_session_set_state(s, KR_SESSION_ENDED);
     kr_session_close_pipes(s);
     if (s->handed_out)
-        s->calls.on_ended(s->data, s, cause, s->broken ? s->why.msg : "");
+        s->calls.on_ended(s->data, s, cause, kr_session_end_text(s, cause, text, sizeof text));
     kr_engine_bury(s->engine, s);
 }
 

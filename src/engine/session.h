@@ -34,7 +34,7 @@ struct kr_session_spec {
     char folder[KR_FOLDER_ROOM]; /* of the shelf */
     uint32_t mounts;             /* bits: the engine's data sets */
     struct kr_limits limits;
-    uint64_t growth;        /* bytes that a folder of the host may grow by; 0: limits.disk */
+    uint64_t disk_left;     /* bytes that a folder of the shelf may grow by whatever its limit is; 0: no bound */
     bool script;            /* one program is run and the interpreter ends with it */
     bool stdin_pipe;        /* a pipe on descriptor 0; never from the pool */
     const char *const *env; /* "K=V", count of them; copied */

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#define RESERVE_MAX (UINT64_C(64) << 20)
 #define TEMP_TRIES 16
 
 struct kr_files_upload {
@@ -156,10 +158,27 @@ int kr_files_upload_begin(int ws, const char *path, uint64_t max, struct kr_file
     return 0;
 }
 
+uint64_t kr_files_reserve(uint64_t size)
+{
+    return size / 64 < RESERVE_MAX ? size / 64 : RESERVE_MAX;
+}
+
+/* 0 or -ENOSPC. A filesystem that does not say what is free is not refused. */
+static int has_room(const struct kr_files_upload *u, size_t len)
+{
+    struct statvfs f;
+
+    if (fstatvfs(u->fd, &f) < 0 || f.f_blocks == 0)
+        return 0;
+    return (uint64_t)f.f_bavail * f.f_frsize < kr_files_reserve((uint64_t)f.f_blocks * f.f_frsize) + len ? -ENOSPC : 0;
+}
+
 int kr_files_upload_write(struct kr_files_upload *u, const void *data, size_t len, struct kr_err *err)
 {
-    int r = u->failed ? -EPIPE : len > u->max - u->size ? -EFBIG : kr_fd_write_all(u->fd, data, len);
+    int r = u->failed ? -EPIPE : len > u->max - u->size ? -EFBIG : has_room(u, len);
 
+    if (r == 0)
+        r = kr_fd_write_all(u->fd, data, len);
     if (r < 0) {
         u->failed = true;
         return kr_files_fail(err, r, u->path);

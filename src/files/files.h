@@ -114,12 +114,11 @@ int kr_files_list(int ws, const char *path, const struct kr_files_list_spec *spe
                   struct kr_err *err);
 void kr_files_list_done(struct kr_files_list *list);
 
-struct kr_files_usage {
-    uint64_t bytes;   /* on disk (blocks); a file with several names once */
-    uint64_t entries; /* names */
-    bool incomplete;
-};
-/* Disk use beneath a folder, within the walk's bounds (NULL: 200,000 entries). */
-struct kr_walk_max;
-int kr_files_usage(int ws, const char *path, const struct kr_walk_max *max, struct kr_files_usage *ret,
+struct kr_measure;
+struct kr_measure_max;
+/* Disk use beneath a folder, within the measurement's bounds (NULL: 200,000 entries). */
+int kr_files_usage(int ws, const char *path, const struct kr_measure_max *max, struct kr_measure *ret,
                    struct kr_err *err);
+
+/* Bytes of a filesystem of that size that uploads and programs leave free: the store needs them. */
+uint64_t kr_files_reserve(uint64_t size);

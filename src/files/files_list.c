@@ -5,6 +5,7 @@
  * compared as bytes, which is the same as comparing whole paths with '/' below every other byte. */
 #include "fd.h"
 #include "files_internal.h"
+#include "measure.h"
 #include "walk.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,6 @@
 #define LIMIT_DEFAULT 1000u
 #define LIMIT_MAX 10000u
 #define ENTRIES_DEFAULT 200000u
-#define SEEN_MAX 65536u /* files with several names that usage can tell apart; a power of two */
 
 struct listing {
     const struct kr_files_list_spec *spec;
@@ -210,59 +210,17 @@ void kr_files_list_done(struct kr_files_list *list)
 
 /* ---- usage ---- */
 
-struct counting {
-    struct kr_files_usage usage;
-    uint64_t *seen; /* inodes with several names, open addressing; 0 is free */
-    size_t count;
-};
-
-/* Whether this inode was counted before. Past SEEN_MAX / 2 it is not known: then it counts again, and that is said. */
-static bool was_counted(struct counting *c, uint64_t ino)
-{
-    size_t i = (size_t)((ino * 0x9e3779b97f4a7c15u) >> 48) % SEEN_MAX;
-
-    if (!c->seen)
-        c->seen = calloc(SEEN_MAX, sizeof *c->seen);
-    if (!c->seen || c->count >= SEEN_MAX / 2) {
-        c->usage.incomplete = true;
-        return false;
-    }
-    for (; c->seen[i]; i = (i + 1) % SEEN_MAX)
-        if (c->seen[i] == ino)
-            return true;
-    c->seen[i] = ino;
-    c->count++;
-    return false;
-}
-
-static enum kr_walk_do on_counted(void *arg, const struct kr_walk_entry *e)
-{
-    struct counting *c = arg;
-
-    c->usage.entries++;
-    if (S_ISDIR(e->st->st_mode) || e->st->st_nlink < 2 || !was_counted(c, e->st->st_ino))
-        c->usage.bytes += (uint64_t)e->st->st_blocks * 512;
-    return KR_WALK_ON;
-}
-
-int kr_files_usage(int ws, const char *path, const struct kr_walk_max *max, struct kr_files_usage *ret,
+int kr_files_usage(int ws, const char *path, const struct kr_measure_max *max, struct kr_measure *ret,
                    struct kr_err *err)
 {
-    const struct kr_walk_max usual = {.entries = ENTRIES_DEFAULT};
+    const struct kr_measure_max usual = {0};
     char relative[KR_FILES_PATH_MAX];
-    struct counting c = {.seen = NULL};
-    struct kr_walk_result seen;
     cleanup_fd int fd = -1;
     int r = kr_files_path(path, relative, err);
 
     if (r < 0)
         return r;
     fd = kr_files_at(ws, relative, O_PATH | O_DIRECTORY, 0);
-    r = fd < 0 ? fd : kr_walk(fd, max ? max : &usual, on_counted, &c, &seen);
-    free(c.seen);
-    if (r < 0)
-        return kr_files_fail(err, r, path);
-    *ret = c.usage;
-    ret->incomplete |= !kr_walk_complete(&seen);
-    return 0;
+    r = fd < 0 ? fd : kr_measure(fd, max ? max : &usual, ret);
+    return r < 0 ? kr_files_fail(err, r, path) : 0;
 }

@@ -60,7 +60,7 @@ static const struct reason {
     {EROFS, KR_ERR_DENIED, "the workspace is read-only"},
     {ENAMETOOLONG, KR_ERR_INVALID, "it is too long"},
     {ENXIO, KR_ERR_INVALID, "it is not a regular file"},
-    {ENOSPC, KR_ERR_LIMIT, "no space is left"},
+    {ENOSPC, KR_ERR_LIMIT, "no space is left on the server's disk"},
     {EDQUOT, KR_ERR_LIMIT, "the disk quota is used up"},
     {EFBIG, KR_ERR_LIMIT, "it would become too large"},
 };

@@ -1,12 +1,11 @@
 /* Walks of host folders, for their size.
  *
- * Called by session.c for workspaces that are folders of the host. Invariants: a walk (walk.c) looks at no more than
- * KR_SWEEP_ENTRIES_MAX entries, on the thread pool unless a new session's folder has a few only; one walk at a time,
- * and one for all sessions of a folder; a folder lives while it has sweeps or is walked. */
+ * Called by session.c for workspaces that are folders of the host. Invariants: a walk (measure.c) is bounded,
+ * and on the thread pool unless a new session's folder has a few entries only; one walk at a time, and one for all
+ * sessions of a folder; a folder lives while it has sweeps or is walked. */
 #include "sweep.h"
 #include "clock.h"
 #include "fd.h"
-#include "walk.h"
 #include "work.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +22,13 @@ struct folder {
     struct kr_sweeps *all;
     char *path;
     unsigned sweeps;
-    uint64_t walks, bytes; /* walks: that succeeded */
-    uint64_t ended_ns;     /* the last one */
+    uint64_t walks; /* that succeeded */
+    struct kr_measure last;
+    uint64_t ended_ns; /* the last one */
     uint64_t took_ns;
     int found_r; /* of the walk under way; the thread pool writes these three, the loop reads them after it */
-    uint64_t found, found_ns;
+    uint64_t found_ns;
+    struct kr_measure found;
 };
 
 struct kr_sweeps {
@@ -37,39 +38,18 @@ struct kr_sweeps {
 
 struct kr_sweep {
     struct folder *folder;
-    uint64_t base, base_walk; /* the walk whose result is the baseline; it may be to come */
+    uint64_t base_walk; /* the walk whose result is the baseline; it may be to come */
+    struct kr_measure base;
     bool have_base;
 };
 
-static enum kr_walk_do on_entry(void *arg, const struct kr_walk_entry *e)
+/* 0 or -errno. */
+static int measure_path(const char *path, uint64_t entries, struct kr_measure *ret)
 {
-    *(uint64_t *)arg += (uint64_t)e->st->st_blocks * 512;
-    return KR_WALK_ON;
-}
-
-/* 1: all of it was seen; 0: there is more; -errno. */
-static int measure(const char *path, uint64_t entries, uint64_t *ret_bytes)
-{
-    const struct kr_walk_max max = {.entries = entries, .depth = KR_WALK_DEPTH_MAX};
+    const struct kr_measure_max max = {.entries = entries};
     cleanup_fd int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct kr_walk_result seen;
-    uint64_t bytes = 0;
-    int r;
 
-    if (fd < 0)
-        return -errno;
-    r = kr_walk(fd, &max, on_entry, &bytes, &seen);
-    if (r < 0)
-        return r;
-    *ret_bytes = bytes;
-    return kr_walk_complete(&seen);
-}
-
-int kr_sweep_measure(const char *path, uint64_t *ret_bytes)
-{
-    int r = measure(path, KR_SWEEP_ENTRIES_MAX, ret_bytes);
-
-    return r < 0 ? r : 0;
+    return fd < 0 ? -errno : kr_measure(fd, &max, ret);
 }
 
 /* ---- a folder ---- */
@@ -85,7 +65,7 @@ static void run_walk(void *data)
     struct folder *f = data;
     uint64_t began_ns = kr_clock_ns();
 
-    f->found_r = kr_sweep_measure(f->path, &f->found);
+    f->found_r = measure_path(f->path, KR_MEASURE_ENTRIES_MAX, &f->found);
     f->found_ns = kr_clock_ns() - began_ns;
 }
 
@@ -100,10 +80,12 @@ static void on_walk_done(void *data)
     }
     f->took_ns = f->found_ns;
     f->ended_ns = kr_clock_ns();
-    if (f->found_r < 0)
+    if (f->found_r == -ENOENT) /* its sandbox was reset or deleted */
         return;
+    if (f->found_r < 0)
+        f->found = (struct kr_measure){.unreadable = 1, .gap = KR_MEASURE_UNREADABLE};
     f->walks++;
-    f->bytes = f->found;
+    f->last = f->found;
 }
 
 static void on_walk_dropped(void *data)
@@ -182,12 +164,13 @@ int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_
     *ret_sweep = s;
     if (f->walks > 0 && must_rest(f)) { /* another session's walk has just found it */
         s->have_base = true;
-        s->base = f->bytes;
+        s->base = f->last;
         s->base_walk = f->walks;
         return 0;
     }
     s->base_walk = f->walks + (kr_work_busy(&f->work) ? 2 : 1); /* one that begins after this */
-    s->have_base = measure(path, FEW_ENTRIES, &s->base) == 1;   /* else a thread does it: the loop does not wait */
+    /* Of a larger one, a thread does it: the loop does not wait. */
+    s->have_base = measure_path(path, FEW_ENTRIES, &s->base) == 0 && s->base.gap == KR_MEASURE_WHOLE;
     if (!s->have_base)
         walk_folder(f);
     return 0;
@@ -213,15 +196,17 @@ void kr_sweep_again(struct kr_sweep *s)
 
     if (!s->have_base && f->walks >= s->base_walk) {
         s->have_base = true;
-        s->base = f->bytes;
+        s->base = f->last;
         s->base_walk = f->walks;
     }
     walk_folder(f);
 }
 
-uint64_t kr_sweep_growth(const struct kr_sweep *s)
+bool kr_sweep_seen(const struct kr_sweep *s, const struct kr_measure **ret_base, const struct kr_measure **ret_now)
 {
     const struct folder *f = s->folder;
 
-    return s->have_base && f->walks > 0 && f->walks >= s->base_walk && f->bytes > s->base ? f->bytes - s->base : 0;
+    *ret_base = &s->base;
+    *ret_now = f->walks > 0 && f->walks >= s->base_walk ? &f->last : &s->base;
+    return s->have_base;
 }

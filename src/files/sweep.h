@@ -4,6 +4,7 @@
  * times as long as its last walk took, so that walks take at most a tenth of one thread, whatever is in the folder.
  * Walks have a lane of one thread. */
 #pragma once
+#include "measure.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,8 +12,7 @@ struct kr_sweep;
 struct kr_sweeps;
 struct uv_loop_s;
 
-#define KR_SWEEP_ENTRIES_MAX 200000u /* beyond these the walk stops, and what was seen counts */
-#define KR_SWEEP_REST 10u            /* how many times its last walk's time a folder is left alone */
+#define KR_SWEEP_REST 10u /* how many times its last walk's time a folder is left alone */
 
 /* The folders that are walked. 0 or -errno. */
 int kr_sweeps_new(struct uv_loop_s *loop, struct kr_sweeps **ret_sweeps);
@@ -26,8 +26,5 @@ int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_
 void kr_sweep_close(struct kr_sweep *s);
 /* Starts another walk unless one is under way or the folder must be left alone. */
 void kr_sweep_again(struct kr_sweep *s);
-/* Bytes more than at the baseline; 0 until two walks are done. */
-uint64_t kr_sweep_growth(const struct kr_sweep *s);
-/* Bytes beneath the folder as the blocks on disk count them. Follows no link, crosses no mount. May block: thread
- * pool, tests. */
-int kr_sweep_measure(const char *path, uint64_t *ret_bytes);
+/* The baseline and the last look, which is the same at first; false until there is one. */
+bool kr_sweep_seen(const struct kr_sweep *s, const struct kr_measure **ret_base, const struct kr_measure **ret_now);

@@ -169,9 +169,15 @@ int kr_quota_room(const struct kr_quota_share *share, uint64_t bytes, struct kr_
     used = share->quota->used;
     if (used <= limit && bytes <= limit - used)
         return 0;
-    kr_err_set(err, KR_ERR_LIMIT, 0,
-               "your files may take %" PRIu64 " bytes in all, and %" PRIu64 " are taken: delete some first", limit,
-               used);
+    if (used >= KR_DISK_UNKNOWN)
+        kr_err_set(err, KR_ERR_LIMIT, 0,
+                   "your files cannot be measured whole (too many, or in folders that cannot be read), which counts as "
+                   "over the limit of %" PRIu64 " bytes: delete some first",
+                   limit);
+    else
+        kr_err_set(err, KR_ERR_LIMIT, 0,
+                   "your files may take %" PRIu64 " bytes in all, and %" PRIu64 " are taken: delete some first", limit,
+                   used);
     err->code = EDQUOT;
     return -EDQUOT;
 }

@@ -244,8 +244,11 @@ static uint64_t cut_seq(const struct page *p)
 static void add_states(struct page *p)
 {
     const struct kr_mcp_outcome *o = p->o;
+    const char *notice = get_text(o->end, "session_notice");
     char size[24];
 
+    if (notice && *notice)
+        kr_buf_printf(&p->text, "[%s]\n", notice);
     if (o->restarted)
         kr_buf_add_str(&p->text, "[session restarted: variables gone, files kept]\n");
     add_cause(p);

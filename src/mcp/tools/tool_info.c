@@ -13,7 +13,7 @@
 #include "report.h"
 #include "sandbox_fields.h"
 #include "tool_rows.h"
-#include "walk.h"
+#include "measure.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ __attribute__((constructor)) static void derive_info_schema(void)
 
 struct looking {
     struct kr_fileop op;
-    struct kr_files_usage usage;
+    struct kr_measure usage;
 };
 
 /* ---- parts ---- */
@@ -149,7 +149,8 @@ static json_t *info_value(const struct looking *l)
     rest = json_pack("{s:o, s:{s:I, s:I, s:b}, s:o, s:o, s:n}", "ceilings",
                      limits_value(&kr_box_profile(api->box, &l->op.who)->ceilings), "disk", "bytes",
                      (json_int_t)l->usage.bytes, "entries", (json_int_t)l->usage.entries, "incomplete",
-                     l->usage.incomplete, "isolation", isolation_value(api), "sessions", sessions, "packages");
+                     l->usage.gap != KR_MEASURE_WHOLE, "isolation", isolation_value(api), "sessions", sessions,
+                     "packages");
     if (json_object_update(value, settings) < 0 || json_object_update(value, rest) < 0) {
         json_decref(value);
         value = NULL;
@@ -242,7 +243,7 @@ static void run_probe(struct kr_mcp_call *c, const char *sandbox,
 
 static void look_at_workspace(struct kr_fileop *op)
 {
-    struct kr_walk_max max = {.entries = USAGE_ENTRIES, .deadline_ns = kr_clock_after_ms(USAGE_MS)};
+    struct kr_measure_max max = {.entries = USAGE_ENTRIES, .deadline_ns = kr_clock_after_ms(USAGE_MS)};
 
     op->r = kr_files_usage(op->ws, "", &max, &((struct looking *)op)->usage, &op->err);
 }

@@ -5,7 +5,7 @@
 #include "claim.h"
 #include "output.h"
 #include "json_scan.h"
-#include "sweep.h"
+#include "measure.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -371,11 +371,13 @@ static void sweep_measures(void)
 {
     char dir[] = "/tmp/krait-sweep-XXXXXX", path[64];
     static const char data[100000];
-    uint64_t before, after;
-    int fd;
+    const struct kr_measure_max max = {0};
+    struct kr_measure before, after;
+    int fd, top;
 
     CHECK(mkdtemp(dir));
-    CHECK(kr_sweep_measure(dir, &before) == 0);
+    top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CHECK(top >= 0 && kr_measure(top, &max, &before) == 0);
     snprintf(path, sizeof path, "%s/sub", dir);
     CHECK(mkdir(path, 0700) == 0);
     snprintf(path, sizeof path, "%s/sub/file", dir);
@@ -384,9 +386,9 @@ static void sweep_measures(void)
     close(fd);
     snprintf(path, sizeof path, "%s/link", dir);
     CHECK(symlink("/usr", path) == 0);
-    CHECK(kr_sweep_measure(dir, &after) == 0);
-    CHECK(after - before >= sizeof data && after - before < 2 * sizeof data + 65536);
-    CHECK(kr_sweep_measure("/nonexistent", &after) == -ENOENT);
+    CHECK(kr_measure(top, &max, &after) == 0 && after.gap == KR_MEASURE_WHOLE && after.entries == 3);
+    CHECK(after.bytes - before.bytes >= sizeof data && after.bytes - before.bytes < 2 * sizeof data + 65536);
+    close(top);
     unlink(path);
     snprintf(path, sizeof path, "%s/sub/file", dir);
     unlink(path);

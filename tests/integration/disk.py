@@ -1,0 +1,176 @@
+#!/usr/bin/python3
+"""The disk limit of sandboxes: ways to pass it, each with a control, and what is told when it holds."""
+import os
+import sys
+import tempfile
+import time
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
+from check import check, contains, equal, main, skip
+from krait_server import Server
+from serving import eventually, kept
+
+RUNS = "/api/v1/runs"
+LIMITS = {"disk": "8M", "file_size": "64M"}
+B = "import os, time\nB = b'x' * (1 << 20)\n"
+WAIT = "time.sleep(6)\nprint('survived')\n"  # several looks at the folder
+
+
+def server(kind: str):
+    return kept()
+
+
+def sandbox(s, name: str, **limits) -> str:
+    s.delete("/api/v1/sandboxes/" + name)
+    made = s.post("/api/v1/sandboxes", {"name": name, "limits": {**LIMITS, **limits}})
+    equal(made.status, 201, made.text[:300])
+    return name
+
+
+def run(s, code: str, name: str, **more) -> dict:
+    return s.run(code, sandbox_id=name, timeout=60, **more)
+
+
+def refused(end: dict, *words: str) -> None:
+    """The run did not get past its limit: it was killed for it, or a write failed."""
+    equal(end["cause"], "disk_limit", str(end)[:600])
+    assert "survived" not in end["stdout"], end["stdout"]
+    for word in words:
+        contains(end["message"], word)
+
+
+def attack(s, name: str, code: str, *words: str, **limits) -> None:
+    sandbox(s, name, **limits)
+    refused(run(s, B + code + WAIT, name), *words)
+    equal(s.post("/api/v1/sandboxes/%s/reset" % name).status, 200)
+    control = "open('small', 'wb').write(B * 4)\nos.remove('small')\nopen('again', 'wb').write(B * 6)\n"
+    end = run(s, B + control + "print(os.path.getsize('again'))\ntime.sleep(1)", name)
+    equal((end["cause"], end["stdout"]), ("ok", "6291456\n"), "control: %s" % end)
+    s.delete("/api/v1/sandboxes/" + name)
+
+
+# ---- ways to hide bytes -------------------------------------------------------------------------------
+
+
+def plain_file(kind: str) -> None:
+    attack(server(kind), "plain", "with open('big', 'wb') as f:\n    for i in range(60): f.write(B)\n", "disk limit of 8 MiB")
+
+
+def closed_folder(kind: str) -> None:
+    attack(server(kind), "closed",
+           "os.mkdir('h')\nf = open('h/a', 'wb')\nos.chmod('h', 0)\nfor i in range(60): f.write(B)\nf.flush()\n",
+           "disk limit of 8 MiB")
+
+
+def closed_workspace(kind: str) -> None:
+    attack(server(kind), "shut",
+           "f = open('a', 'wb')\nos.chmod('/workspace', 0)\nfor i in range(60): f.write(B)\nf.flush()\n",
+           "disk limit of 8 MiB")
+
+
+def deep_file(kind: str) -> None:
+    attack(server(kind), "deep", """d = os.open('/workspace', os.O_RDONLY)
+for i in range(70):
+    os.mkdir('d', dir_fd=d)
+    n = os.open('d', os.O_RDONLY, dir_fd=d)
+    os.close(d)
+    d = n
+f = os.open('a', os.O_CREAT | os.O_WRONLY, dir_fd=d)
+for i in range(60): os.write(f, B)
+""", "disk limit of 8 MiB")
+
+
+def many_entries(kind: str) -> None:
+    s = server(kind)
+    sandbox(s, "links", inodes=1000)
+    end = run(s, B + "os.mkdir('m')\nfor i in range(20000): os.symlink('x', 'm/%d' % i)\n" + WAIT, "links")
+    refused(end, "inodes limit of 1000")
+    equal(end["limits_hit"], ["inodes"])
+    s.post("/api/v1/sandboxes/links/reset")
+    end = run(s, B + "for i in range(900): os.symlink('x', str(i))\ntime.sleep(1)\nprint(len(os.listdir()))", "links")
+    equal((end["cause"], end["stdout"]), ("ok", "900\n"), "control")
+    s.delete("/api/v1/sandboxes/links")
+
+
+def countless_entries(kind: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="krait-test-", dir="/dev/shm") as memory:  # not the disk's speed
+        os.chmod(memory, 0o755)
+        with Server(data=memory) as s:
+            make_countless(s)
+
+
+def make_countless(s: Server) -> None:
+    sandbox(s, "countless", inodes=1000000, disk="1G")
+    code = """import sys
+for i in range(205000):
+    if i % 1000 == 0:
+        os.mkdir('d%d' % i)
+        d = os.open('d%d' % i, os.O_RDONLY)
+    os.symlink('x', str(i), dir_fd=d)
+    if i % 1000 == 999:
+        os.close(d)
+"""
+    refused(run(s, B + code + "time.sleep(40)\nprint('survived')", "countless"), "200000")
+
+
+# ---- between runs --------------------------------------------------------------------------------------
+
+WRITER = """import subprocess, sys
+subprocess.Popen([sys.executable, '-c', '''
+import time
+time.sleep(1)
+f = open("/workspace/bg", "wb")
+for i in range(60):
+    f.write(b"x" * (1 << 20))
+    f.flush()
+    time.sleep(%g)
+time.sleep(600)
+'''], start_new_session=True)
+print('run ends')
+"""
+
+
+def work_after_the_end(kind: str) -> None:
+    s = server(kind)
+    sandbox(s, "after")
+    equal(run(s, WRITER % 0.02, "after")["cause"], "ok")
+    eventually(lambda: not s.get("/api/v1/sessions?sandbox_id=after").json()["sessions"], 30, "the session lives")
+    end = run(s, "import os\nprint(os.path.getsize('bg') < 40 << 20)", "after")
+    equal((end["cause"], end["stdout"], end["session_restarted"]), ("ok", "True\n", True), str(end))
+    for word in ("between two runs", "disk limit of 8 MiB"):
+        contains(end["session_notice"], word)
+    equal(run(s, "1", "after").get("session_notice"), None, "told once")
+    s.delete("/api/v1/sandboxes/after")
+    # A control: one that stays below its limit lives on.
+    sandbox(s, "quiet", disk="128M")
+    equal(run(s, "x = 7\n" + WRITER % 0.005, "quiet")["cause"], "ok")
+    time.sleep(4)
+    end = run(s, "import os\nprint(x, os.path.getsize('bg') >> 20)", "quiet")
+    equal((end["stdout"], end["session_restarted"]), ("7 60\n", False))
+    s.delete("/api/v1/sandboxes/quiet")
+
+
+# ---- what was there before -----------------------------------------------------------------------------
+
+
+def the_limit_is_of_the_whole_sandbox(kind: str) -> None:
+    s = server(kind)
+    sandbox(s, "whole")
+    for name in ("a", "b"):
+        end = run(s, B + "open('%s', 'wb').write(B * 5)\n" % name + WAIT, "whole", fresh=True)
+    refused(end, "disk limit of 8 MiB")
+    end = run(s, "import os, time\ntime.sleep(1)\nos.remove('a')\nprint(os.listdir())", "whole", fresh=True)
+    equal(end["cause"], "ok", "what is over can be deleted: %s" % end)
+    s.delete("/api/v1/sandboxes/whole")
+
+
+ROWS = [plain_file, closed_folder, closed_workspace, deep_file, many_entries, countless_entries, work_after_the_end,
+        the_limit_is_of_the_whole_sandbox]
+for row in ROWS:
+    def folder(row=row) -> None:
+        row("folder")
+    folder.__name__ = row.__name__ + "_on_a_folder"
+    check(folder)
+
+if __name__ == "__main__":
+    main()
