@@ -96,11 +96,11 @@ static void close_folders(struct kr_warden *w)
     kr_shelf_close(&w->quota);
 }
 
-/* What holds after: the caller's uid or the one given for it, no capability, no way to gain one, none of the warden's
+/* What holds after: the caller's uid or the one chosen for it, no capability, no way to gain one, none of the warden's
  * descriptors. */
 static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main *engine, void *arg)
 {
-    uint32_t uid = w->config->engine_uid, gid = w->config->engine_gid;
+    uint32_t uid = w->engine_uid, gid = w->engine_gid;
     struct kr_err err;
     sigset_t none;
     kr_log_set_who("engine");
@@ -117,7 +117,60 @@ static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main
         kr_log(KR_LOG_ERROR, "the engine cannot give up its privileges", "error=\"%s\"", err.msg);
         _exit(1);
     }
+    for (size_t i = 0; i < KR_WORKSPACES_MAX; i++)
+        if (w->views[i] >= 0 && w->config->on_engine_folder)
+            w->config->on_engine_folder(arg, i, steal_fd(&w->views[i]));
     exit(engine(control, arg));
+}
+
+static void close_views(struct kr_warden *w)
+{
+    for (size_t i = 0; i < KR_WORKSPACES_MAX; i++)
+        w->views[i] = kr_fd_close(w->views[i]);
+}
+
+/* What the engine counts the size of, mounted so that its owner is the engine: read-only, and nowhere in the file
+ * tree. */
+static int open_views(struct kr_warden *w, uint32_t uid, struct kr_err *err)
+{
+    for (size_t i = 0; i < w->config->workspace_count; i++) {
+        struct kr_workspace folder = w->workspaces[i];
+        cleanup_fd int idmap = kr_idmap_new(folder.uid, folder.gid, uid, err);
+        if (idmap < 0)
+            return idmap;
+        folder.read_only = 1;
+        w->views[i] = kr_workspace_tree(&folder, idmap, err);
+        if (w->views[i] < 0)
+            return w->views[i];
+    }
+    return 0;
+}
+
+#define NO_IDS                                                                                                         \
+    "cells would run as the host's root: there are no other ids here; start krait as an ordinary user, or as root "    \
+    "outside"
+
+/* Who the engine will be. One that works on the caller's files, and not on a server's data, gets an id that no other
+ * process has: below those of cells and of the server, by the number of this instance. It stays who we are where cells
+ * do too: at level contained, for an ordinary user, and in a user namespace that has no ids or cannot map those of the
+ * workspace (its root is an ordinary user outside). The host's root is refused instead. */
+static int choose_engine(struct kr_warden *w, const struct kr_id_space *space, struct kr_err *err)
+{
+    int nested = space->first != 0x70000000u, r;
+    uint32_t id = space->first - 2 - w->instance.id_slot;
+    w->engine_uid = w->config->engine_uid;
+    w->engine_gid = w->config->engine_gid;
+    if (!w->config->engine_apart || geteuid() != 0 || w->standing.level == KR_LEVEL_CONTAINED)
+        return 0;
+    if (space->per_slot == 1)
+        return kr_host_uid() != 0 ? 0 : kr_err_set(err, KR_ERR_DENIED, 0, NO_IDS);
+    r = open_views(w, id, err);
+    if (r < 0) {
+        close_views(w);
+        return nested && kr_host_uid() != 0 ? 0 : r;
+    }
+    w->engine_uid = w->engine_gid = id;
+    return 0;
 }
 
 static int fork_engine(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_err *err)
@@ -132,6 +185,7 @@ static int fork_engine(struct kr_warden *w, kr_engine_main *engine, void *arg, s
         be_engine(w, pair[1], engine, arg);
     }
     close(pair[1]);
+    close_views(w);
     if (w->config->on_engine_forked)
         w->config->on_engine_forked(arg);
     w->engine = pair[0];
@@ -329,9 +383,7 @@ static int settle_ids(struct kr_warden *w, const struct kr_id_space *space, int 
     if (!s->unique && s->level != KR_LEVEL_CONTAINED)
         snprintf(s->why, sizeof s->why, "cells share our own uid: there are no other ids to give away here");
     if (!s->unique && s->level != KR_LEVEL_CONTAINED && kr_host_uid() == 0)
-        return kr_err_set(err, KR_ERR_DENIED, 0,
-                          "cells would run as the host's root: there are no other ids here; start krait as an ordinary "
-                          "user, or as root outside");
+        return kr_err_set(err, KR_ERR_DENIED, 0, NO_IDS);
     fits = s->unique ? (s->id_count - 1) / 2 : 65535;
     if (fits > cells_by_descriptors())
         fits = cells_by_descriptors();
@@ -488,7 +540,7 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     w->shelf.dir = w->keeper = -1;
     w->quota = KR_SHELF_NONE;
     for (size_t i = 0; i < KR_WORKSPACES_MAX; i++)
-        w->workspaces[i].dir = -1;
+        w->workspaces[i].dir = w->views[i] = -1;
     for (size_t i = 0; i < KR_MOUNTS_MAX; i++)
         w->mounts[i].dir = -1;
     kr_log_set_who("warden");
@@ -501,7 +553,8 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     else if ((r = resolve(w, err)) < 0 || (r = look_at_machine(w, &space, err)) < 0 ||
              (w->shelf.dir >= 0 && (r = raise_shelf(w, err)) < 0))
         return r;
-    if ((r = fork_engine(w, engine, arg, err)) < 0 || (r = open_loop(w, err)) < 0)
+    if ((r = choose_engine(w, &space, err)) < 0 || (r = fork_engine(w, engine, arg, err)) < 0 ||
+        (r = open_loop(w, err)) < 0)
         return r;
     return w->asleep ? 0 : settle(w, &space, err);
 }

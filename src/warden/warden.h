@@ -39,6 +39,10 @@ struct kr_warden_config {
     struct kr_mount_config mounts[KR_MOUNTS_MAX];
     size_t mount_count;
     uint32_t engine_uid, engine_gid; /* whom the engine becomes where we are root; 0: it stays who we are */
+    int engine_apart; /* instead: an id that no other process has, where we are root and cells have ids of their own */
+    /* In the engine, before it runs: a read-only view of workspace `index` in which the folder's owner is the engine,
+     * for an engine that became another user. The descriptor is the callee's. NULL: not asked for */
+    void (*on_engine_folder)(void *arg, size_t index, int dir);
     void (*on_engine_forked)(
         void *arg); /* in the warden: what only the engine needs (keys) is forgotten here. May be NULL */
     int lazy;       /* nothing of the machine is looked at or made until the engine asks for a zygote (KR_W_WAKE);
@@ -53,7 +57,7 @@ struct kr_warden_config {
 };
 
 /* What the engine is: runs in the forked child with its end of the control socket; returns the exit status of the whole
- * program. It has no capability left and no_new_privs set; its uid is the caller's, or engine_uid. */
+ * program. It has no capability left and no_new_privs set; its uid is the caller's, engine_uid or one of its own. */
 typedef int kr_engine_main(int control, void *arg);
 
 void kr_warden_config_default(struct kr_warden_config *c);

@@ -137,6 +137,8 @@ struct kr_warden {
     int landlock_abi;                    /* asked once: sessions get what was required at the start */
     int epoll, engine, lifeline_r, lifeline_w, signals;
     pid_t engine_pid;
+    uint32_t engine_uid, engine_gid; /* what the engine becomes; 0: it stays who we are */
+    int views[KR_WORKSPACES_MAX];    /* the engine's own of the workspaces, until it is forked; -1: none */
     int stopping, children_ended;
     int asleep;                    /* lazy, and no zygote was asked for yet */
     uint8_t woken[KR_ZYGOTES_MAX]; /* lazy: zygotes that were asked for */

@@ -8,10 +8,20 @@ import tempfile
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, equal, main, skip
-from drive import KRAIT
+from drive import KRAIT, run
 from krait_server import Server
+from mcp import Stdio
+from processes import children, is_alive, name_of, roles
+from serving import eventually
 
 NOTHING = "0" * 16
+SLEEP = "import time; print('begun', flush=True); time.sleep(60)"
+FILL = """
+import time
+with open("big", "wb") as f:
+    for _ in range(16):
+        f.write(bytes(1 << 20)); f.flush(); time.sleep(0.3)
+"""
 
 
 def status_of(pid: int) -> dict:
@@ -65,6 +75,102 @@ def root_without_setpcap_does_not_serve():
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
     equal((done.returncode != 0, done.stdout), (True, b""), done.stderr)
     equal(b"bounding set" in done.stderr, True, done.stderr)
+
+
+class Sleeper:
+    """A `krait run` whose program has begun."""
+
+    def __init__(self, *args: str) -> None:
+        self.process = subprocess.Popen([KRAIT, "run", *args, "-c", SLEEP], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def __enter__(self) -> "Sleeper":
+        equal(self.process.stdout.readline(), b"begun\n")
+        self.engine = roles(self.process.pid)["server"][0]
+        return self
+
+    def __exit__(self, *_what) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=20)
+
+
+@check
+def run_as_root_has_an_engine_that_no_other_process_shares_its_id_with():
+    root_only()
+    with Sleeper() as one, Sleeper() as other, Server() as s:
+        pids = [one.engine, other.engine, s.server_pid()]
+        for pid in pids:
+            powerless(pid)
+        uids = [status_of(pid)["Uid"].split() for pid in pids]
+        equal([len(set(four)) for four in uids], [1, 1, 1], "real, effective, saved and for files are one")
+        equal(len({four[0] for four in uids} - {"0"}), 3, "ids: %s" % uids)
+        equal([status_of(pid)["Groups"] for pid in pids], ["", "", ""])
+
+
+@check
+def run_by_a_plain_user_has_a_filter_too():
+    root_only()
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chown(folder, 65534, 65534)
+        done = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all",
+                                 KRAIT, "run", "-c", SLEEP], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env={"HOME": folder, "XDG_RUNTIME_DIR": folder})
+        equal(done.stdout.readline(), b"begun\n")
+        seen = status_of(roles(done.pid)["server"][0])
+        done.terminate()
+        done.communicate(timeout=20)
+        equal((seen["Uid"].split()[0], seen["CapEff"], seen["NoNewPrivs"], seen["Seccomp"]),
+              ("65534", NOTHING, "1", "2"))
+
+
+@check
+def a_signal_ends_an_engine_of_another_id():
+    root_only()
+    for signo, status in ((15, 143), (2, 130)):
+        with Sleeper() as s:
+            s.process.send_signal(signo)
+            s.process.communicate(timeout=20)
+            equal(s.process.returncode, status)
+            eventually(lambda: not is_alive(s.engine), 5, "the engine is gone")
+
+
+@check
+def a_private_folder_of_root_is_still_a_workspace_and_still_counted():
+    root_only()
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o700)
+        done = run("--workspace", folder, "-c", "open('mine', 'w').write('x')")
+        equal((done.returncode, os.stat(os.path.join(folder, "mine")).st_uid), (0, os.geteuid()), done.stderr)
+        done = run("--workspace", folder, "--disk", "2M", "-c", FILL)
+        equal((done.returncode, b"disk limit" in done.stderr), (137, True), done.stderr)
+
+
+@check
+def figures_are_the_caller_s_and_their_saver_has_no_privilege():
+    root_only()
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o700)
+        with Sleeper("--figures", os.path.join(folder, "new")) as s:
+            others = [pid for pid in children(s.process.pid) if pid != s.engine and name_of(pid) == "krait"
+                      and status_of(pid)["Seccomp"] == "2"]
+            equal(len(others), 1)
+            powerless(others[0])
+        show = ("class F:\n def _repr_svg_(self): return '<svg xmlns=\"http://www.w3.org/2000/svg\"/>'\n"
+                "display(F())")
+        done = run("--figures", os.path.join(folder, "new"), "-c", show)
+        saved = os.path.join(folder, "new/figure-1.svg")
+        equal((done.returncode, os.path.exists(saved)), (0, True), done.stderr)
+        equal(os.stat(saved).st_uid, os.geteuid())
+
+
+@check
+def stdio_server_has_no_capability_and_a_filter():
+    root_only()
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o755)
+        with Stdio([KRAIT, "mcp", "--no-join", "--data", os.path.join(folder, "data")]) as c:
+            equal("42" in str(c.tool("execute_python", code="print(6 * 7)")), True)
+            powerless(roles(c.process.pid)["server"][0])
 
 
 main()

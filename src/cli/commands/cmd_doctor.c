@@ -97,6 +97,21 @@ static void remove_ground(const struct ground *g)
 
 /* ---- launching ---- */
 
+/* In the engine: the folder as it may see it. */
+static void take_folder_view(void *arg, size_t index, int dir)
+{
+    struct kr_doctor_app *app = arg;
+
+    (void)index; /* there is one */
+    app->view = dir;
+}
+
+/* In the warden: the bait stands as long as the engine does. */
+static void forget_bait(void *arg)
+{
+    kr_doctor_bait_close(&((struct kr_doctor_app *)arg)->bait);
+}
+
 static int launch(const struct doctor_options *o, struct kr_doctor_app *app, struct kr_err *err)
 {
     struct kr_warden_config config;
@@ -111,7 +126,13 @@ static int launch(const struct doctor_options *o, struct kr_doctor_app *app, str
     if (!app->folder)
         kr_cli_add_zygote(&o->common, &config, KR_PRELOAD_DATA);
     config.stock = 0;
-    return kr_warden_launch(&config, kr_doctor_app_main, app, err);
+    config.engine_apart = 1;
+    config.on_engine_folder = take_folder_view;
+    config.on_engine_forked = forget_bait;
+    kr_doctor_bait_open(&app->bait, app->file, app->home);
+    r = kr_warden_launch(&config, kr_doctor_app_main, app, err);
+    kr_doctor_bait_close(&app->bait); /* where no engine was forked */
+    return r;
 }
 
 static volatile pid_t folder_child;
@@ -138,7 +159,7 @@ static void watch_doctor_signals(void)
  * and a folder that cannot be used must not cost the rest. */
 static void examine_folder(const struct doctor_options *o, const struct ground *g, struct kr_doctor_report *report)
 {
-    struct kr_doctor_app app = {.report = report, .stop = &stop_signal, .folder = g->folder};
+    struct kr_doctor_app app = {.report = report, .stop = &stop_signal, .folder = g->folder, .view = -1};
     struct kr_err err = {0};
 
     if (!g->folder[0]) {
@@ -160,8 +181,11 @@ static void examine_folder(const struct doctor_options *o, const struct ground *
 static void examine(const struct doctor_options *o, const struct ground *g, struct kr_doctor_report *reports)
 {
     struct kr_doctor_report *report = &reports[0];
-    struct kr_doctor_app app = {
-        .report = report, .stop = &stop_signal, .file = g->file[0] ? g->file : NULL, .home = getenv("HOME")};
+    struct kr_doctor_app app = {.report = report,
+                                .stop = &stop_signal,
+                                .file = g->file[0] ? g->file : NULL,
+                                .home = getenv("HOME"),
+                                .view = -1};
     struct kr_err err = {0};
     int r;
 

@@ -7,6 +7,7 @@
 #include "exit_status.h"
 #include "fd.h"
 #include "run_app.h"
+#include "streams.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,26 @@ const struct kr_opt_table kr_run_options_table = {
     .limits = offsetof(struct kr_run_options, limits),
 };
 
+/* In the engine: the workspace as it may see it. */
+static void take_view(void *arg, size_t index, int dir)
+{
+    struct kr_run_app *a = arg;
+
+    if (index == 0)
+        a->view = dir;
+    else
+        kr_fd_close(dir);
+}
+
+/* In the warden: the streams and the saver are the engine's. */
+static void forget_in_run_warden(void *arg)
+{
+    struct kr_run_app *a = arg;
+
+    kr_streams_forget();
+    kr_figures_forget(&a->figures);
+}
+
 static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, char **args, int count,
                        struct kr_run_source *source, struct kr_warden_config *config, char **ret_workspace,
                        struct kr_err *err)
@@ -82,6 +103,10 @@ static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, cha
     config->max_cells = CELLS_MAX;
     config->ceilings = o->limits.values;
     config->rotate_after = 0;
+    config->engine_apart = 1;
+    config->on_engine_folder = take_view;
+    config->on_engine_forked = forget_in_run_warden;
+    kr_streams_open();
     a->options = o;
     a->source = source;
     a->workspace = *ret_workspace;
@@ -94,7 +119,7 @@ int kr_cmd_run(int argc, char **argv)
     cleanup_free char *workspace = NULL;
     struct kr_run_source source = {0};
     struct kr_warden_config config;
-    struct kr_run_app app = {.figures.dir = -1};
+    struct kr_run_app app = {.view = -1, .figures.saver = -1};
     struct kr_err err;
     int operand, r;
 

@@ -169,6 +169,8 @@ struct kr_doctor_app {
     volatile sig_atomic_t *stop;     /* a signal that came before the engine could see to it, or 0 */
     const char *folder;              /* try this host folder as a workspace and nothing else; NULL: everything else */
     const char *file, *home;         /* bait */
+    struct kr_doctor_bait bait;      /* put up before the engine is forked, with the caller's rights */
+    int view;                        /* of the folder, for an engine that is another user; -1: none */
 };
 /* A kr_engine_main. */
 int kr_doctor_app_main(int control, void *arg);

@@ -9,6 +9,7 @@
 #include "exit_status.h"
 #include "engine.h"
 #include "fd.h"
+#include "launch.h"
 #include "warden_holder.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +62,7 @@ struct app {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct kr_engine *engine;
-    struct kr_doctor_bait bait;
+    char view[32]; /* the path by which we reach the folder; "": as it was given */
     struct kr_doctor_facts facts;
     enum kr_trial at;
     struct kr_session *session; /* of the trial at hand */
@@ -154,7 +155,7 @@ static void on_probe_end(void *data, struct kr_run *r, const struct kr_run_end *
                  json_string_value(json_object_get(end->claim->error, "message")));
     t->facts = kr_doctor_take_facts(kr_buf_str(&a->answer), a->answer.len);
     if (a->at == KR_TRIAL_FOLDER)
-        a->facts.word_came_out = word_came_out(a->given->folder);
+        a->facts.word_came_out = word_came_out(a->view[0] ? a->view : a->given->folder);
     if (a->at == KR_TRIAL_PROCESSOR)
         a->facts.cores_outside = cores_outside();
     if (a->at == KR_TRIAL_BATTERY)
@@ -174,7 +175,7 @@ static int write_code(struct app *a, struct kr_buf *code)
     int r;
 
     if (a->at == KR_TRIAL_BATTERY)
-        kr_doctor_bait_tell(&a->bait, params);
+        kr_doctor_bait_tell(&a->given->bait, params);
     inner = json_dumps(params, JSON_COMPACT);
     quoted = inner ? json_string(inner) : NULL;
     outer = quoted ? json_dumps(quoted, JSON_ENCODE_ANY) : NULL;
@@ -336,7 +337,7 @@ static int open_doctor_engine(struct app *a, int control)
     int r;
 
     if (a->given->folder) {
-        config.workspaces[0].path = a->given->folder;
+        config.workspaces[0].path = a->view[0] ? a->view : a->given->folder;
         config.workspace_count = 1;
     }
     r = kr_warden_holder_new(&a->loop, control, &holder);
@@ -352,7 +353,7 @@ static void finish_probe(struct app *a)
         a->facts.hello = *hello;
         r->level = (int)hello->level;
         r->finished = a->at == KR_TRIAL_MAX_;
-        a->facts.bait = &a->bait;
+        a->facts.bait = &a->given->bait;
         if (a->given->folder) {
             kr_doctor_judge_folder(&a->facts, r);
         } else {
@@ -368,11 +369,17 @@ int kr_doctor_app_main(int control, void *arg)
 {
     struct app app = {.given = arg, .began_ns = kr_clock_ns()};
     struct app *a = &app;
+    struct kr_err err;
     int r;
 
     kr_cli_engine_begin();
     kr_buf_init(&a->answer, ANSWER_MAX);
-    kr_doctor_bait_open(&a->bait, a->given->file, a->given->home); /* before the loop has threads */
+    if (a->given->view >= 0)
+        kr_cli_folder_path(a->given->view, a->view, sizeof a->view);
+    if (kr_cli_confine_engine(a->given->view, a->given->folder, &err) < 0) {
+        snprintf(a->given->report->error, sizeof a->given->report->error, "%s", err.msg);
+        return KR_EXIT_OURS;
+    }
     if (uv_loop_init(&a->loop) < 0)
         return KR_EXIT_OURS;
     watch_probe_signals(a);
@@ -390,7 +397,6 @@ int kr_doctor_app_main(int control, void *arg)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
     uv_run(&a->loop, UV_RUN_DEFAULT);
     uv_loop_close(&a->loop);
-    kr_doctor_bait_close(&a->bait);
     kr_buf_done(&a->answer);
     return r < 0 ? KR_EXIT_OURS : 0;
 }

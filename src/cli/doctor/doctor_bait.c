@@ -1,9 +1,9 @@
 /* What `krait doctor` puts up outside the cells: things a session must not reach, each reached from here first, so
  * that a refusal inside means something.
  *
- * Called by doctor_app.c in the engine, which has the caller's uid and no capability. Invariant: nothing of it
- * outlives this process: the socket has no file, and the shared memory is marked for removal as soon as it is
- * attached. */
+ * Put up by cmd_doctor.c before the engine is forked, with the caller's rights; told to the probes by doctor_app.c.
+ * Invariant: nothing of it outlives the engine: the socket has no file, the shared memory is marked for removal as soon
+ * as it is attached, and the warden lets go of both. */
 #include "doctor.h"
 #include "fd.h"
 #include <errno.h>
@@ -147,6 +147,7 @@ void kr_doctor_bait_close(struct kr_doctor_bait *b)
     b->socket = kr_fd_close(b->socket);
     if (b->shm_at != (void *)-1)
         shmdt(b->shm_at);
+    b->shm_at = (void *)-1;
 }
 
 static json_t *text_or_null(const char *text)

@@ -7,6 +7,7 @@
 #include "seccomp.h"
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,6 +83,29 @@ int kr_cli_confine(const struct kr_landlock_path *paths, size_t count, struct kr
     else
         r = kr_landlock_restrict(paths, count, 0, err);
     return r < 0 ? r : take_filter(err);
+}
+
+int kr_cli_confine_engine(int folder, const char *path, struct kr_err *err)
+{
+    char look[32];
+    struct kr_landlock_path paths[] = {
+        {"/usr", KR_LL_READ},
+        {"/proc", KR_LL_READ}, /* of other processes only what every user may see */
+        {"/sys", KR_LL_READ | KR_LL_MAY_MISS},
+        {"/dev/null", KR_LL_READ | KR_LL_WRITE_FILE},
+        {folder >= 0 ? look
+         : path      ? path
+                     : "/usr",
+         KR_LL_READ},
+    };
+
+    kr_cli_folder_path(folder, look, sizeof look);
+    return kr_cli_confine(paths, sizeof paths / sizeof *paths, err);
+}
+
+void kr_cli_folder_path(int folder, char *buf, size_t size)
+{
+    snprintf(buf, size, "/proc/self/fd/%d", folder);
 }
 
 void kr_cli_engine_begin(void)

@@ -28,6 +28,7 @@ struct app {
     const struct kr_run_options *options;
     const struct kr_run_source *source;
     const char *workspace;
+    char view[32]; /* the path by which we reach the workspace */
     struct kr_figures *figures;
     uv_loop_t loop;
     uv_signal_t signals[3];
@@ -364,7 +365,7 @@ static int open_run_engine(struct app *a, int control, struct kr_err *err)
     int r;
 
     config.workspace_count = a->workspace ? 1 : 0;
-    config.workspaces[0].path = a->workspace;
+    config.workspaces[0].path = a->view[0] ? a->view : a->workspace;
     config.workspaces[0].read_only = o->read_only;
     r = kr_warden_holder_new(&a->loop, control, &holder);
     if (r >= 0)
@@ -410,6 +411,10 @@ int kr_run_app_main(int control, void *arg)
     struct kr_err err;
 
     kr_cli_engine_begin();
+    if (given->view >= 0)
+        kr_cli_folder_path(given->view, a->view, sizeof a->view);
+    if (kr_cli_confine_engine(given->view, a->workspace, &err) < 0)
+        return kr_cli_fail("run", &err);
     if (uv_loop_init(&a->loop) < 0)
         return KR_EXIT_OURS;
     watch_run_signals(a);

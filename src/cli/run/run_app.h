@@ -19,6 +19,7 @@ struct kr_run_app {
     const struct kr_run_options *options;
     const struct kr_run_source *source;
     const char *workspace; /* real path of the folder that is /workspace, or NULL */
+    int view;              /* of that folder, for an engine that is another user; -1: none */
     struct kr_figures figures;
 };
 

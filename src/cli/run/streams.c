@@ -17,20 +17,40 @@
 
 #define CHUNK 65536u
 
-/* A descriptor to be watched. *ret_flags is what to put back on `shared` in the end, -1 if nothing. */
-static int open_own(int shared, int access, int *ret_flags)
+static int opened_before[3] = {-1, -1, -1}; /* by the user who started us, for an engine that is another */
+
+/* An open file of our own of a pipe or a terminal; -1 if there is none to be had. */
+static int open_anew(int shared, int access)
 {
     char path[32];
     struct stat st;
-    int fd;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", shared);
+    if (fstat(shared, &st) < 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+        return -1;
+    return open(path, access | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+}
+
+void kr_streams_open(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        opened_before[fd] = open_anew(fd, fd == 0 ? O_RDONLY : O_WRONLY);
+}
+
+void kr_streams_forget(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        opened_before[fd] = kr_fd_close(opened_before[fd]);
+}
+
+/* A descriptor to be watched. *ret_flags is what to put back on `shared` in the end, -1 if nothing. */
+static int open_own(int shared, int access, int *ret_flags)
+{
+    int fd = shared < 3 && opened_before[shared] >= 0 ? steal_fd(&opened_before[shared]) : open_anew(shared, access);
 
     *ret_flags = -1;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", shared);
-    if (fstat(shared, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))) {
-        fd = open(path, access | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-        if (fd >= 0)
-            return fd;
-    }
+    if (fd >= 0)
+        return fd;
     *ret_flags = fcntl(shared, F_GETFL);
     return fcntl(shared, F_DUPFD_CLOEXEC, 3);
 }

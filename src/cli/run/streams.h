@@ -8,6 +8,11 @@ struct kr_sink;
 struct kr_source;
 struct uv_loop_s;
 
+/* Opens anew what descriptors 0, 1 and 2 are, for sinks and sources that a forked process with fewer rights makes; and
+ * closes them again in the process that makes none. */
+void kr_streams_open(void);
+void kr_streams_forget(void);
+
 struct kr_sink_calls {
     void (*on_drained)(void *data);           /* what had to wait is written */
     void (*on_failed)(void *data, int error); /* -errno, from the loop; once */
