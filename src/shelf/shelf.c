@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -21,8 +22,8 @@
  * are not yet returned): a twentieth of the host's filesystem, within these. */
 #define RESERVE_MIN (UINT64_C(64) << 20)
 #define RESERVE_MAX (UINT64_C(2) << 30)
-#define TEND_MS 1000      /* while the host has little left */
-#define TEND_EASY_MS 5000 /* while it has plenty */
+#define TEND_MS 1000     /* between two looks at the host */
+#define TEND_BUSY_MS 250 /* while folders are written to */
 
 int kr_shelf_up(const struct kr_shelf_config *c, const struct kr_shelf_plan *plan, int point, struct kr_shelf *ret,
                 struct kr_err *err)
@@ -128,6 +129,8 @@ static int fill_space(const struct kr_shelf *s, struct kr_w_shelved *ret)
     ret->image = s->image ? 1 : 0;
     ret->size = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
     ret->room = ret->host_free = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+    if (fs.f_flags & ST_RDONLY)
+        ret->room = 0;
     if (!s->image)
         return 0;
     if (fstatfs(s->file, &fs) < 0)
@@ -255,29 +258,48 @@ int kr_shelf_do(struct kr_shelf *s, const struct kr_w_shelf *question, struct kr
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "measure the shelf") : 0;
 }
 
-/* All folders together may have what they have written and what the host can still take. What a process has written
- * and the kernel has not yet put on the disk counts against the limit but not as written, so nothing is counted
- * twice. */
+/* What all folders together may have, so that the host never has to refuse a block: what the image has taken of the
+ * host (freed blocks that were not returned are used again first) and what the host has free, less the reserve. What a
+ * process has written and the kernel has not yet put on the disk counts against the limit but is in neither of the two,
+ * so nothing is granted twice. Below half of the reserve nothing may grow: the image may be using up holes of its file
+ * instead of freed blocks. */
+static uint64_t shelf_limit(const struct statfs *host, const struct statfs *own, uint64_t taken, uint64_t referenced)
+{
+    uint64_t left = (uint64_t)host->f_bavail * (uint64_t)host->f_bsize;
+    uint64_t reserve = (uint64_t)host->f_blocks * (uint64_t)host->f_bsize / 20;
+    uint64_t whole = (uint64_t)own->f_blocks * (uint64_t)own->f_bsize, max;
+    reserve = reserve < RESERVE_MIN ? RESERVE_MIN : reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
+    whole -= whole / 20 < RESERVE_MIN ? RESERVE_MIN : whole / 20; /* for the image's own trees */
+    if (left < reserve / 2)
+        return referenced;
+    max = (taken > referenced ? taken : referenced) + left;
+    max = max > reserve ? max - reserve : 0;
+    max = max < referenced ? referenced : max;
+    return max < whole ? max : whole;
+}
+
 int kr_shelf_tend(struct kr_shelf *s)
 {
     struct kr_shelf_group all;
     struct statfs host, own;
-    uint64_t reserve, left, max, whole;
+    struct stat st;
+    uint64_t max;
+    int busy;
     if (s->kind != KR_SHELF_IS_BTRFS || !s->image)
         return -1;
     if (s->dropped && kr_shelf_btrfs_clean(s) == 0)
         s->dropped = 0;
-    if (fstatfs(s->file, &host) < 0 || fstatfs(s->dir, &own) < 0 || kr_shelf_btrfs_group(s, KR_SHELF_ALL, &all) < 0)
+    if (fstatfs(s->file, &host) < 0 || fstatfs(s->dir, &own) < 0 || fstat(s->file, &st) < 0 ||
+        kr_shelf_btrfs_group(s, KR_SHELF_ALL, &all) < 0)
         return TEND_MS;
-    reserve = (uint64_t)host.f_blocks * (uint64_t)host.f_bsize / 20;
-    reserve = reserve < RESERVE_MIN ? RESERVE_MIN : reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
-    left = (uint64_t)host.f_bavail * (uint64_t)host.f_bsize;
-    max = all.referenced + (left > reserve ? left - reserve : 0);
-    whole = (uint64_t)own.f_blocks * (uint64_t)own.f_bsize;
-    whole -= whole / 20 < RESERVE_MIN ? RESERVE_MIN : whole / 20; /* for the image's own trees */
-    if (max > whole)
-        max = whole;
-    if (max != all.max && kr_shelf_btrfs_set(s, KR_SHELF_ALL, max) < 0)
+    if ((own.f_flags & ST_RDONLY) && !s->broken)
+        kr_log(KR_LOG_ERROR, "the image of the sandboxes is read-only after an error of its disk", "path=\"%s\"",
+               s->config.path);
+    s->broken = (own.f_flags & ST_RDONLY) != 0;
+    max = shelf_limit(&host, &own, (uint64_t)st.st_blocks * 512u, all.referenced);
+    if (max != all.max && !s->broken && kr_shelf_btrfs_set(s, KR_SHELF_ALL, max) < 0)
         kr_log(KR_LOG_WARN, "limit of the shelf not set, ignoring", "errno=%d", errno);
-    return left < 4 * reserve ? TEND_MS : TEND_EASY_MS;
+    busy = all.referenced + all.reserved != s->seen;
+    s->seen = all.referenced + all.reserved;
+    return busy ? TEND_BUSY_MS : TEND_MS;
 }

@@ -52,6 +52,8 @@ struct kr_shelf {
     int file, loop;    /* the image and its device; -1: none */
     char groups[80];   /* BTRFS: where the kernel shows its quota groups */
     int dropped;       /* subvolumes were dropped since the kernel was told to clean up */
+    uint64_t seen;     /* bytes used when kr_shelf_tend() last looked */
+    int broken;        /* and whether the image was read-only */
 };
 #define KR_SHELF_NONE                                                                                                  \
     (struct kr_shelf)                                                                                                  \

@@ -238,7 +238,7 @@ static void undo(struct kr_shelf *s, struct image *i)
 static int make_any(struct kr_shelf *s, struct image *i, int point, struct kr_err *err)
 {
     static const enum kr_shelf_kind kinds[] = {KR_SHELF_IS_BTRFS, KR_SHELF_IS_PROJECT};
-    struct kr_err first = {0};
+    struct kr_err first = {0}, last;
     int r = -EIO;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         s->kind = kinds[k];
@@ -248,7 +248,8 @@ static int make_any(struct kr_shelf *s, struct image *i, int point, struct kr_er
         if (k == 0)
             first = *err;
     }
-    return kr_err_set(err, KR_ERR_UNAVAILABLE, -r, "btrfs: %.90s; ext4: %.90s", first.msg, ((struct kr_err) * err).msg);
+    last = *err;
+    return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "btrfs: %.95s; ext4: %.95s", first.msg, last.msg);
 }
 
 int kr_shelf_image_up(struct kr_shelf *s, const struct kr_shelf_plan *plan, int point, struct kr_err *err)

@@ -93,7 +93,8 @@ int main(int argc, char **argv)
     if (kr_shelf_plan(&c, &plan, &err) < 0 || (plan.image && kr_shelf_namespace(&err) < 0))
         return say_error(&err);
     point = open(c.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (kr_shelf_up(&c, &plan, point, &shelf, &err) < 0)
+    if (kr_shelf_up(&c, &plan, point, &shelf, &err) < 0 &&
+        (kr_shelf_settle_for_folder(&c, &plan, -1, &err) < 0 || kr_shelf_up(&c, &plan, point, &shelf, &err) < 0))
         return say_error(&err);
     keeper = kr_shelf_keeper(&shelf, &pid, &err);
     if (keeper < 0)

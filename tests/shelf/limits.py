@@ -1,0 +1,333 @@
+#!/usr/bin/python3
+"""The shelf's limits, at the level of the keeper: what a process can write in a folder, by every way around a count that
+walks. Beside each attack, the same in a plain folder passes, so the attack is one."""
+import contextlib
+import hashlib
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "lib"))
+import shelves  # noqa: E402
+from shelves import BTRFS, FOLDER, MIB, PROJECT, SERVER, SLACK, Data, Shelf, fill, in_user  # noqa: E402
+from check import check, contains, equal, main  # noqa: E402
+
+LIMIT = 8 * MIB
+MOST = 32 * MIB
+
+
+def unlinked(path: str) -> int:
+    fd = os.open(f"{path}/gone", os.O_CREAT | os.O_WRONLY)
+    os.unlink(f"{path}/gone")
+    return fill(fd, MOST)
+
+
+def forbidden(path: str) -> int:
+    os.mkdir(f"{path}/dark")
+    fd = os.open(f"{path}/dark/file", os.O_CREAT | os.O_WRONLY)
+    os.chmod(f"{path}/dark", 0)
+    return fill(fd, MOST)
+
+
+def deep(path: str) -> int:
+    os.chdir(path)
+    for _ in range(70):
+        os.mkdir("d")
+        os.chdir("d")
+    return fill(os.open("file", os.O_CREAT | os.O_WRONLY), MOST)
+
+
+def background(path: str) -> int:
+    """A process that outlives the one that made it."""
+    r, w = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        time.sleep(0.2)
+        os.write(w, str(fill(os.open(f"{path}/late", os.O_CREAT | os.O_WRONLY), MOST)).encode())
+        os._exit(0)
+    os.close(w)
+    return int(os.read(r, 20))
+
+
+def many(path: str) -> int:
+    """Small files: each costs metadata, which counts too."""
+    done = 0
+    try:
+        for i in range(20000):
+            with open(f"{path}/f{i}", "wb") as f:
+                f.write(b"x" * 2000)
+            done += 2000
+    except OSError:
+        pass
+    return done
+
+
+ATTACKS = [unlinked, forbidden, deep, background, many]
+
+
+def folder(shelf: Shelf, name: str, limit: int = LIMIT, inodes: int = 0) -> str:
+    """As the server makes it."""
+    a = shelf.ask("make", name, limit, inodes)
+    assert not a.error, a.text
+    assert a.kind == shelf.kind, a
+    path = f"{shelf.path}/{name}"
+    st = os.stat(path)
+    equal((st.st_uid, st.st_gid, st.st_mode & 0o7777), (SERVER, SERVER, 0o700), "owner and mode")
+    in_user(os.mkdir, f"{path}/files")
+    return f"{path}/files"
+
+
+@check
+def no_way_past_a_limit():
+    with Data() as data, Shelf(data) as shelf:
+        assert shelf.kind in (BTRFS, PROJECT) and shelf.image, shelf.why
+        for attack in ATTACKS:
+            path = folder(shelf, attack.__name__)
+            got = in_user(attack, path)
+            assert got <= LIMIT + SLACK, f"{attack.__name__} wrote {got}"
+            assert got >= LIMIT // 2, f"{attack.__name__} was refused at {got}"
+            used = shelf.ask("usage", attack.__name__)
+            assert used.bytes <= used.max_bytes <= LIMIT + SLACK, used
+
+
+@check
+def a_plain_folder_is_passed():
+    with Data() as data, Shelf(data, "folder") as shelf:
+        equal((shelf.kind, shelf.image), (FOLDER, 0))
+        equal(shelf.ask("make", "aa", LIMIT).kind, FOLDER)
+        assert not os.path.exists(f"{data}/sandboxes/aa"), "a plain folder is the server's to make"
+        for attack in ATTACKS:
+            path = f"{data}/sandboxes/{attack.__name__}"
+            in_user(os.mkdir, path)
+            assert in_user(attack, path) >= MOST, attack.__name__
+
+
+@check
+def limits_change_while_a_process_writes():
+    with Data() as data, Shelf(data) as shelf, contextlib.ExitStack() as stack:
+        path = folder(shelf, "aa")
+        fd = stack.enter_context(open(f"{path}/file", "wb", buffering=0)).fileno()
+        first = fill(fd, MOST)
+        assert first < LIMIT + SLACK
+        equal(shelf.ask("limit", "aa", 2 * LIMIT).error, 0)
+        more = fill(fd, MOST)
+        assert LIMIT // 2 < more < LIMIT + SLACK, more
+        equal(shelf.ask("limit", "aa", LIMIT).error, 0)
+        equal(fill(fd, MOST), 0, "written over a lowered limit")
+        equal(shelf.ask("limit", "aa", 0).max_bytes, 0)
+        assert fill(fd, MOST) >= MOST, "no limit"
+
+
+@check
+def a_full_folder_can_be_emptied():
+    with Data() as data, Shelf(data) as shelf:
+        path = folder(shelf, "aa")
+        for _ in range(3):
+            fd = os.open(f"{path}/file", os.O_CREAT | os.O_WRONLY)
+            assert fill(fd, MOST) > LIMIT // 2
+            os.close(fd)
+            os.unlink(f"{path}/file")
+
+
+@check
+def the_smallest_limit_holds_a_file():
+    with Data() as data, Shelf(data) as shelf:
+        path = folder(shelf, "aa", 64 * 1024)
+        with open(f"{path}/file", "wb") as f:
+            f.write(b"x" * 4096)
+        got = in_user(unlinked, path)
+        assert got <= 64 * 1024 + SLACK, got
+        used = shelf.ask("usage", "aa")
+        assert 0 < used.bytes <= used.max_bytes, used
+
+
+@check
+def inodes_are_limited_by_projects():
+    with Data() as data, Shelf(data) as shelf:
+        path = folder(shelf, "aa", LIMIT, 100)
+        made = 0
+        try:
+            for i in range(300):
+                os.symlink("x", f"{path}/l{i}")
+                made += 1
+        except OSError:
+            pass
+        if shelf.kind == PROJECT:
+            equal(made, 98, "besides the folder and files/")
+            equal(shelf.ask("usage", "aa").inodes, 100)
+        else:
+            equal((made, shelf.ask("usage", "aa").inodes), (300, 0), "btrfs does not count them")
+
+
+@check
+def a_dropped_folder_gives_its_room_back():
+    with Data() as data, Shelf(data) as shelf:
+        path = folder(shelf, "aa", 200 * MIB)
+        with open(f"{path}/file", "wb") as f:
+            fill(f.fileno(), 100 * MIB)
+        if shelf.kind == PROJECT:
+            equal(shelf.ask("drop", "aa").error, 39, "a project's folder must be empty")
+            os.unlink(f"{path}/file")
+            os.rmdir(path)
+        before = shelf.ask("usage")
+        start = time.monotonic()
+        equal(shelf.ask("drop", "aa").error, 0)
+        assert time.monotonic() - start < 2.0
+        equal(shelf.ask("usage", "aa").error, 2)
+        for _ in range(100):
+            if shelf.kind == PROJECT or before.bytes - shelf.ask("usage").bytes > 90 * MIB:
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError(f"{before} became {shelf.ask('usage')}")
+        folder(shelf, "aa")  # the name is free again
+
+
+@check
+def questions_are_checked():
+    with Data() as data, Shelf(data) as shelf:
+        for name in ("../x", "a/b", "A", "a.b", "x" * 32, "-x"):
+            equal(shelf.ask("make", name, LIMIT).error, 22, name)
+        equal(shelf.ask("make", "-", LIMIT).error, 22)
+        equal(shelf.ask("grow", "aa", 1 << 31).error, 22)
+        equal(shelf.ask("nonsense", "aa").error, 22)
+        equal(shelf.ask("make", "aa", 1 << 60).error, 34)
+        equal(shelf.ask("make", "aa", 0, 1 << 40).error, 34)
+        equal(shelf.ask("limit", "nothere", LIMIT).error, 2)
+        folder(shelf, "aa")
+        equal(shelf.ask("make", "aa", LIMIT).error, 17)
+        os.symlink("/etc", f"{shelf.path}/link")
+        assert shelf.ask("usage", "link").error in (40, 20)
+
+
+@check
+def what_a_server_made_itself_is_a_plain_folder():
+    with Data() as data, Shelf(data) as shelf:
+        in_user(os.mkdir, f"{shelf.path}/old")
+        equal(shelf.ask("usage", "old").kind, FOLDER)
+        equal(shelf.ask("limit", "old", LIMIT).kind, FOLDER)
+        equal(shelf.ask("drop", "old").kind, FOLDER)
+        assert os.path.isdir(f"{shelf.path}/old")
+
+
+@check
+def a_restart_finds_folders_and_limits():
+    with Data() as data:
+        with Shelf(data) as shelf:
+            path = folder(shelf, "aa")
+            with open(f"{path}/file", "w") as f:
+                f.write("kept")
+            limit = shelf.ask("usage", "aa").max_bytes
+        assert not os.listdir(f"{data}/sandboxes"), "the folder beneath is empty"
+        with Shelf(data) as shelf:
+            with open(f"{shelf.path}/aa/files/file") as f:
+                equal(f.read(), "kept")
+            equal(shelf.ask("usage", "aa").max_bytes, limit)
+            assert in_user(unlinked, f"{shelf.path}/aa/files") <= LIMIT + SLACK
+
+
+@check
+def two_processes_share_one_image():
+    with Data() as data, Shelf(data) as one, Shelf(data) as two:
+        equal(len(shelves.devices(data)), 1)
+        path = folder(one, "aa")
+        with open(f"{path}/file", "w") as f:
+            f.write("seen")
+        with open(f"{two.path}/aa/files/file") as f:
+            equal(f.read(), "seen")
+        equal(two.ask("limit", "aa", 2 * LIMIT).max_bytes, one.ask("usage", "aa").max_bytes)
+        one.close()
+        folder(two, "bb")
+
+
+@check
+def an_image_grows_while_it_is_used():
+    with Data() as data, Shelf(data, size=512 * MIB) as shelf, contextlib.ExitStack() as stack:
+        path = folder(shelf, "aa", 0)
+        fd = stack.enter_context(open(f"{path}/file", "wb", buffering=0)).fileno()
+        small = fill(fd, 2 << 30)
+        assert small < 512 * MIB
+        grown = shelf.ask("grow", "-", 1 << 30)
+        assert not grown.error, grown.text
+        assert grown.size > 900 * MIB, grown
+        time.sleep(1.5)
+        assert fill(fd, 300 * MIB) >= 300 * MIB
+        equal(shelf.ask("grow", "-", 512 * MIB).error, 22, "it does not shrink")
+    with Data() as data, Shelf(data, "folder") as shelf:
+        equal(shelf.ask("grow", "-", 1 << 30).error, 95)
+
+
+@check
+def a_folder_with_sandboxes_stays_one():
+    with Data() as data:
+        os.mkdir(f"{data}/sandboxes/old")
+        with Shelf(data) as shelf:
+            equal((shelf.kind, shelf.image), (FOLDER, 0))
+            contains(shelf.why, "krait shelf move")
+        refused = Shelf(data, "image")
+        assert not refused.up
+        contains(refused.error, "shelf = image")
+        assert not os.path.exists(f"{data}/sandboxes.image")
+
+
+@check
+def an_image_that_is_not_ours_is_left_alone():
+    with Data() as data:
+        image = f"{data}/sandboxes.image"
+        with Shelf(data):
+            pass
+        os.chown(image, SERVER, SERVER)
+        contains(Shelf(data).error, "must be a file of uid 0")
+        os.chown(image, 0, 0)
+        os.link(image, f"{data}/second")
+        contains(Shelf(data).error, "must be a file of uid 0")
+        os.unlink(f"{data}/second")
+        contains(Shelf(data, "folder").error, "krait shelf move")
+        with Shelf(data):
+            pass
+        with open(image, "r+b") as f:
+            f.truncate(0)
+            f.write(b"precious" * 100000)
+        sum_before = hashlib.sha256(open(image, "rb").read()).digest()
+        contains(Shelf(data).error, "left alone")
+        with open(image, "r+b") as f:
+            f.seek(0x10040)
+            f.write(b"_BHRfS_M")
+        contains(Shelf(data).error, "mount the image")
+        with open(image, "r+b") as f:
+            f.seek(0x10040)
+            f.write((b"precious" * 100000)[0x10040:0x10048])
+        equal(hashlib.sha256(open(image, "rb").read()).digest(), sum_before, "the file was changed")
+        os.unlink(image)
+        os.symlink("/etc/passwd", image)
+        assert not Shelf(data).up
+        os.unlink(image)
+
+
+@check
+def without_root_it_is_a_folder():
+    def as_user():
+        os.setgroups([])
+        os.setresgid(SERVER, SERVER, SERVER)
+        os.setresuid(SERVER, SERVER, SERVER)
+    with Data() as data:
+        with Shelf(data, preexec_fn=as_user) as shelf:
+            equal(shelf.kind, FOLDER)
+            contains(shelf.why, "not root")
+        contains(Shelf(data, "image", preexec_fn=as_user).error, "not root")
+
+
+@check
+def too_little_room_for_an_image():
+    with Data() as data:
+        with Shelf(data, size=16 * MIB) as shelf:
+            equal(shelf.kind, FOLDER)
+            contains(shelf.why, "256 MiB")
+        contains(Shelf(data, "image", size=16 * MIB).error, "256 MiB")
+
+
+if __name__ == "__main__":
+    shelves.alone()
+    main()
