@@ -350,10 +350,10 @@ void kr_cell_on_init(struct kr_cell *c)
     struct kr_frame f;
     struct kr_err err;
     _Alignas(8) char buf[sizeof(struct kr_err)];
-    int fds[KR_FRAME_FDS_MAX], r, owed;
+    int r, owed;
     if (c->init_channel < 0) /* closed by what came with the same round's events */
         return;
-    r = kr_frame_recv(c->init_channel, &f, buf, sizeof buf, fds, 0, &err);
+    r = kr_frame_recv_few(c->init_channel, &f, buf, sizeof buf, NULL, 0, 0, &err);
     if (r == -ETIMEDOUT)
         return;
     if (r == -ENODATA) { /* its end; whose fault it was is known when it is finished */

@@ -314,10 +314,10 @@ static int take_frame(struct kr_family *f, int sock, int from_zygote)
     struct kr_frame head;
     struct kr_err err;
     _Alignas(8) char buf[KR_FRAME_CONTROL_MAX];
-    int fds[KR_FRAME_FDS_MAX];
-    int r = kr_frame_recv(sock, &head, buf, sizeof buf, fds, 0, &err);
-    if (r >= 0) /* none of the types that are in place brings more than one */
-        on_frame(f, from_zygote, &head, buf, head.nfds > 0 ? fds[0] : -1);
+    int fd = -1; /* none of the types that are in place brings more than one */
+    int r = kr_frame_recv_few(sock, &head, buf, sizeof buf, &fd, 1, 0, &err);
+    if (r >= 0)
+        on_frame(f, from_zygote, &head, buf, fd);
     return r;
 }
 

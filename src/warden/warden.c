@@ -200,10 +200,9 @@ static void on_shelf(struct kr_warden *w, uint32_t id, const struct kr_w_shelf *
 static void on_keeper(struct kr_warden *w)
 {
     _Alignas(8) char buf[KR_FRAME_CONTROL_MAX];
-    int fds[KR_FRAME_FDS_MAX];
     struct kr_frame f;
     struct kr_err err;
-    int r = kr_frame_recv(w->keeper, &f, buf, sizeof buf, fds, 0, &err);
+    int r = kr_frame_recv_few(w->keeper, &f, buf, sizeof buf, NULL, 0, 0, &err);
     if (r >= 0 && (f.type == KR_W_SHELVED || f.type == KR_W_FAILED)) {
         (void)kr_warden_tell(w, f.type, f.id, buf, f.len, NULL, 0);
         return;
@@ -260,9 +259,8 @@ static void on_engine(struct kr_warden *w)
 {
     struct kr_frame f;
     _Alignas(8) char buf[KR_FRAME_CONTROL_MAX];
-    int fds[KR_FRAME_FDS_MAX];
     struct kr_err err;
-    int r = kr_frame_recv(w->engine, &f, buf, sizeof buf, fds, 0, &err);
+    int r = kr_frame_recv_few(w->engine, &f, buf, sizeof buf, NULL, 0, 0, &err);
     struct kr_cell *c;
     if (r == -ETIMEDOUT || r == -EAGAIN)
         return;
@@ -297,8 +295,6 @@ static void on_engine(struct kr_warden *w)
         on_shelf(w, f.id, (const struct kr_w_shelf *)buf);
         return;
     default:
-        for (unsigned i = 0; i < f.nfds; i++)
-            close(fds[i]);
         kr_log(KR_LOG_ERROR, "the engine sent a frame that is not its to send; stopping", "type=%u", f.type);
         w->stopping = 1;
     }

@@ -37,6 +37,8 @@ int kr_frame_check(const struct kr_frame *f, uint32_t max_len, struct kr_err *er
     if (f->nfds < row->min_fds || f->nfds > row->max_fds)
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "frame %s has %u descriptors, not %u to %u", row->name, f->nfds,
                           row->min_fds, row->max_fds);
+    if (row->answered && f->id == 0)
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "frame %s is a question without a number", row->name);
     if (f->pad != 0)
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "frame %s has a padding that is not zero", row->name);
     return 0;
@@ -172,6 +174,12 @@ static int check_message(const struct kr_frame *f, const struct msghdr *msg, siz
 int kr_frame_recv(int sock, struct kr_frame *ret_frame, void *buf, size_t size, int *fds, uint64_t deadline_ns,
                   struct kr_err *err)
 {
+    return kr_frame_recv_few(sock, ret_frame, buf, size, fds, KR_FRAME_FDS_MAX, deadline_ns, err);
+}
+
+int kr_frame_recv_few(int sock, struct kr_frame *ret_frame, void *buf, size_t size, int *fds, unsigned fds_max,
+                      uint64_t deadline_ns, struct kr_err *err)
+{
     struct kr_frame head;
     union control control;
     struct iovec iov[2] = {{&head, sizeof head}, {buf, size}};
@@ -194,6 +202,9 @@ int kr_frame_recv(int sock, struct kr_frame *ret_frame, void *buf, size_t size, 
     if (n == 0 && nfds == 0 && !foreign && !(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)))
         return kr_err_set(err, KR_ERR_PROTOCOL, ENODATA, "the peer has closed");
     r = check_message(&head, &msg, (size_t)n, nfds, foreign, size, err);
+    if (r >= 0 && nfds > fds_max)
+        r = kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "frame %s with %u descriptors came where %u may",
+                       kr_frame_types[head.type].name, nfds, fds_max);
     if (r < 0) {
         for (unsigned i = 0; i < nfds; i++)
             kr_fd_close(came[i]);
@@ -203,7 +214,8 @@ int kr_frame_recv(int sock, struct kr_frame *ret_frame, void *buf, size_t size, 
         }
         return r;
     }
-    memcpy(fds, came, nfds * sizeof *fds);
+    if (nfds > 0)
+        memcpy(fds, came, nfds * sizeof *fds);
     *ret_frame = head;
     return 0;
 }

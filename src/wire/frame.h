@@ -29,12 +29,16 @@ int kr_frame_check(const struct kr_frame *f, uint32_t max_len, struct kr_err *er
 int kr_frame_send(int sock, uint16_t type, uint32_t id, const void *payload, size_t len, const int *fds, unsigned nfds);
 
 /* Receives one frame from a SEQPACKET socket before the deadline (0: do not wait). The payload goes to buf, the
- * descriptors (CLOEXEC) to fds, which must have room for KR_FRAME_FDS_MAX; the caller owns them. Anything truncated,
- * over `size`, over the declared count for the type, or of unknown type is -EPROTO, with every descriptor closed.
+ * descriptors (CLOEXEC) to fds, which must have room for fds_max; the caller owns them. Anything truncated, over
+ * `size`, over the declared count for the type or over fds_max, or of unknown type is -EPROTO, with every descriptor
+ * closed: who expects one takes at most one, whatever type the peer names.
  * -EMFILE when a good frame came but not all of its descriptors, because our own table is full: those that came are
  * closed, frame (with nfds 0) and payload are there, and the socket is as good as before. The descriptors are lost.
  * -ENODATA when the peer has closed, -ETIMEDOUT at the deadline (with 0: when nothing is there). The socket may be
  * blocking or not. */
+int kr_frame_recv_few(int sock, struct kr_frame *ret_frame, void *buf, size_t size, int *fds, unsigned fds_max,
+                      uint64_t deadline_ns, struct kr_err *err);
+/* The same with room for KR_FRAME_FDS_MAX. */
 int kr_frame_recv(int sock, struct kr_frame *ret_frame, void *buf, size_t size, int *fds, uint64_t deadline_ns,
                   struct kr_err *err);
 

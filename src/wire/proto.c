@@ -1,4 +1,4 @@
-/* The table of frame types: name, payload bounds, descriptors.
+/* The table of frame types: name, payload bounds, descriptors, whether it is a question.
  *
  * Read by the codec on both ends of every socket. Invariant: a frame that the codec lets through has exactly the bytes
  * its struct has (JSON frames: at most as many as its row says) and only the descriptors its row declares. */
@@ -17,18 +17,18 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_F_NONE]    = { "none",      EMPTY,               0, 0 },
     [KR_W_HELLO]   = { "w_hello",   FIXED(kr_w_hello),   0, KR_HIERARCHIES_MAX },
     [KR_W_ZYGOTE]  = { "w_zygote",  FIXED(kr_w_zygote),  0, 0 },
-    [KR_W_OPEN]    = { "w_open",    FIXED(kr_w_open),    0, 0 },
+    [KR_W_OPEN]    = { "w_open",    FIXED(kr_w_open),    0, 0, 1 },
     [KR_W_OPENED]  = { "w_opened",  FIXED(kr_w_opened),  3, 4 },
-    [KR_W_START]   = { "w_start",   FIXED(kr_w_start),   0, 0 },
+    [KR_W_START]   = { "w_start",   FIXED(kr_w_start),   0, 0, 1 },
     [KR_W_STARTED] = { "w_started", FIXED(kr_w_cell),    0, 0 },
     [KR_W_SIGNAL]  = { "w_signal",  FIXED(kr_w_signal),  0, 0 },
     [KR_W_KILL]    = { "w_kill",    FIXED(kr_w_cell),    0, 0 },
-    [KR_W_STAT]    = { "w_stat",    FIXED(kr_w_cell),    0, 0 },
+    [KR_W_STAT]    = { "w_stat",    FIXED(kr_w_cell),    0, 0, 1 },
     [KR_W_STATS]   = { "w_stats",   FIXED(kr_w_stats),   0, 0 },
     [KR_W_ENDED]   = { "w_ended",   FIXED(kr_w_ended),   0, 0 },
     [KR_W_FAILED]  = { "w_failed",  FIXED(kr_err),       0, 0 },
     [KR_B_READY]   = { "b_ready",   FIXED(kr_b_ready),   1, 1 },
-    [KR_B_CELL]    = { "b_cell",    FIXED(kr_b_cell),    2, 2 },
+    [KR_B_CELL]    = { "b_cell",    FIXED(kr_b_cell),    2, 2, 1 },
     [KR_B_MADE]    = { "b_made",    FIXED(kr_b_made),    1, 1 },
     [KR_B_GONE]    = { "b_gone",    FIXED(kr_b_gone),    0, 0 },
     [KR_B_FAILED]  = { "b_failed",  FIXED(kr_err),       0, 0 },
@@ -38,7 +38,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_I_DONE]    = { "i_done",    EMPTY,               0, 0 },
     [KR_I_FAILED]  = { "i_failed",  FIXED(kr_err),       0, 0 },
     [KR_Z_HELLO]   = { "z_hello",   FIXED(kr_z_hello),   0, 0 },
-    [KR_Z_FORK]    = { "z_fork",    FIXED(kr_z_fork),    4, 10 },
+    [KR_Z_FORK]    = { "z_fork",    FIXED(kr_z_fork),    5, 6 + KR_HIERARCHIES_MAX, 1 },
     [KR_Z_FORKED]  = { "z_forked",  FIXED(kr_z_forked),  1, 1 },
     [KR_Z_EXIT]    = { "z_exit",    FIXED(kr_z_exit),    0, 0 },
     [KR_Z_FAILED]  = { "z_failed",  FIXED(kr_err),       0, 0 },
@@ -55,7 +55,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_W_WAKE]    = { "w_wake",    FIXED(kr_w_wake),    0, 0 },
     [KR_S_INTERRUPT] = { "s_interrupt", EMPTY,           0, 0 },
     [KR_B_EXIT]    = { "b_exit",    FIXED(kr_b_exit),    0, 0 },
-    [KR_W_SHELF]   = { "w_shelf",   FIXED(kr_w_shelf),   0, 0 },
+    [KR_W_SHELF]   = { "w_shelf",   FIXED(kr_w_shelf),   0, 0, 1 },
     [KR_W_SHELVED] = { "w_shelved", FIXED(kr_w_shelved), 0, 0 },
 };
 /* clang-format on */

@@ -1,5 +1,5 @@
 /* What the frames carry. Every type is one row of kr_frame_types[] (proto.c): name, payload size bounds, how many
- * descriptors it declares. docs/design/wire.md has the order in which they pass. */
+ * descriptors it declares, whether it is a question. docs/design/wire.md has the order in which they pass. */
 #pragma once
 #include "err.h"
 #include "id.h"
@@ -266,5 +266,6 @@ struct kr_frame_type_row {
     const char *name;
     uint32_t min_len, max_len; /* payload bounds */
     uint8_t min_fds, max_fds;
+    uint8_t answered; /* 1: a question; its id is repeated by the answer, and 0 is none */
 };
 extern const struct kr_frame_type_row kr_frame_types[KR_F_MAX_];

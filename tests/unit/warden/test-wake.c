@@ -11,6 +11,7 @@
 #include "warden.h"
 #include <errno.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -213,6 +214,28 @@ static int asks_for_too_much(int control, void *arg)
     return 0;
 }
 
+/* A question without a number: its answer would be none, and its cell would wait for one. The warden stops. */
+static int asks_without_a_number(int control, void *arg)
+{
+    struct {
+        struct kr_frame head;
+        struct kr_w_open open;
+    } q = {.head = {.type = KR_W_OPEN, .len = sizeof q.open},
+           .open = {.workspace = KR_WORKSPACE_NONE, .network = KR_NET_NONE, .flags = KR_OPEN_PARK}};
+    union payload p;
+    struct kr_frame f;
+
+    (void)arg;
+    wake(control, 0);
+    expect(control, KR_W_HELLO, &p);
+    expect_zygote(control, KR_ZYG_STARTING, &p);
+    expect_zygote(control, KR_ZYG_READY, &p);
+    kr_limits_default(&q.open.limits);
+    MUST(send(control, &q, sizeof q, MSG_NOSIGNAL) == (ssize_t)sizeof q);
+    MUST(hear(control, &p, &f, WAIT_MS) == -ENODATA);
+    return 0;
+}
+
 /* The workspace was given as a path. What it leads to when the warden wakes is the engine's doing. */
 static int puts_another_folder_there(int control, void *arg)
 {
@@ -270,6 +293,7 @@ static void check_engine(const char *name, kr_engine_main *engine)
     }
 CASE(asks_too_early)
 CASE(asks_properly)
+CASE(asks_without_a_number)
 CASE(puts_another_folder_there)
 CASE(asks_for_too_much)
 
@@ -291,6 +315,7 @@ int main(void)
     kr_log_set_level(KR_LOG_ERROR);
     RUN(asks_too_early_test);
     RUN(asks_properly_test);
+    RUN(asks_without_a_number_test);
     RUN(puts_another_folder_there_test);
     ceilings = (struct kr_limits){
         .memory = 64 << 20, .processes = 32, .cpu_milli = 500, .disk = 16 << 20, .inodes = 1000, .cpu_time_ms = 60000};

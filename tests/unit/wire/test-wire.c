@@ -94,9 +94,12 @@ static void check_holds_every_bound(void)
 {
     for (uint16_t t = 1; t < KR_F_MAX_; t++) {
         const struct kr_frame_type_row *row = &kr_frame_types[t];
-        struct kr_frame f = {.len = row->min_len, .type = t, .nfds = row->min_fds};
+        struct kr_frame f = {.len = row->min_len, .type = t, .nfds = row->min_fds, .id = 1};
 
         CHECK(kr_frame_check(&f, KR_FRAME_CHANNEL_MAX, NULL) == 0);
+        f.id = 0;
+        CHECK(kr_frame_check(&f, KR_FRAME_CHANNEL_MAX, NULL) == (row->answered ? -EPROTO : 0));
+        f.id = 1;
         f.len = row->max_len;
         f.nfds = row->max_fds;
         CHECK(kr_frame_check(&f, KR_FRAME_CHANNEL_MAX, NULL) == 0);
@@ -248,6 +251,34 @@ static void recv_refuses_descriptors_not_declared(void)
     CHECK(recv_refuses(&w, KR_FRAME_HEAD + w.head.len, 1, 4096));
     w.head.nfds = 0;
     CHECK(recv_refuses(&w, KR_FRAME_HEAD + w.head.len, 1, 4096));
+}
+
+/* A type may declare more than this receiver takes: every type, with all that it may bring, to one who takes one. */
+static void recv_few_takes_no_more(void)
+{
+    static struct whole w;
+    struct kr_frame f;
+    struct kr_err err;
+    struct pair p;
+    int many[KR_FRAME_FDS_MAX], fd, before;
+
+    CHECK(pair_open(&p, SOCK_SEQPACKET) == 0);
+    for (unsigned i = 0; i < KR_FRAME_FDS_MAX; i++)
+        many[i] = p.null;
+    before = open_fds();
+    for (uint16_t t = 1; t < KR_F_MAX_; t++) {
+        const struct kr_frame_type_row *row = &kr_frame_types[t];
+
+        if (row->max_fds < 2)
+            continue;
+        w.head = (struct kr_frame){.len = row->min_len, .type = t, .nfds = row->max_fds, .id = 1};
+        for (unsigned max = 0; max < 2; max++) {
+            CHECK(send_raw(p.a, &w, KR_FRAME_HEAD + w.head.len, many, row->max_fds) >= 0);
+            CHECK(kr_frame_recv_few(p.b, &f, w.payload, sizeof w.payload, &fd, max, 0, &err) == -EPROTO);
+            CHECK(strstr(err.msg, row->name) && open_fds() == before);
+        }
+    }
+    pair_close(&p);
 }
 
 static void recv_refuses_wrong_lengths(void)
@@ -746,6 +777,7 @@ int main(void)
     RUN(send_refuses_what_recv_would);
     RUN(send_says_again_when_full);
     RUN(recv_refuses_descriptors_not_declared);
+    RUN(recv_few_takes_no_more);
     RUN(recv_refuses_wrong_lengths);
     RUN(recv_refuses_garbage);
     RUN(recv_survives_a_full_descriptor_table);
