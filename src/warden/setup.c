@@ -10,6 +10,7 @@
 #include "log.h"
 #include "oom.h"
 #include "slice.h"
+#include "warden_caps.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -512,7 +513,9 @@ static int look_at_machine(struct kr_warden *w, struct kr_id_space *space, struc
 static int settle(struct kr_warden *w, const struct kr_id_space *space, struct kr_err *err)
 {
     int nested = space->first != 0x70000000u, r;
-    if (w->standing.level == KR_LEVEL_USER && (r = kr_level_enter(err)) < 0)
+    /* Before: the caller's uid without a capability. After: root of a user namespace that holds the caller's uid alone,
+     * with the warden's capabilities over what it makes in there. */
+    if (w->standing.level == KR_LEVEL_USER && ((r = kr_level_enter(err)) < 0 || (r = kr_warden_caps_drop(err)) < 0))
         return r;
     /* Root of a user namespace may still sit in a mount namespace that is not its own, and then cannot clone a
      * mount. */
@@ -544,6 +547,8 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     for (size_t i = 0; i < KR_MOUNTS_MAX; i++)
         w->mounts[i].dir = -1;
     kr_log_set_who("warden");
+    if ((r = kr_warden_caps_drop(err)) < 0)
+        return r;
     kr_oom_protect(); /* and with us the engine, the builders, the zygotes and the inits */
     if ((r = set_own_limits(err)) < 0)
         return r;

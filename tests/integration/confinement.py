@@ -163,6 +163,27 @@ def figures_are_the_caller_s_and_their_saver_has_no_privilege():
         equal(os.stat(saved).st_uid, os.geteuid())
 
 
+def warden_table() -> int:
+    """The capabilities of src/warden/warden_caps.c that are kept outside of user namespaces, as a set of bits."""
+    numbers = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_FOWNER": 3, "CAP_KILL": 5,
+               "CAP_SETGID": 6, "CAP_SETUID": 7, "CAP_SETPCAP": 8, "CAP_SYS_ADMIN": 21, "CAP_SYS_RESOURCE": 24,
+               "CAP_MKNOD": 27}
+    return sum(1 << n for n in numbers.values())
+
+
+@check
+def warden_keeps_the_capabilities_of_the_service_unit_and_no_other():
+    root_only()
+    own = int(status_of(os.getpid())["CapBnd"], 16)
+    with Server() as s, Sleeper() as run_too:
+        for pid in (s.process.pid, run_too.process.pid):
+            seen = status_of(pid)
+            for name in ("CapPrm", "CapEff", "CapBnd"):
+                equal(int(seen[name], 16), warden_table() & own, name)
+            equal((int(seen["CapInh"], 16), int(seen["CapAmb"], 16), seen["NoNewPrivs"]), (0, 0, "1"))
+        equal(s.run("6 * 7")["result"], "42")
+
+
 @check
 def stdio_server_has_no_capability_and_a_filter():
     root_only()
