@@ -30,7 +30,7 @@ NAMESPACES = [kind + "_namespace" for kind in "user pid mount network ipc uts cg
 RESTRICTIONS = ["landlock", "seccomp", "no_new_privs", "capabilities", "core_dumps"]
 CGROUP = ["cgroup_backend", "cgroup_memory", "cgroup_pids", "cgroup_cpu"]
 REQUIRED = NAMESPACES + RESTRICTIONS + ["disk_quota", "zygote_basic"]
-EVERY = REQUIRED + CGROUP + ["unique_ids", "proc", "disk_quota_folders", "zygote_data"]
+EVERY = REQUIRED + CGROUP + ["unique_ids", "proc", "disk_quota_folders", "disk_quota_sandboxes", "zygote_data"]
 STATES = {"ok", "degraded", "missing", "failed"}
 NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
                  'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"']
@@ -100,6 +100,20 @@ def as_root():
     every_cell_holds(layers)
     are(layers, ["unique_ids"], "ok")
     contains(layers["unique_ids"]["detail"], "two live cells: 0=")
+    are(layers, ["disk_quota_sandboxes"], "ok")
+    found = re.search(r"in an image, enforced; limit 1 MiB: .* after (\d+) KiB \(EDQUOT\)",
+                      layers["disk_quota_sandboxes"]["detail"])
+    assert found and 512 < int(found[1]) < 2048, layers["disk_quota_sandboxes"]
+
+
+@check
+def as_root_without_loop_devices():
+    hidden = ["unshare", "-m", "sh", "-c", 'mount --bind /etc/hostname /dev/loop-control && exec "$0" "$@"']
+    report, layers = read_report(run([*hidden, KRAIT, "doctor", "--json"]))
+    equal(report["ok"], True)
+    are(layers, ["disk_quota_sandboxes"], "degraded")
+    contains(layers["disk_quota_sandboxes"]["detail"], "counted by the server, not enforced")
+    contains(layers["disk_quota_sandboxes"]["detail"], "loop device")
 
 
 @check
@@ -109,6 +123,8 @@ def as_an_ordinary_user():
     every_cell_holds(layers)
     are(layers, ["unique_ids"], "missing")
     contains(layers["unique_ids"]["detail"], "uid %d" % WAYS["user"].uid)
+    are(layers, ["disk_quota_sandboxes"], "degraded")
+    contains(layers["disk_quota_sandboxes"]["detail"], "not root")
 
 
 @check

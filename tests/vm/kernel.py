@@ -18,11 +18,12 @@ from typing import NamedTuple
 HERE = os.path.dirname(os.path.realpath(__file__))
 META_PACKAGE = "linux-image-cloud-amd64"
 PACKAGE = re.compile(r"linux-image-(6\.1\.[0-9.-]+-cloud-amd64)")
-# In the order they must be loaded. ext4 is built in; 9p does not exist in this kernel; overlay,
-# which a running Debian loads on demand, is there for the suites.
+# In the order they must be loaded. ext4 is built in; 9p does not exist in this kernel; overlay, loop, the quota format
+# and btrfs, which a running Debian loads on demand, are there for the suites.
 MODULES = (
     "virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci"
     " virtio_blk virtio_console virtio-rng fuse virtiofs overlay"
+    " loop quota_tree quota_v2 libcrc32c xor raid6_pq zstd_compress btrfs"
 ).split()
 
 

@@ -57,7 +57,7 @@ const struct kr_opt_table kr_doctor_options_table = {
 /* ---- a folder for the trials ---- */
 
 struct ground {
-    char top[200], folder[220], file[220]; /* "" if there is none */
+    char top[200], folder[220], shelf[220], file[220]; /* "" if there is none */
 };
 
 static void make_ground(struct ground *g)
@@ -72,7 +72,10 @@ static void make_ground(struct ground *g)
         return;
     }
     snprintf(g->folder, sizeof g->folder, "%s/folder", g->top);
+    snprintf(g->shelf, sizeof g->shelf, "%s/shelf", g->top);
     snprintf(g->file, sizeof g->file, "%s/file", g->top);
+    if (mkdir(g->shelf, 0700) < 0)
+        g->shelf[0] = '\0';
     if (mkdir(g->folder, 0700) < 0)
         g->folder[0] = '\0';
     fd = open(g->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -83,7 +86,7 @@ static void make_ground(struct ground *g)
 
 static void remove_ground(const struct ground *g)
 {
-    static const char *const names[] = {"folder/word", "folder/much", "folder", "file"};
+    static const char *const names[] = {"folder/word", "folder/much", "folder", "shelf.image", "shelf", "file"};
     char path[280];
 
     for (size_t i = 0; g->top[0] && i < sizeof names / sizeof names[0]; i++) {
@@ -135,15 +138,15 @@ static int launch(const struct doctor_options *o, struct kr_doctor_app *app, str
     return r;
 }
 
-static volatile pid_t folder_child;
+static volatile pid_t apart_child;
 static volatile sig_atomic_t stop_signal;
 
 /* Between the launches; during one, warden and engine see to signals themselves. */
 static void on_stop_signal(int signo)
 {
     stop_signal = signo;
-    if (folder_child > 0)
-        kill(folder_child, SIGTERM);
+    if (apart_child > 0)
+        kill(apart_child, SIGTERM);
 }
 
 static void watch_doctor_signals(void)
@@ -153,6 +156,13 @@ static void watch_doctor_signals(void)
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         sigaction(numbers[i], &action, NULL);
+}
+
+static void await_apart_child(void)
+{
+    while (apart_child > 0 && waitpid(apart_child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    apart_child = 0;
 }
 
 /* Host folders are tried in a process of their own: launching changes the namespaces of the process that does it,
@@ -166,15 +176,28 @@ static void examine_folder(const struct doctor_options *o, const struct ground *
         kr_doctor_set(report, KR_DOC_FOLDER, KR_DOCTOR_MISSING, "not tried: no folder could be made in TMPDIR or /tmp");
         return;
     }
-    folder_child = fork();
-    if (folder_child == 0) {
+    apart_child = fork();
+    if (apart_child == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == 0 && launch(o, &app, &err) < 0)
             kr_doctor_set(report, KR_DOC_FOLDER, KR_DOCTOR_MISSING, "%s", err.msg);
         _exit(0);
     }
-    while (folder_child > 0 && waitpid(folder_child, NULL, 0) < 0 && errno == EINTR)
-        ;
-    folder_child = 0;
+    await_apart_child();
+}
+
+static void examine_shelf(const struct ground *g, struct kr_doctor_report *report)
+{
+    if (!g->shelf[0]) {
+        kr_doctor_set(report, KR_DOC_SHELF, KR_DOCTOR_MISSING, "not tried: no folder could be made in TMPDIR or /tmp");
+        return;
+    }
+    apart_child = fork();
+    if (apart_child == 0) {
+        if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == 0)
+            kr_doctor_shelf(g->shelf, report);
+        _exit(0);
+    }
+    await_apart_child();
 }
 
 /* All that is to be found out. reports[1] is the folder's. */
@@ -191,6 +214,8 @@ static void examine(const struct doctor_options *o, const struct ground *g, stru
 
     report->level = reports[1].level = -1;
     examine_folder(o, g, &reports[1]);
+    if (!stop_signal)
+        examine_shelf(g, report);
     report->stopped_by = stop_signal ? stop_signal : reports[1].stopped_by;
     if (report->stopped_by)
         return;

@@ -43,6 +43,7 @@ enum kr_doctor_layer {
     KR_DOC_CPU,
     KR_DOC_DISK,
     KR_DOC_FOLDER,
+    KR_DOC_SHELF,
     KR_DOC_BASIC,
     KR_DOC_DATA,
     KR_DOC_MAX_,
@@ -179,6 +180,9 @@ extern const struct kr_embed kr_doctor_files[];
 /* Without a cell: which namespaces and filters can be had at all, tried in children, and the setting that is in the
  * way. */
 void kr_doctor_host(struct kr_doctor_report *r);
+/* What limits the disks of sandboxes, tried in an empty folder; an image may be left beside it. Changes the mount
+ * namespace of its process. */
+void kr_doctor_shelf(const char *folder, struct kr_doctor_report *r);
 
 struct kr_doctor_look {
     bool colour, utf8;
