@@ -36,18 +36,38 @@ static int enter_new(struct kr_netns_stock *s, struct kr_err *err)
     return 0;
 }
 
-int kr_netns_enter(struct kr_netns_stock *s, uint32_t network, struct kr_err *err)
+/* Is there no unix socket in the namespace that we are in? The file is one line of headings then. A list that cannot be
+ * read is not an empty one. */
+static int has_no_socket(void)
 {
-    int r;
-    if (network == KR_NET_NONE && s->free_count > 0) {
-        s->current = s->free[--s->free_count];
+    char text[256];
+    ssize_t n = kr_fd_read_file_at(AT_FDCWD, "/proc/self/net/unix", text, sizeof text);
+    return n > 0 && strchr(text, '\n') == text + n - 1;
+}
+
+/* The oldest that is free, so that what a dead cell has left had time to go. 1: entered; 0: there is none. */
+static int enter_free(struct kr_netns_stock *s, struct kr_err *err)
+{
+    while (s->free_count > 0) {
+        s->current = s->free[0];
+        memmove(s->free, s->free + 1, --s->free_count * sizeof *s->free);
         if (setns(s->current, CLONE_NEWNET) < 0) {
-            r = kr_err_set(err, KR_ERR_SYSTEM, errno, "enter a network namespace");
+            int r = kr_err_set(err, KR_ERR_SYSTEM, errno, "enter a network namespace");
             s->current = kr_fd_close(s->current);
             return r;
         }
-        return 0;
+        if (has_no_socket())
+            return 1;
+        s->current = kr_fd_close(s->current); /* it goes with its last socket; we are in the next one before */
     }
+    return 0;
+}
+
+int kr_netns_enter(struct kr_netns_stock *s, uint32_t network, struct kr_err *err)
+{
+    int r = network == KR_NET_NONE ? enter_free(s, err) : 0;
+    if (r != 0)
+        return r < 0 ? r : 0;
     r = enter_new(s, err);
     if (r >= 0 && network == KR_NET_LOOPBACK && (r = raise_loopback(err)) < 0)
         s->current = kr_fd_close(s->current);

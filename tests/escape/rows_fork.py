@@ -433,7 +433,81 @@ def neighbours_control() -> list:
     ]
 
 
+# ---- A22: a name that outlives its session ----
+
+# Sockets in flight, one in the other, the outermost pair in itself: when their process has ended only the kernel's
+# garbage collector finds them, and each takes a tick of the clock. The innermost has the name.
+LINGER = """
+import os, socket
+inner = [socket.socket(socket.AF_UNIX)]; inner[0].bind('\\0' + WORD); inner[0].listen(1)
+for i in range(40):
+    pair = socket.socketpair()
+    socket.send_fds(pair[0], [b'x'], [s.fileno() for s in inner])
+    for s in inner: s.close()
+    inner = list(pair)
+last = socket.socketpair()
+socket.send_fds(last[0], [b'x'], [s.fileno() for s in inner + list(last)])
+for s in inner + list(last): s.close()
+"""
+TAKE = """
+import errno, json, os, socket
+def t(fn):
+    try: return fn() or 'ok'
+    except OSError as e: return errno.errorcode.get(e.errno)
+def net():
+    try: return os.readlink('/proc/self/ns/net')
+    except OSError: return ''
+found = {'connect': t(lambda: socket.socket(socket.AF_UNIX).connect('\\0' + WORD)),
+         'bind': t(lambda: socket.socket(socket.AF_UNIX).bind('\\0' + WORD)), 'net': net()}
+print('@' + json.dumps(found))
+"""
+
+
+def lingering_names(stage: Stage) -> list:
+    bad = []
+    for _ in range(3):
+        head = f"WORD = {'linger-' + secrets.token_hex(6)!r}\n"
+        session = stage.open()
+        end = session.run(head + LINGER)
+        if end.cause != "ok":
+            bad.append(f"nothing planted: {end.cause} {end.stderr[-200:]}")
+        session.close()
+        takers = [stage.open() for _ in range(3)]
+        for taker in takers:
+            seen = taker.run(head + TAKE).marked()
+            if seen["bind"] != "ok" or seen["connect"] not in ("ECONNREFUSED", "EPERM"):
+                bad.append(f"a dead session's name is there: {seen}")
+            taker.close()
+    # What has no socket left is still handed on: else each cell pays for a namespace of its own.
+    nets = []
+    for _ in range(12):
+        session = stage.open()
+        nets.append(session.run("WORD = 'x'\n" + TAKE).marked()["net"])
+        session.close()
+        time.sleep(0.05)
+    if all(nets) and not stage.pooled and len(set(nets)) == len(nets):
+        bad.append(f"no namespace is used again: {nets}")
+    return bad
+
+
+def lingering_names_control() -> list:
+    """In a network namespace of its own: the name is there after its process has ended."""
+    seen = plain(
+        "import ctypes, os, time; assert ctypes.CDLL(None).unshare(0x40000000) == 0\n"
+        f"WORD = 'linger-control'\nif os.fork() == 0:\n    exec({LINGER!r}); os._exit(0)\n"
+        f"assert os.wait()[1] == 0\nexec({TAKE!r})"
+    ).marked()
+    return [] if seen["bind"] == "EADDRINUSE" else [f"the name is gone at once outside too: {seen}"]
+
+
 SCENARIOS = [
+    Scenario(
+        "A22-linger",
+        "an abstract name that outlives its session in a network namespace that is used again",
+        lingering_names,
+        control=lingering_names_control,
+        contained="there is no socket() at all",
+    ),
     Scenario(
         "A22-neighbours",
         "IPC, abstract sockets, /dev/shm, processes of another session",
