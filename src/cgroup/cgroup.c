@@ -243,8 +243,8 @@ int kr_cgroup_remove_stale(const char *path)
     if (!dir)
         return errno == ENOENT ? 0 : -errno;
     for (struct dirent *e; (e = readdir(dir));)
-        if (e->d_type == DT_DIR && e->d_name[0] != '.')
-            (void)unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR); /* a busy one makes the last rmdir say so */
+        if (e->d_type == DT_DIR && e->d_name[0] != '.' && unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) < 0)
+            kr_cgroup_unfreeze_stale(dirfd(dir), e->d_name); /* a busy one makes the last rmdir say so */
     closedir(dir);
     return rmdir(path) < 0 && errno != ENOENT ? -errno : 0;
 }

@@ -19,7 +19,8 @@ struct kr_cgroup_hier {
 struct kr_group {
     uint64_t name; /* of the cell it was made for */
     int limited;
-    struct kr_limits limits;      /* what it is set to, if it is */
+    struct kr_limits limits; /* what it is set to, if it is */
+    enum kr_pace pace;
     struct kr_group_files *files; /* kept open since it was used before; NULL: each is opened when it is needed */
 };
 /* What the cells in a folder may have together; 0: no bound. */
@@ -68,6 +69,12 @@ int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, in
                     struct kr_err *err);
 /* Is the process in the cell's folder of every hierarchy? 0, or -errno with err. */
 int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err);
+/* Writes what the pace needs, if it is another: RUN for a run, REST and FROZEN between two. 0, or -errno with err. */
+int kr_cgroup_pace(const struct kr_cgroups *g, struct kr_group *group, enum kr_pace pace, struct kr_err *err);
+/* Sends SIGKILL to every process in the cell's folder but `spared`. hard: no process can be started there meanwhile.
+ * How many there were (0: none is left), or -errno with err. */
+int kr_cgroup_clear(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared, int hard,
+                    struct kr_err *err);
 void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, struct kr_usage *ret);
 /* Keeps a folder whose cell has ended for the next one, if it can be made as good as new. 1 kept, 0 not: it is to be
  * removed, -EBUSY when a process of it is not yet reaped. */

@@ -23,3 +23,5 @@ void kr_group_close(struct kr_cgroups *g, struct kr_group *group);
 /* Writes a v1 CPU quota again, which refills it: what the last cell used up of this period is not the next one's
  * loss. */
 int kr_cgroup_refill(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, struct kr_err *err);
+/* Lets the processes of a dead instance's cell die at once: `folder` beneath `dir`. */
+void kr_cgroup_unfreeze_stale(int dir, const char *folder);

@@ -186,6 +186,8 @@ int kr_cgroup_keep(struct kr_cgroups *g, struct kr_group *group)
     r = check_empty(g, group);
     if (r < 0)
         return r == -EBUSY ? r : 0;
+    if (kr_cgroup_pace(g, group, KR_PACE_RUN, NULL) < 0)
+        return 0;
     for (unsigned i = 0; i < g->count; i++)
         if (!set_back(g, i, group))
             return 0;

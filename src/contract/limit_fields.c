@@ -22,6 +22,8 @@ static const struct kr_api_field fields[] = {
     ROW(8, "grace", "Seconds that an interrupted run has to end by itself, or a text.", "2"),
     ROW(9, "processes", "Processes and threads.", "16"),
     ROW(10, "open_files", "Files that one process may have open.", "1024"),
+    ROW(11, "background_cpu", "Seconds of CPU between two runs, or a text; then the session is frozen; 0 is no limit.",
+        "10"),
 };
 static_assert(sizeof fields / sizeof fields[0] == KR_API_LIMITS_MAX, "every limit has its row");
 const struct kr_api_table kr_api_limits_table =
@@ -42,6 +44,8 @@ static const struct kr_api_prop props[] = {
     {.name = "grace", .type = KR_API_NUMBER, .help = "Seconds to end by itself.", .example = "2"},
     {.name = "processes", .type = KR_API_INT, .help = "Processes and threads.", .example = "64"},
     {.name = "open_files", .type = KR_API_INT, .help = "Open files of one process.", .example = "256"},
+    {.name = "background_cpu", .type = KR_API_NUMBER, .nullable = true,
+     .help = "Seconds of CPU between two runs; null: no limit.", .example = "60"},
 };
 static_assert(sizeof props / sizeof props[0] == KR_API_LIMITS_MAX, "every limit is in replies");
 const struct kr_api_schema kr_api_limits_schema =

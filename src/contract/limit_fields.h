@@ -4,7 +4,7 @@
 #include "field.h"
 #include "reply_schema.h"
 
-#define KR_API_LIMITS_MAX 11u
+#define KR_API_LIMITS_MAX 12u
 
 /* What came, checked by the domain (kr_sandbox_settings_apply()), which knows the ceilings: numbers or texts. */
 struct kr_api_limits_given {

@@ -77,9 +77,14 @@ struct kr_session {
     struct kr_run *run; /* the current one */
     struct kr_run_list queue;
     uint32_t last_run, last_name, warm_id;
-    bool warm_last;        /* warm_id is the second of its two warm-ups */
-    struct kr_usage usage; /* as last seen */
-    uint64_t idle_since_ns;
+    bool warm_last;                      /* warm_id is the second of its two warm-ups */
+    struct kr_usage usage;               /* as last seen */
+    uint64_t idle_since_ns, idle_cpu_ns; /* when its last run ended, and the CPU time of its cell then */
+    struct kr_timer *background;         /* looks between two runs; made when first needed */
+    struct kr_usage_ask background_ask;
+    enum kr_pace pace;      /* as its holder was told */
+    unsigned looks;         /* since its last run */
+    bool spent;             /* frozen for its background_cpu */
     struct kr_sweep *sweep; /* of its host folder */
     uint64_t swept_cpu_ns;  /* the CPU counter at the last look between two runs */
     uint64_t still_ns;      /* since when that counter stands still */
@@ -127,6 +132,8 @@ struct kr_run {
     uint64_t started_ns, ended_ns;
     struct kr_usage before;
     struct kr_usage_ask ask, ask_before;
+    bool thawed;                  /* its session was frozen for its background_cpu when it began */
+    unsigned clears, left_behind; /* questions for the end of the processes it left; how many those were */
 };
 
 struct kr_zygote {
@@ -220,6 +227,8 @@ void kr_run_on_display(struct kr_run *r, const char *json, size_t len, size_t fr
 int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct kr_err *err);
 /* Takes the claim. */
 void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim);
+/* The counters of its end came, or could not be read: it is over, and the next one begins. */
+void kr_run_settle(struct kr_run *r, const struct kr_usage *usage);
 /* Over: decides and calls on_end. ended is NULL while its session lives. Frees the run. */
 void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended);
 /* Without a callback, when the engine itself is freed. */
@@ -232,6 +241,13 @@ bool kr_session_disk_is_short(const struct kr_session *s);
 /* Why a session that has no run was ended, "" if its cause says it all. */
 const char *kr_session_end_text(const struct kr_session *s, enum kr_cause cause, char *buf, size_t size);
 enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_held_end *ended);
+
+/* ---- background.c ---- */
+/* A run has ended, and none follows it at once; the next one has begun. */
+void kr_background_begin(struct kr_session *s);
+void kr_background_end(struct kr_session *s);
+/* Ends what a run that has ended left behind, if its sandbox wants that: 0, and kr_run_settle() follows, or -errno. */
+int kr_background_clear(struct kr_run *r);
 
 /* ---- engine.c ---- */
 /* Out of every table; freed when the loop comes round. */

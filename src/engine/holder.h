@@ -60,6 +60,7 @@ struct kr_usage_ask {
     uint32_t id; /* 0: no answer is awaited */
     kr_usage_fn *fn;
     void *data;
+    uint32_t left; /* of clear: processes that were there, besides the session */
 };
 
 /* A question about the folders of sandboxes, in the memory of who asks. shelved is NULL if it failed; then err says
@@ -89,6 +90,11 @@ struct kr_holder_ops {
     /* Asks for the counters. The answer also says that the signals sent before are delivered. 0 and ask->fn is called
      * once, from the loop, or -errno. */
     int (*ask_usage)(struct kr_held *held, struct kr_usage_ask *ask);
+    /* How much processor time it gets from now on. */
+    int (*pace)(struct kr_held *held, enum kr_pace pace);
+    /* Ends every process but the session's own, and answers as ask_usage does; none is left when ask->left is 0. hard:
+     * no process can be started meanwhile. */
+    int (*clear)(struct kr_held *held, struct kr_usage_ask *ask, bool hard);
     /* ask->fn is not called any more. */
     void (*forget)(struct kr_held *held, struct kr_usage_ask *ask);
     /* Frees it; nothing is called for its session after that. A process that is left ends with the holder. */
@@ -147,6 +153,18 @@ static inline int kr_held_ask_usage(struct kr_held *held, struct kr_usage_ask *a
     ask->fn = fn;
     ask->data = data;
     return held->holder->ops->ask_usage(held, ask);
+}
+
+static inline int kr_held_pace(struct kr_held *held, enum kr_pace pace)
+{
+    return held->holder->ops->pace(held, pace);
+}
+
+static inline int kr_held_clear(struct kr_held *held, struct kr_usage_ask *ask, bool hard, kr_usage_fn *fn, void *data)
+{
+    ask->fn = fn;
+    ask->data = data;
+    return held->holder->ops->clear(held, ask, hard);
 }
 
 static inline void kr_held_forget(struct kr_held *held, struct kr_usage_ask *ask)

@@ -152,6 +152,8 @@ void kr_run_start(struct kr_run *r)
         if (e != -EPIPE && e != -ECONNRESET) /* then it is dying, and its end says why */
             kr_session_violation(s, &err);
     }
+    r->thawed = s->spent;
+    kr_background_end(s); /* after the code: it is on its way while the holder does its part */
     kr_session_arm_tick(s);
 }
 
@@ -335,24 +337,23 @@ int kr_run_reply(struct kr_run *r, const char *text, size_t len)
 
 /* ---- the end ---- */
 
-static void settle(struct kr_run *r)
+void kr_run_settle(struct kr_run *r, const struct kr_usage *usage)
 {
     struct kr_session *s = r->session;
 
+    if (usage)
+        s->usage = *usage;
     s->run = NULL;
     if (s->state < KR_SESSION_KILLED)
         kr_session_set_state(s, KR_SESSION_IDLE);
     kr_run_finish(r, NULL);
     kr_session_next_run(s);
+    kr_background_begin(s);
 }
 
 static void on_after_usage(void *data, const struct kr_usage *usage)
 {
-    struct kr_run *r = data;
-
-    if (usage)
-        r->session->usage = *usage;
-    settle(r);
+    kr_run_settle(data, usage);
 }
 
 void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
@@ -372,9 +373,10 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
     kr_timer_disarm(s->timer);
     /* The holder's answer also says that a signal of this run is delivered: a later one would hit the next run. And
      * what is read now may not be followed by an answer that was given before. */
+    if (kr_background_clear(r) >= 0)
+        return;
     if (!r->signalled && !r->ask_before.id && !s->ask.id && kr_session_usage(s, &usage) >= 0) {
-        s->usage = usage;
-        settle(r);
+        kr_run_settle(r, &usage);
     } else if (kr_held_ask_usage(s->held, &r->ask, on_after_usage, r) < 0) {
         kr_session_kill(s); /* the holder is gone */
     }

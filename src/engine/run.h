@@ -15,6 +15,7 @@ struct kr_run_end {
     const struct kr_claim_end *claim;
     bool truncated;        /* output or displays were cut */
     bool session_alive;    /* its variables are still there */
+    bool session_frozen;   /* its session was frozen for its background_cpu when it began */
     uint64_t output_bytes; /* all that came, also what was cut */
     uint64_t wall_ns, cpu_ns;
     uint64_t peak_memory;

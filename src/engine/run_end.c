@@ -203,6 +203,9 @@ static void explain_end(const struct kr_run *r, const struct kr_session *s, bool
 {
     size_t len;
 
+    if (r->left_behind > 0)
+        snprintf(end->message, sizeof end->message, "%u process%s that the run left behind %s ended", r->left_behind,
+                 r->left_behind == 1 ? "" : "es", r->left_behind == 1 ? "was" : "were");
     if (end->verdict.cause == KR_CAUSE_EXCEPTION && host_is_full)
         snprintf(end->message, sizeof end->message,
                  "the server's disk is full; no limit of the program's was reached: it ended by an exception");
@@ -228,6 +231,7 @@ void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
     end.verdict = kr_cause_decide(&f);
     end.truncated = r->output.cut || r->displays_cut > 0;
     end.session_alive = !ended && s->state < KR_SESSION_KILLED;
+    end.session_frozen = r->thawed;
     end.output_bytes = r->output.total;
     end.wall_ns = (r->ended_ns && !r->script ? r->ended_ns : kr_clock_ns()) - r->started_ns;
     end.have_cpu = s->usage.cpu_ns > 0;

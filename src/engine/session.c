@@ -410,6 +410,7 @@ void kr_session_kill(struct kr_session *s)
     if (s->state >= KR_SESSION_KILLED)
         return;
     kr_held_forget(s->held, &s->ask);
+    kr_held_forget(s->held, &s->background_ask);
     if (s->state == KR_SESSION_PARKED && s->pool)
         kr_pool_lost(steal_ptr(&s->pool), s);
     s->killed = true;
@@ -469,6 +470,7 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
         return;
     kr_session_set_state(s, KR_SESSION_ENDING);
     kr_held_forget(s->held, &s->ask);
+    kr_held_forget(s->held, &s->background_ask);
     kr_session_last_frames(s);
     kr_session_last_bytes(s);
     ended = ended ? ended : &unknown;
@@ -510,11 +512,13 @@ void kr_session_free(struct kr_session *s)
         kr_engine_free_open(s->open);
     if (s->held) {
         kr_held_forget(s->held, &s->ask);
+        kr_held_forget(s->held, &s->background_ask);
         s->held->holder->ops->release(s->held);
     }
     kr_session_close_pipes(s);
     kr_timer_close(s->timer);
     kr_timer_close(s->tick);
+    kr_timer_close(s->background);
     kr_timer_close(s->more);
     kr_timer_close(s->rest);
     kr_sweep_close(s->sweep);

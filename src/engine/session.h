@@ -27,6 +27,11 @@ enum kr_session_state {
 };
 extern const char *const kr_session_state_names[KR_SESSION_STATE_MAX_];
 
+/* What becomes of a session's processes when a run ends: they go on within the budget background_cpu; they and the
+ * session are frozen until the next run; they are ended, the session stays. */
+enum kr_background { KR_BACKGROUND_KEEP, KR_BACKGROUND_FREEZE, KR_BACKGROUND_END, KR_BACKGROUND_MAX_ };
+extern const char *const kr_background_names[KR_BACKGROUND_MAX_ + 1]; /* NULL terminated */
+
 struct kr_session_spec {
     uint32_t zygote; /* index in the engine's table */
     struct kr_net_rule network;
@@ -34,6 +39,7 @@ struct kr_session_spec {
     char folder[KR_FOLDER_ROOM]; /* of the shelf */
     uint32_t mounts;             /* bits: the engine's data sets */
     struct kr_limits limits;
+    enum kr_background background;
     uint64_t disk_left;     /* bytes that a folder of the shelf may grow by whatever its limit is; 0: no bound */
     bool script;            /* one program is run and the interpreter ends with it */
     bool stdin_pipe;        /* a pipe on descriptor 0; never from the pool */
@@ -60,6 +66,8 @@ uint32_t kr_session_layers(const struct kr_session *s);
 int kr_session_landlock_abi(const struct kr_session *s);
 const char *kr_session_python(const struct kr_session *s);
 bool kr_session_pooled(const struct kr_session *s); /* it came from the pool */
+/* It is frozen, because it has used up background_cpu since its last run. */
+bool kr_session_spent(const struct kr_session *s);
 
 /* Kills it; on_ended follows. May be called at any time, also twice. */
 void kr_session_close(struct kr_session *s);

@@ -201,6 +201,13 @@ int kr_wc_wake(struct kr_wc *wc, uint32_t zygote)
     return send_frame(wc, KR_W_WAKE, 0, &w, sizeof w);
 }
 
+int kr_wc_pace(struct kr_wc *wc, uint64_t cell, enum kr_pace pace)
+{
+    struct kr_w_pace p = {.cell = cell, .pace = pace};
+
+    return send_frame(wc, KR_W_PACE, 0, &p, sizeof p);
+}
+
 int kr_wc_kill(struct kr_wc *wc, uint64_t cell)
 {
     struct kr_w_cell c = {.cell = cell};
@@ -255,6 +262,8 @@ static uint16_t answer_type(uint16_t question)
         return KR_W_STARTED;
     case KR_W_STAT:
         return KR_W_STATS;
+    case KR_W_CLEAR:
+        return KR_W_CLEARED;
     case KR_W_SHELF:
         return KR_W_SHELVED;
     default:
@@ -337,6 +346,7 @@ static int handle_control(struct kr_wc *wc, const struct kr_frame *f, const void
     case KR_W_OPENED:
     case KR_W_STARTED:
     case KR_W_STATS:
+    case KR_W_CLEARED:
     case KR_W_SHELVED:
     case KR_W_FAILED:
         return handle_answer(wc, f, payload, fds);

@@ -48,4 +48,5 @@ bool kr_wc_is_silent(const struct kr_wc *wc);
 /* Orders without an answer. */
 int kr_wc_wake(struct kr_wc *wc, uint32_t zygote);
 int kr_wc_signal(struct kr_wc *wc, uint64_t cell, int signo);
+int kr_wc_pace(struct kr_wc *wc, uint64_t cell, enum kr_pace pace);
 int kr_wc_kill(struct kr_wc *wc, uint64_t cell);

@@ -243,6 +243,28 @@ static int ask_usage(struct kr_held *held, struct kr_usage_ask *ask)
     return kr_wc_ask(holder_of(held)->wc, KR_W_STAT, &question, sizeof question, on_stat_answer, ask, &ask->id);
 }
 
+static int pace_cell(struct kr_held *held, enum kr_pace pace)
+{
+    return kr_wc_pace(holder_of(held)->wc, ((struct cell *)held)->id, pace);
+}
+
+static void on_clear_answer(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_usage_ask *ask = data;
+    const struct kr_w_cleared *cleared = a->payload;
+
+    ask->id = 0;
+    ask->left = a->r < 0 ? 0 : cleared->left;
+    ask->fn(ask->data, a->r < 0 ? NULL : &cleared->usage);
+}
+
+static int clear_cell(struct kr_held *held, struct kr_usage_ask *ask, bool hard)
+{
+    struct kr_w_clear question = {.cell = ((struct cell *)held)->id, .hard = hard};
+
+    return kr_wc_ask(holder_of(held)->wc, KR_W_CLEAR, &question, sizeof question, on_clear_answer, ask, &ask->id);
+}
+
 static void forget_usage(struct kr_held *held, struct kr_usage_ask *ask)
 {
     kr_wc_forget(holder_of(held)->wc, ask->id);
@@ -347,6 +369,8 @@ static const struct kr_holder_ops warden_ops = {
     .kill = kill_cell,
     .usage = read_usage,
     .ask_usage = ask_usage,
+    .pace = pace_cell,
+    .clear = clear_cell,
     .forget = forget_usage,
     .release = release_cell,
     .shelf = ask_shelf,

@@ -135,6 +135,15 @@ int kr_cell_signal(struct kr_cell *c, int signo)
     return kill(-c->session, signo) < 0 ? -errno : 0;
 }
 
+void kr_cell_pace(struct kr_cell *c, enum kr_pace pace)
+{
+    struct kr_err err;
+    if (c->state != KR_CELL_STARTED && c->state != KR_CELL_ENDING)
+        return;
+    if (kr_cgroup_pace(&c->family->w->cgroups, &c->group, c->state == KR_CELL_ENDING ? KR_PACE_RUN : pace, &err) < 0)
+        kr_log(KR_LOG_WARN, "pace of a cell not set, ignoring", "error=\"%s\"", err.msg);
+}
+
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err)
 {
     struct kr_warden *w = c->family->w;
@@ -163,6 +172,7 @@ void kr_cell_kill(struct kr_cell *c)
     /* Without a pid namespace the zygote kills the rest of the group when it reaps the leader. */
     if (contained && c->session_pidfd >= 0)
         (void)syscall(SYS_pidfd_send_signal, c->session_pidfd, SIGKILL, NULL, 0);
+    kr_cell_pace(c, KR_PACE_RUN);
     /* Nothing of it lives, unless the answer that is owed brings it. */
     if (c->debtor == KR_OWES_NOBODY && (contained ? c->session_pidfd : c->init_pidfd) < 0)
         kr_cell_gone(c);

@@ -22,7 +22,9 @@ const struct kr_layer_row kr_layer_rows[] = {
      "memory is limited per process only (RLIMIT_DATA), shared memory not at all", CGROUP_FIX, 0},
     {KR_LAYER_CGROUP_PIDS, "cgroup_pids", "process limit by cgroup", "processes are limited by RLIMIT_NPROC only",
      CGROUP_FIX, 0},
-    {KR_LAYER_CGROUP_CPU, "cgroup_cpu", "CPU share by cgroup", "a session may use every core", CGROUP_FIX, 0},
+    {KR_LAYER_CGROUP_CPU, "cgroup_cpu", "CPU share by cgroup",
+     "a session may use every core, and go on after a run has ended: background and background_cpu do nothing",
+     CGROUP_FIX, 0},
     {KR_LAYER_UIDS, "unique_ids", "ids of its own", "all cells share our host uid", "run as root", 0},
     {KR_LAYER_PROC, "proc", "fresh /proc",
      "no /proc of its own: it is empty and ps, /proc/self and some libraries fail (at level contained: krait's own, "

@@ -221,6 +221,34 @@ static void on_signal(struct kr_warden *w, const struct kr_w_signal *req)
         (void)kr_cell_signal(c, SIGINT);
 }
 
+static void on_pace(struct kr_warden *w, const struct kr_w_pace *req)
+{
+    struct kr_cell *c = kr_cell_find(w, req->cell);
+    if (c && req->pace < KR_PACE_MAX_)
+        kr_cell_pace(c, (enum kr_pace)req->pace);
+}
+
+/* The session itself stays: what is known of it is its pid, which is no other process's before its zygote has reported
+ * its end. */
+static void on_clear(struct kr_warden *w, uint32_t id, const struct kr_w_clear *req)
+{
+    struct kr_cell *c = kr_cell_find(w, req->cell);
+    struct kr_w_cleared cleared = {.cell = req->cell};
+    struct kr_err err = {0};
+    int r;
+    if (!c || c->state != KR_CELL_STARTED || req->hard > 1)
+        r = kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no session in cell %llx", (unsigned long long)req->cell);
+    else
+        r = kr_cgroup_clear(&w->cgroups, &c->group, c->session, (int)req->hard, &err);
+    if (r < 0 || !c) {
+        kr_warden_refuse(w, id, &err);
+        return;
+    }
+    cleared.left = (uint32_t)r;
+    kr_cell_usage(c, &cleared.usage);
+    (void)kr_warden_tell(w, KR_W_CLEARED, id, &cleared, sizeof cleared, NULL, 0);
+}
+
 static int say_hello(struct kr_warden *w);
 
 /* `err` counts only if this fails: a step that continues without something (own ids, a cgroup) may have set it. */
@@ -284,6 +312,12 @@ static void on_engine(struct kr_warden *w)
         c = kr_cell_find(w, ((const struct kr_w_cell *)buf)->cell);
         if (c)
             kr_cell_kill(c);
+        return;
+    case KR_W_PACE:
+        on_pace(w, (const struct kr_w_pace *)buf);
+        return;
+    case KR_W_CLEAR:
+        on_clear(w, f.id, (const struct kr_w_clear *)buf);
         return;
     case KR_W_WAKE:
         on_wake(w, ((const struct kr_w_wake *)buf)->zygote);

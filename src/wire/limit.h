@@ -18,6 +18,7 @@ struct kr_limits {
     uint64_t grace_ms;    /* from SIGINT to SIGKILL */
     uint64_t processes;   /* processes and threads */
     uint64_t open_files;
+    uint64_t background_cpu_ms; /* CPU time of the whole cell between two runs, 0: none */
 };
 
 enum kr_limit_unit { KR_UNIT_BYTES, KR_UNIT_MILLI, KR_UNIT_MS, KR_UNIT_COUNT, KR_UNIT_MAX_ };

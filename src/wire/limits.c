@@ -51,6 +51,9 @@ const struct kr_limit_row kr_limit_rows[] = {
       "Processes and threads that may exist at once." },
     { "open_files", AT(open_files),  KR_UNIT_COUNT,  16,       1048576,       256,       0, "1024",
       "Files that one process may have open at once." },
+    { "background_cpu", AT(background_cpu_ms), KR_UNIT_MS, 0,  7 * 24 * HOUR, MINUTE,    1, "10s",
+      "Processor time that a session may use between two runs, after which it is frozen until the next one; 0 is no "
+      "limit." },
 };
 /* clang-format on */
 const size_t kr_limit_rows_count = sizeof kr_limit_rows / sizeof kr_limit_rows[0];

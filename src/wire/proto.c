@@ -55,6 +55,9 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_W_WAKE]    = { "w_wake",    FIXED(kr_w_wake),    0, 0 },
     [KR_S_INTERRUPT] = { "s_interrupt", EMPTY,           0, 0 },
     [KR_B_EXIT]    = { "b_exit",    FIXED(kr_b_exit),    0, 0 },
+    [KR_W_PACE]    = { "w_pace",    FIXED(kr_w_pace),    0, 0 },
+    [KR_W_CLEAR]   = { "w_clear",   FIXED(kr_w_clear),   0, 0, 1 },
+    [KR_W_CLEARED] = { "w_cleared", FIXED(kr_w_cleared), 0, 0 },
     [KR_W_SHELF]   = { "w_shelf",   FIXED(kr_w_shelf),   0, 0, 1 },
     [KR_W_SHELVED] = { "w_shelved", FIXED(kr_w_shelved), 0, 0 },
 };
@@ -62,7 +65,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
 
 /* Structs cross address spaces as they lie in memory: an implicit hole would carry a stranger's bytes. The fields are
  * laid out so that there is none; these are the ones where a slip would be easiest. */
-static_assert(sizeof(struct kr_limits) == 11 * 8, "no holes");
+static_assert(sizeof(struct kr_limits) == 12 * 8, "no holes");
 static_assert(sizeof(struct kr_w_hello) == 6 * 4 + KR_HIERARCHIES_MAX * 16 + 256, "no holes");
 static_assert(sizeof(struct kr_w_zygote) == 4 * 4 + sizeof(struct kr_err), "no holes");
 static_assert(sizeof(struct kr_w_open) == 4 * 4 + sizeof(struct kr_limits), "no holes");
@@ -70,6 +73,7 @@ static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + sizeof(struct k
 static_assert(sizeof(struct kr_i_attach) == 16 + 4 * 4, "no holes");
 static_assert(sizeof(struct kr_usage) == 5 * 8 + 2 * 4, "no holes");
 static_assert(sizeof(struct kr_w_ended) == 16 + sizeof(struct kr_usage), "no holes");
+static_assert(sizeof(struct kr_w_cleared) == 16 + sizeof(struct kr_usage), "no holes");
 static_assert(sizeof(struct kr_b_cell) == 8 + 4 * 4, "no holes");
 static_assert(sizeof(struct kr_b_exit) == 16, "no holes");
 static_assert(sizeof(struct kr_z_hello) == 16 + 64, "no holes");

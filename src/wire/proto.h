@@ -64,6 +64,10 @@ enum kr_frame_type {
     KR_S_INTERRUPT, /* engine: empty, id = run; a SIGINT for it follows by way of the warden. Once a run */
     /* warden <-> builder, again */
     KR_B_EXIT,    /* builder: struct kr_b_exit; it reaped a child of its zygote, which has ended before */
+    /* engine <-> warden, once more */
+    KR_W_PACE,    /* engine: struct kr_w_pace; no answer */
+    KR_W_CLEAR,   /* engine: struct kr_w_clear; ends every process of the cell but its session */
+    KR_W_CLEARED, /* warden: struct kr_w_cleared */
     /* engine <-> warden, for folders of sandboxes; the keeper does the work and its answers are passed on */
     KR_W_SHELF,   /* engine: struct kr_w_shelf */
     KR_W_SHELVED, /* warden: struct kr_w_shelved */
@@ -73,6 +77,9 @@ enum kr_frame_type {
 enum kr_level { KR_LEVEL_ROOT, KR_LEVEL_USER, KR_LEVEL_CONTAINED, KR_LEVEL_MAX_ };
 enum kr_preload { KR_PRELOAD_BASIC, KR_PRELOAD_DATA, KR_PRELOAD_MAX_ };
 enum kr_zygote_state { KR_ZYG_STARTING, KR_ZYG_READY, KR_ZYG_RETIRED, KR_ZYG_FAILED, KR_ZYG_ENDED, KR_ZYG_STATE_MAX_ };
+
+/* How much processor time a cell gets: its limit; what others leave of it, between two runs; none. */
+enum kr_pace { KR_PACE_RUN, KR_PACE_REST, KR_PACE_FROZEN, KR_PACE_MAX_ };
 
 /* Layers of a cell, as bits: what the warden could give. docs and doctor name them from one table. */
 enum kr_layer {
@@ -159,6 +166,19 @@ struct kr_usage {
 };
 struct kr_w_stats {
     uint64_t cell;
+    struct kr_usage usage;
+};
+struct kr_w_pace {
+    uint64_t cell;
+    uint32_t pace, pad;     /* enum kr_pace */
+};
+struct kr_w_clear {
+    uint64_t cell;
+    uint32_t hard, pad;     /* 1: no process can be started while it is done */
+};
+struct kr_w_cleared {
+    uint64_t cell;
+    uint32_t left, pad;     /* processes that were there and were sent SIGKILL; asked again: that are not gone yet */
     struct kr_usage usage;
 };
 struct kr_w_ended {

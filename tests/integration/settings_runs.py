@@ -257,8 +257,47 @@ def cpu():
     assert quick < slow / 1.5, (quick, slow)
 
 
+BURN = "import subprocess, sys\nleft = subprocess.Popen([sys.executable, '-c', 'while True: pass'])"
+
+
+@check
+def background_cpu():
+    only_root()
+    told = {}
+    with Server(args=["--background-cpu", "300ms"]) as s:
+        for name, one in (("default", plain()), ("300ms", s)):
+            one.run(BURN, session_id="burns")
+            time.sleep(2)
+            told[name] = [one.run("1", session_id="burns")["session_frozen"] for _ in range(2)]
+            one.delete("/api/v1/sessions/burns")
+    equal(told, {"default": [False, False], "300ms": [True, False]})
+
+
+@check
+def background_of_a_sandbox():
+    """What a run leaves is kept, frozen or ended, as its sandbox says."""
+    only_root()
+    ticks = "open('/proc/%d/stat' % left.pid).read().rsplit(')', 1)[1].split()[11]"
+    for word, alive, moves in (("keep", "None", True), ("freeze", "None", False), ("end", "-9", False)):
+        made = plain().post(BOXES, {"name": "leaves-" + word, "background": word})
+        equal((made.status, made.json()["background"]), (201, word), made.text)
+        first = plain().run(BURN, sandbox_id="leaves-" + word, session_id="burns")
+        equal(first["message"], "1 process that the run left behind was ended" if word == "end" else None)
+        for _ in range(20 if moves else 1):
+            time.sleep(1)
+            second = plain().run("print(left.poll(), %s)" % (ticks if word != "end" else "0"),
+                                 sandbox_id="leaves-" + word, session_id="burns")
+            polled, used = second["stdout"].split()
+            if int(used) > 20:
+                break
+        equal((polled, int(used) > 20, second["session_frozen"]), (alive, moves, False), word)
+        plain().delete("%s/leaves-%s" % (BOXES, word))
+    reply = plain().post(BOXES, {"name": "odd", "background": "stop"})
+    equal(reply.status, 400, reply.text)
+
+
 ASKED = {"memory": "256M", "disk": "2M", "inodes": 200, "file_size": "2M", "output": "8K", "cpu": 1, "cpu_time": 20,
-         "timeout": 10, "grace": 2, "processes": 32, "open_files": 128}
+         "timeout": 10, "grace": 2, "processes": 32, "open_files": 128, "background_cpu": 120}
 
 
 @check
@@ -267,7 +306,7 @@ def ceilings():
     with Server(args=["--max-memory", "128M", "--max-disk", "1M", "--max-inodes", "100", "--max-file-size", "1M",
                       "--max-output", "4K",
                       "--max-cpu", "0.5", "--max-cpu-time", "10s", "--max-timeout", "5s", "--max-grace", "1s",
-                      "--max-processes", "16", "--max-open-files", "64"]) as s:
+                      "--max-processes", "16", "--max-open-files", "64", "--max-background-cpu", "1m"]) as s:
         for limit, value in ASKED.items():
             body = {"name": "asks-" + limit.replace("_", "-"), "limits": {limit: value}}
             equal(plain().post(BOXES, body).status, 201, limit)

@@ -341,6 +341,7 @@ static const struct {
     {"grace",      "1m",      "integration/settings_runs:grace",      "integration/settings_runs:ceilings"},
     {"processes",  "1024",    "integration/settings_runs:processes",  "integration/settings_runs:ceilings"},
     {"open_files", "4096",    "integration/settings_runs:open_files", "integration/settings_runs:ceilings"},
+    {"background_cpu", "1h",  "integration/settings_runs:background_cpu", "integration/settings_runs:ceilings"},
 };
 
 const struct kr_config_foreign kr_config_foreign_rows[] = {

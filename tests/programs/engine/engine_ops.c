@@ -220,6 +220,19 @@ static int take_network(const json_t *value, struct kr_net_rule *ret, struct kr_
     return 0;
 }
 
+static int take_background(const json_t *value, enum kr_background *ret, struct kr_err *err)
+{
+    const char *word = json_string_value(value);
+
+    *ret = KR_BACKGROUND_KEEP;
+    for (int i = 0; word && i < KR_BACKGROUND_MAX_; i++)
+        if (strcmp(word, kr_background_names[i]) == 0) {
+            *ret = (enum kr_background)i;
+            return 0;
+        }
+    return value && !json_is_null(value) ? wrong(err, "background", "keep, freeze or end") : 0;
+}
+
 static int take_spec(const struct kr_engine_app *app, const json_t *request, struct kr_session_spec *spec,
                      struct kr_err *err)
 {
@@ -231,6 +244,9 @@ static int take_spec(const struct kr_engine_app *app, const json_t *request, str
         r = take_network(json_object_get(request, "network"), &spec->network, err);
     if (r >= 0)
         r = take_limits(json_object_get(request, "limits"), &spec->limits, err);
+    if (r < 0)
+        return r;
+    r = take_background(json_object_get(request, "background"), &spec->background, err);
     if (r < 0)
         return r;
     spec->workspace = -1;
@@ -322,6 +338,7 @@ static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
     kr_answer_begin(&a, running->client->app, running->id, "end");
     kr_report_run(&a.json, end, kr_run_session(r), info ? info : &unknown);
     kr_json_key_bool(&a.json, "session_alive", end->session_alive);
+    kr_json_key_bool(&a.json, "session_frozen", end->session_frozen);
     kr_answer_send(&a);
     TAILQ_REMOVE(&running->client->runs, running, link);
     json_decref(running->id);

@@ -41,7 +41,7 @@ static struct fake_holder *fake(struct kr_holder *h)
 
 static struct kr_usage usage_of(struct process *p)
 {
-    p->cpu_ns += 1000000;
+    p->cpu_ns += 1000000 + fake(p->held.holder)->log->burnt_ns;
     return (struct kr_usage){.memory_peak = 1 << 20,
                              .cpu_ns = p->cpu_ns,
                              .have = KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_CPU | KR_LAYER_CGROUP_PIDS};
@@ -74,11 +74,12 @@ static void make_process(struct process *p)
     fds[2] = err[0];
     fds[3] = in[1];
     p->held.placed = true;
-    p->held.holder->calls->on_opened(p->held.session,
-                                     &(struct kr_held_opened){.layers = KR_LAYER_USERNS | KR_LAYER_CGROUP_PIDS,
-                                                              .fds = fds,
-                                                              .nfds = p->with_stdin ? 4 : 3},
-                                     NULL);
+    p->held.holder->calls->on_opened(
+        p->held.session,
+        &(struct kr_held_opened){.layers = KR_LAYER_USERNS | KR_LAYER_CGROUP_PIDS | KR_LAYER_CGROUP_CPU,
+                                 .fds = fds,
+                                 .nfds = p->with_stdin ? 4 : 3},
+        NULL);
     for (int i = 0; i < 4; i++)
         kr_fd_close(fds[i]);
 }
@@ -213,6 +214,23 @@ static int fake_ask_usage(struct kr_held *held, struct kr_usage_ask *ask)
     return 0;
 }
 
+static int fake_pace(struct kr_held *held, enum kr_pace pace)
+{
+    fake(held->holder)->log->paces++;
+    fake(held->holder)->log->pace = pace;
+    return 0;
+}
+
+static int fake_clear(struct kr_held *held, struct kr_usage_ask *ask, bool hard)
+{
+    struct fake_holder_log *log = fake(held->holder)->log;
+
+    log->clears++;
+    log->hards += hard;
+    ask->left = log->left > 0 ? log->left-- : 0;
+    return fake_ask_usage(held, ask);
+}
+
 static void fake_forget(struct kr_held *held, struct kr_usage_ask *ask)
 {
     ((struct process *)held)->asks[ask->id - 1] = NULL;
@@ -249,6 +267,8 @@ struct kr_holder *fake_holder_new(struct uv_loop_s *loop, struct fake_holder_log
         .kill = fake_kill,
         .usage = fake_usage,
         .ask_usage = fake_ask_usage,
+        .pace = fake_pace,
+        .clear = fake_clear,
         .forget = fake_forget,
         .release = fake_release,
         .close = fake_close,

@@ -8,6 +8,10 @@ struct uv_loop_s;
 /* What was asked of it, to be looked at by a test. */
 struct fake_holder_log {
     unsigned wakes, opens, starts, signals, kills, usages, asks, releases, closes;
+    unsigned paces, clears, hards;
+    enum kr_pace pace;                      /* the last one */
+    uint64_t burnt_ns;                      /* CPU time that a session has used between two looks at its counters */
+    unsigned left;                          /* processes that the next clear finds, one less each time */
     struct kr_session_spec opened, started; /* the last of each; env is not copied */
 };
 

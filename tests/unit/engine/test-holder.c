@@ -13,6 +13,8 @@ struct world {
     uv_loop_t loop;
     struct kr_holder *holder;
     struct fake_holder_log log;
+    enum kr_background background; /* of the sessions that are opened */
+    uint64_t budget_ms;
     struct kr_engine *engine;
     struct kr_session *session;
     struct kr_run *run;
@@ -115,11 +117,12 @@ static const struct kr_session_calls w_calls = {.on_open = w_opened, .on_ended =
 
 static bool w_open_net(struct world *w, enum kr_net_kind network, bool pooled)
 {
-    struct kr_session_spec spec = {.workspace = -1, .network = {.kind = network}};
+    struct kr_session_spec spec = {.workspace = -1, .network = {.kind = network}, .background = w->background};
     struct kr_err err;
 
     kr_limits_default(&spec.limits);
     spec.limits.grace_ms = 100;
+    spec.limits.background_cpu_ms = w->budget_ms;
     w->opened = w->ended = false;
     if (kr_engine_open(w->engine, &spec, pooled, &w_calls, w, &err) < 0)
         return false;
@@ -223,6 +226,90 @@ static void a_holder_that_is_gone_loses_every_run(void)
     CHECK(w_done(&w));
 }
 
+/* ---- between two runs ---- */
+
+static bool w_pace(struct world *w, enum kr_pace pace)
+{
+    for (int i = 0; i < 400 && w->log.pace != pace; i++)
+        spin(w, 5);
+    return w->log.pace == pace;
+}
+
+static void runs_that_follow_each_other_are_not_paced(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false) && w_open(&w));
+    for (int i = 0; i < 5; i++)
+        CHECK(w_run(&w, "print hello", 0));
+    CHECK(w.log.paces == 0 && w.log.clears == 0);
+    CHECK(w_pace(&w, KR_PACE_REST) && w_run(&w, "print hello", 0) && w.log.pace == KR_PACE_RUN && w.log.paces == 2);
+    CHECK(!w.end.session_frozen && w_done(&w));
+}
+
+static void a_session_whose_budget_is_used_up_is_frozen(void)
+{
+    static struct world w;
+    unsigned usages;
+
+    CHECK(w_start(&w, 0, false));
+    w.budget_ms = 100;
+    CHECK(w_open(&w) && w_run(&w, "print hello", 0));
+    w.log.burnt_ns = 200 * 1000000u;
+    CHECK(w_pace(&w, KR_PACE_FROZEN) && kr_session_spent(w.session));
+    usages = w.log.usages;
+    spin(&w, 600);
+    CHECK(w.log.usages == usages); /* it is not looked at any more */
+    w.log.burnt_ns = 0;
+    CHECK(w_run(&w, "print hello", 0) && w.end.session_frozen && w.log.pace == KR_PACE_RUN);
+    CHECK(w_run(&w, "print hello", 0) && !w.end.session_frozen && !kr_session_spent(w.session));
+    w.log.burnt_ns = 200 * 1000000u;
+    CHECK(w_pace(&w, KR_PACE_FROZEN)); /* and can be closed as it is */
+    kr_session_close(w.session);
+    CHECK(until(&w, &w.ended) && w_done(&w));
+}
+
+static void without_a_budget_it_rests_and_is_left_alone(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false));
+    w.log.burnt_ns = 3600 * UINT64_C(1000000000);
+    CHECK(w_open(&w) && w_run(&w, "print hello", 0) && w_pace(&w, KR_PACE_REST));
+    spin(&w, 600);
+    CHECK(w.log.pace == KR_PACE_REST && !kr_session_spent(w.session) && w_done(&w));
+}
+
+static void a_sandbox_may_freeze_at_once(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false));
+    w.background = KR_BACKGROUND_FREEZE;
+    CHECK(w_open(&w) && w.log.paces == 0);
+    CHECK(w_run(&w, "print hello", 0) && w.log.pace == KR_PACE_FROZEN && !kr_session_spent(w.session));
+    CHECK(w_run(&w, "print hello", 0) && !w.end.session_frozen && w.log.paces == 3 && w_done(&w));
+}
+
+static void a_sandbox_may_end_what_a_run_leaves(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false));
+    w.background = KR_BACKGROUND_END;
+    CHECK(w_open(&w) && w_run(&w, "print hello", 0) && w.log.clears == 1 && !w.end.message[0]);
+    w.log.left = 3;
+    CHECK(w_run(&w, "print hello", 0) && w.log.clears == 5 && w.log.hards == 2);
+    CHECK(strcmp(w.end.message, "3 processes that the run left behind were ended") == 0);
+    w.log.left = 1000; /* it does not wait for ever */
+    CHECK(w_run(&w, "print hello", 0) && w.end.verdict.cause == KR_CAUSE_OK);
+    w.log.left = 1000;
+    CHECK(w_begin(&w, "print hello", 0));
+    spin(&w, 30);
+    kr_session_close(w.session);
+    CHECK(until(&w, &w.ended) && w.run_ended && w_done(&w));
+}
+
 /* ---- pools ---- */
 
 static void a_pool_is_found_by_every_field_of_its_key(void)
@@ -299,6 +386,11 @@ int main(void)
     RUN(a_refusal_reaches_the_caller);
     RUN(a_session_that_is_closed_while_it_opens_is_released);
     RUN(a_holder_that_is_gone_loses_every_run);
+    RUN(runs_that_follow_each_other_are_not_paced);
+    RUN(a_session_whose_budget_is_used_up_is_frozen);
+    RUN(without_a_budget_it_rests_and_is_left_alone);
+    RUN(a_sandbox_may_freeze_at_once);
+    RUN(a_sandbox_may_end_what_a_run_leaves);
     RUN(a_pool_is_found_by_every_field_of_its_key);
     RUN(two_keys_never_share_a_parked_session);
     CHECK_DONE();

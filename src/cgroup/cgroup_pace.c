@@ -1,0 +1,147 @@
+/* How fast a cell runs, and the end of what a run has left in it. Called by the warden through cgroup.h.
+ *
+ * Between runs a cell has the lowest weight there is; once its budget is used up it is frozen. On v2 that is
+ * cgroup.freeze, from which SIGKILL takes a process out. The freezer of v1 does not let go: a process that is killed in
+ * it stays until it is thawed, the PID 1 of its namespace waits for it, and after a kill -9 of the warden nothing
+ * thaws it. So a v1 cell is "frozen" by its quota: 1 ms of processor time in a second, which is enough to die by.
+ * Invariant: group->pace is what the files last took; a change that failed is written again by the next one. */
+#include "cgroup_files.h"
+#include "fd.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* One row per file, in the order of writing: what it says at each pace. NULL: it is not written. A v1 quota of the
+ * cell's own is written by kr_cgroup_refill(). */
+static const struct {
+    uint32_t layer, v2; /* layer 0: every folder of that version has it */
+    const char *file;
+    const char *texts[KR_PACE_MAX_];
+} paces[] = {
+    {KR_LAYER_CGROUP_CPU, 0, "cpu.shares", {"1024", "2", "2"}},
+    {KR_LAYER_CGROUP_CPU, 1, "cpu.weight", {"100", "1", "1"}},
+    {0, 1, "cgroup.freeze", {"0", "0", "1"}},
+    {KR_LAYER_CGROUP_CPU, 0, "cpu.cfs_period_us", {NULL, NULL, "1000000"}},
+    {KR_LAYER_CGROUP_CPU, 0, "cpu.cfs_quota_us", {NULL, NULL, "1000"}},
+};
+#define PERIOD_TEXT "100000" /* as the kernel sets it, and cgroup.c counts with */
+
+/* What the cell's own limits are, after FROZEN: the quota first, for the longer period makes it the smaller share. */
+static int restore_quota(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, struct kr_err *err)
+{
+    int r = kr_cgroup_refill(g, hier, group, err);
+    if (r >= 0 && !g->hier[hier].is.v2 && (g->hier[hier].is.layers & KR_LAYER_CGROUP_CPU)) {
+        r = kr_group_write(g, hier, group, "cpu.cfs_period_us", PERIOD_TEXT);
+        if (r < 0)
+            kr_err_set(err, KR_ERR_SYSTEM, -r, "cgroup cpu.cfs_period_us = " PERIOD_TEXT);
+    }
+    return r;
+}
+
+static int set_pace(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, enum kr_pace pace,
+                    struct kr_err *err)
+{
+    const struct kr_w_hier *is = &g->hier[hier].is;
+    for (size_t i = 0; i < sizeof paces / sizeof *paces; i++) {
+        const char *text = paces[i].texts[pace], *was = paces[i].texts[group->pace];
+        int r;
+        if (paces[i].v2 != is->v2 || (paces[i].layer && !(paces[i].layer & is->layers)) || !text ||
+            (was && strcmp(text, was) == 0))
+            continue;
+        r = kr_group_write(g, hier, group, paces[i].file, text);
+        if (r < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, -r, "cgroup %s = %s", paces[i].file, text);
+    }
+    return group->pace == KR_PACE_FROZEN ? restore_quota(g, hier, group, err) : 0;
+}
+
+int kr_cgroup_pace(const struct kr_cgroups *g, struct kr_group *group, enum kr_pace pace, struct kr_err *err)
+{
+    if (group->pace == pace)
+        return 0;
+    for (unsigned i = 0; i < g->count; i++) {
+        int r = set_pace(g, i, group, pace, err);
+        if (r < 0)
+            return r;
+    }
+    group->pace = pace;
+    return 0;
+}
+
+void kr_cgroup_unfreeze_stale(int dir, const char *folder)
+{
+    char path[300];
+    /* Hierarchies without the file, and v2, whose frozen processes can be killed, refuse: nothing is lost by that. */
+    if ((size_t)snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder) < sizeof path)
+        (void)kr_fd_write_file_at(dir, path, "-1");
+}
+
+/* ---- what a run has left ---- */
+
+/* SIGKILL to a process of the cell. The number may have gone to another one since it was read: what the pidfd holds is
+ * looked up in the cell's folders before it is signalled. */
+static void kill_in_group(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid)
+{
+    struct kr_err err;
+    cleanup_fd int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd >= 0 && kr_cgroup_check(g, group, pid, &err) >= 0)
+        (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+}
+
+/* Kills every process of the folder but one. How many there were, or -errno. */
+static int kill_others(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared)
+{
+    cleanup_fd int fd = kr_group_open(g, 0, group, "cgroup.procs", O_RDONLY);
+    FILE *list;
+    long pid;
+    int count = 0;
+    if (fd < 0)
+        return fd;
+    list = fdopen(fd, "r");
+    if (!list)
+        return -errno;
+    fd = -1; /* the stream's */
+    while (fscanf(list, "%ld", &pid) == 1) {
+        if (pid == spared || pid <= 0) /* 0: of a pid namespace that we do not see */
+            continue;
+        kill_in_group(g, group, (pid_t)pid);
+        count++;
+    }
+    fclose(list);
+    return count;
+}
+
+/* While no process may be started, the list is whole: one that was being started when the limit came is in it the
+ * second time, and one that SIGKILL is pending for starts none (fork(2) gives up). */
+static int kill_held(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, pid_t spared)
+{
+    char text[32];
+    int n, r = kr_group_write(g, hier, group, "pids.max", "0");
+    if (r < 0)
+        return r;
+    n = kill_others(g, group, spared);
+    if (n > 0)
+        n = kill_others(g, group, spared);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)group->limits.processes);
+    r = kr_group_write(g, hier, group, "pids.max", text);
+    return r < 0 ? r : n;
+}
+
+int kr_cgroup_clear(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared, int hard,
+                    struct kr_err *err)
+{
+    int r = g->count > 0 ? 0 : -ENOTSUP;
+    for (unsigned i = 0; i < g->count && hard; i++)
+        if (group->limited && (g->hier[i].is.layers & KR_LAYER_CGROUP_PIDS)) {
+            r = kill_held(g, i, group, spared);
+            return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "end the processes of a cell") : r;
+        }
+    if (r >= 0)
+        r = kill_others(g, group, spared);
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "end the processes of a cell") : r;
+}

@@ -1,0 +1,158 @@
+/* What a session does between two runs: its pace, the budget `background_cpu`, and the end of what a run has left.
+ *
+ * Called by run.c when a run begins and ends; the holder does what is decided here. Invariants: a run begins at full
+ * pace; a session that rests or is frozen has no run; a stretch between two runs uses no more than its budget and
+ * LOOK_MS of its cores; a frozen session, or one without a budget that rests, is not looked at.
+ *
+ * Runs that follow each other at once cost nothing: the first look is FIRST_MS after the end. A session cannot use more
+ * than its `cpu` allows, so the next look is due when it could have used up the rest of its budget: with the defaults
+ * an idle session is looked at once a minute. */
+#include "engine_internal.h"
+#include "log.h"
+#include <errno.h>
+#include <inttypes.h>
+
+#define FIRST_MS 50u
+#define REST_MS 1000u    /* an idle session has the lowest weight from then on, a busy one from the first look on */
+#define LOOK_MS 250u     /* two looks are not closer than that */
+#define BUSY_NS 1000000u /* CPU time in FIRST_MS that no idle interpreter uses */
+#define CLEAR_AGAIN_MS 4u
+#define CLEAR_TRIES 50u
+
+const char *const kr_background_names[KR_BACKGROUND_MAX_ + 1] = {"keep", "freeze", "end", NULL};
+
+static bool can_pace(const struct kr_session *s)
+{
+    return (s->layers & KR_LAYER_CGROUP_CPU) && s->state == KR_SESSION_IDLE && !s->engine->gone;
+}
+
+static void set_pace(struct kr_session *s, enum kr_pace pace)
+{
+    if (s->pace == pace || kr_held_pace(s->held, pace) < 0) /* the holder is gone: nothing runs any more */
+        return;
+    s->pace = pace;
+}
+
+/* ---- between two runs ---- */
+
+static void freeze_spent(struct kr_session *s, uint64_t used_ns)
+{
+    s->spent = true;
+    set_pace(s, KR_PACE_FROZEN);
+    kr_log(KR_LOG_INFO, "session frozen, its background_cpu is used up", "session=%u ms=%" PRIu64, s->number,
+           used_ns / 1000000u);
+}
+
+/* When the budget could be used up, if all its cores are busy from now on. */
+static uint64_t next_look_ms(const struct kr_session *s, uint64_t used_ms)
+{
+    uint64_t ms = (s->spec.limits.background_cpu_ms - used_ms) * 1000 / s->spec.limits.cpu_milli;
+
+    if (s->pace == KR_PACE_RUN && ms > REST_MS)
+        return REST_MS;
+    return ms > LOOK_MS ? ms : LOOK_MS;
+}
+
+static void judge(struct kr_session *s, const struct kr_usage *usage)
+{
+    uint64_t budget_ms = s->spec.limits.background_cpu_ms;
+    uint64_t used_ns = usage->cpu_ns > s->idle_cpu_ns ? usage->cpu_ns - s->idle_cpu_ns : 0;
+
+    if (s->looks++ > 0 || used_ns > BUSY_NS)
+        set_pace(s, KR_PACE_REST);
+    if (budget_ms > 0 && used_ns / 1000000u >= budget_ms)
+        freeze_spent(s, used_ns);
+    else if (budget_ms > 0)
+        kr_timer_arm(s->background, next_look_ms(s, used_ns / 1000000u));
+    else if (s->pace == KR_PACE_RUN)
+        kr_timer_arm(s->background, REST_MS);
+}
+
+static void on_background_usage(void *data, const struct kr_usage *usage)
+{
+    struct kr_session *s = data;
+
+    if (usage && can_pace(s) && s->pace != KR_PACE_FROZEN)
+        judge(s, usage);
+}
+
+static void look_at_background(struct kr_session *s)
+{
+    struct kr_usage usage;
+
+    if (!can_pace(s) || s->pace == KR_PACE_FROZEN || s->background_ask.id)
+        return;
+    if (kr_session_usage(s, &usage) >= 0)
+        judge(s, &usage);
+    else
+        (void)kr_held_ask_usage(s->held, &s->background_ask, on_background_usage, s);
+}
+
+static void on_background_timer(void *data)
+{
+    struct kr_session *s = data;
+
+    if (s->run && s->run->state == KR_RUN_ENDED)
+        kr_background_clear(s->run);
+    else
+        look_at_background(s);
+}
+
+static int arm_background(struct kr_session *s, uint64_t ms)
+{
+    int r = s->background ? 0 : kr_timer_new(s->engine->loop, on_background_timer, s, &s->background);
+
+    if (r >= 0)
+        kr_timer_arm(s->background, ms);
+    return r;
+}
+
+void kr_background_begin(struct kr_session *s)
+{
+    s->looks = 0;
+    s->idle_cpu_ns = s->usage.cpu_ns;
+    if (!can_pace(s))
+        return;
+    if (s->spec.background == KR_BACKGROUND_FREEZE || arm_background(s, FIRST_MS) < 0)
+        set_pace(s, KR_PACE_FROZEN);
+}
+
+void kr_background_end(struct kr_session *s)
+{
+    kr_held_forget(s->held, &s->background_ask);
+    s->spent = false;
+    set_pace(s, KR_PACE_RUN);
+}
+
+bool kr_session_spent(const struct kr_session *s)
+{
+    return s->spent;
+}
+
+/* ---- what a run has left ---- */
+
+static void on_cleared(void *data, const struct kr_usage *usage)
+{
+    struct kr_run *r = data;
+    struct kr_session *s = r->session;
+
+    if (r->clears++ == 0)
+        r->left_behind = usage ? r->ask.left : 0;
+    if (usage && r->ask.left > 0 && r->clears < CLEAR_TRIES && arm_background(s, CLEAR_AGAIN_MS) >= 0)
+        return; /* they are dying */
+    if (!usage || r->ask.left > 0)
+        kr_log(KR_LOG_WARN, "processes that a run left not ended, ignoring", "session=%u left=%u", s->number,
+               usage ? r->ask.left : 0);
+    kr_run_settle(r, usage);
+}
+
+int kr_background_clear(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
+
+    if (s->spec.background != KR_BACKGROUND_END || !(s->layers & KR_LAYER_CGROUP_CPU))
+        return -ENOTSUP;
+    if (s->state >= KR_SESSION_KILLED || r->ask.id)
+        return 0;
+    return kr_held_clear(s->held, &r->ask, r->clears > 1, on_cleared, r);
+}
