@@ -103,6 +103,7 @@ struct kr_sandbox {
     struct kr_limits limits;
     struct kr_net_rule network;
     enum kr_preload preload;
+    enum kr_background background;
     uint32_t mounts; /* bits of the data sets */
 };
 void kr_sandbox_done(struct kr_sandbox *s);

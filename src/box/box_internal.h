@@ -117,6 +117,7 @@ struct kr_box_run {
     size_t queued_bytes;     /* of the copy, until it has begun */
     bool cancelled, restarted;
     char notice[KR_BOX_NOTICE_ROOM]; /* what happened to its session since the last run, "" if nothing */
+    bool thawed;                     /* its session was frozen for its background_cpu */
     struct kr_err refusal;
     kr_box_admitted_fn *on_admitted;
     void *data;

@@ -107,6 +107,7 @@ static void keep_end(struct kr_box_run *r, const struct kr_run_end *end)
     kr_json_key_bool(&j, "session_restarted", r->restarted);
     if (r->notice[0])
         kr_json_key_str(&j, "session_notice", r->notice);
+    kr_json_key_bool(&j, "session_frozen", r->thawed);
     kr_json_key_double(&j, "started_at", (double)r->started_us / 1e6);
     /* open: kr_box_run_finish() adds the files and closes it */
 }
@@ -209,11 +210,22 @@ void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_
     kr_box_run_refuse_later(r, err); /* unless it was queued: then its log has the rest */
 }
 
+static void note_frozen(struct kr_box_run *r)
+{
+    uint64_t budget_ms = r->session->spec.limits.background_cpu_ms;
+    char text[32];
+
+    snprintf(r->notice, sizeof r->notice,
+             "between two runs: background_cpu of %s was used up; the session was frozen until this run",
+             kr_limit_show(kr_limit_find("background_cpu"), budget_ms, text, sizeof text));
+}
+
 bool kr_box_run_begin(struct kr_box_run *r)
 {
     static const struct kr_run_calls calls = {
         .on_output = on_output, .on_display = on_display, .on_input = on_input, .on_end = on_end};
     struct kr_box_session *session = r->session;
+    bool frozen = kr_session_spent(session->engine_session);
     struct kr_err err;
 
     if (kr_run_new(session->engine_session, &r->spec, &calls, r, &r->run, &err) < 0) {
@@ -231,6 +243,9 @@ bool kr_box_run_begin(struct kr_box_run *r)
     session->restarted = false;
     if (r->restarted)
         kr_notes_take(r->box, session, r->notice);
+    r->thawed = frozen;
+    if (frozen)
+        note_frozen(r);
     r->waited_ns = kr_clock_ns() - r->asked_ns;
     kr_box_run_log_started(r);
     if (r->box->calls.on_run_started)

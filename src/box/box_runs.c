@@ -81,6 +81,7 @@ void kr_box_run_log_started(struct kr_box_run *r)
     kr_json_key_bool(&j, "session_restarted", r->restarted);
     if (r->notice[0])
         kr_json_key_str(&j, "session_notice", r->notice);
+    kr_json_key_bool(&j, "session_frozen", r->thawed);
     kr_json_object_end(&j);
     kr_box_run_log_json(r, KR_EVENT_STARTED, &buf, &j);
 }

@@ -154,6 +154,7 @@ static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s,
                                                           : kr_box_is_host(session->box, s) ? 0
                                                                                             : KR_WORKSPACE_SHELF,
                                              .mounts = s->mounts,
+                                             .background = s->background,
                                              .limits = s->limits};
     if (session->spec.workspace == KR_WORKSPACE_SHELF)
         snprintf(session->spec.folder, sizeof session->spec.folder, "%s", s->row.folder);

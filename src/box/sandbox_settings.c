@@ -236,6 +236,23 @@ static void tell_preload(struct kr_json *j, const struct kr_sandbox *s)
     kr_json_str(j, preloads[s->preload]);
 }
 
+static int apply_background(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
+                            struct kr_err *err)
+{
+    int r = read_word(value, "background", KR_BACKGROUND_KEEP, err);
+
+    (void)server;
+    if (r < 0)
+        return r;
+    s->background = (enum kr_background)r;
+    return 0;
+}
+
+static void tell_background(struct kr_json *j, const struct kr_sandbox *s)
+{
+    kr_json_str(j, kr_background_names[s->background]);
+}
+
 /* ---- the table ---- */
 
 const struct kr_sandbox_setting kr_sandbox_settings[] = {
@@ -293,6 +310,18 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .bound = "basic or data, if the server has it",
         .help = "What its sessions have imported already: `data` is numpy, pandas, matplotlib.",
         .example = "data",
+    },
+    {
+        .name = "background",
+        .type = KR_SETTING_WORD,
+        .merge = KR_SETTING_REPLACES,
+        .words = kr_background_names,
+        .apply = apply_background,
+        .tell = tell_background,
+        .bound = "keep, freeze or end; it needs control groups (`krait doctor`)",
+        .help = "Processes and threads that a run leaves: `keep` them within `background_cpu`, `freeze` the session "
+                "until its next run, or `end` the processes with the run (the interpreter and its threads stay).",
+        .example = "end",
     },
 };
 const size_t kr_sandbox_settings_count = sizeof kr_sandbox_settings / sizeof *kr_sandbox_settings;

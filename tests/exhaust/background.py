@@ -182,7 +182,7 @@ def background_freeze(engine: Engine) -> list[str]:
     before = state.cpu_seconds()
     time.sleep(2)
     used = state.cpu_seconds() - before
-    run = session.run("at = time.monotonic()\ntime.sleep(0.3)\nprint(max(b - a for a, b in zip(beats, beats[1:])) > 1.5,"
+    run = session.run("at = time.monotonic()\ntime.sleep(0.3)\nprint(max(b - a for a, b in zip(beats, beats[1:])) > 0.5,"
                       "0.25 < time.monotonic() - at < 3, beats[-1] > at, kept)")
     late = session.run("time.sleep(30)", timeout="300ms")
     number = session.start("time.sleep(30)")

@@ -270,6 +270,9 @@ def background_cpu():
             time.sleep(2)
             told[name] = [one.run("1", session_id="burns")["session_frozen"] for _ in range(2)]
             one.delete("/api/v1/sessions/burns")
+        s.run(BURN, session_id="burns")
+        time.sleep(2)
+        contains(s.run("1", session_id="burns")["session_notice"], "background_cpu of 300 ms was used up")
     equal(told, {"default": [False, False], "300ms": [True, False]})
 
 

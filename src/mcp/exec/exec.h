@@ -24,6 +24,7 @@ struct kr_mcp_outcome {
     bool more;           /* a page of read_run that is full; `running` says nothing then */
     bool cut;            /* something is missing in the texts or displays */
     bool restarted;      /* its session is a new one under an old name: variables are gone */
+    bool frozen;         /* its session had used up background_cpu */
     bool input_refused;  /* input() asked and the client could not be asked */
     bool input_secret;   /* … because it asked for a password */
     bool input_declined; /* the client gave no line */

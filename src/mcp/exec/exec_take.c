@@ -62,6 +62,10 @@ static void take_started(struct kr_mcp_exec *x, const struct kr_event *e)
     if (x->o.restarted)
         kr_mcp_exec_log(x, KR_MCP_NOTICE, "session_restarted",
                         "the session is a new one: variables are gone, files kept");
+    x->o.frozen = json_is_true(json_object_get(started, "session_frozen"));
+    if (x->o.frozen)
+        kr_mcp_exec_log(x, KR_MCP_NOTICE, "session_frozen",
+                        "background work had used up background_cpu and was frozen until this run");
     json_decref(started);
 }
 

@@ -222,8 +222,13 @@ static void add_cause(struct page *p)
     bool alive = json_is_true(json_object_get(o->end, "session_alive"));
     long long code = json_integer_value(json_object_get(o->end, "exit_code"));
 
-    if (o->running || o->more || o->cause == KR_CAUSE_OK || o->cause == KR_CAUSE_EXCEPTION)
+    if (o->running || o->more)
         return;
+    if (o->cause == KR_CAUSE_OK || o->cause == KR_CAUSE_EXCEPTION) {
+        if (message)
+            add_message(p, message);
+        return;
+    }
     if (o->cause == KR_CAUSE_EXIT && code != 0)
         kr_buf_printf(&p->text, "[exit code %lld%s]\n", code, alive ? "" : "; variables gone");
     else if (o->cause != KR_CAUSE_EXIT && message)

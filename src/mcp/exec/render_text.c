@@ -122,6 +122,8 @@ static const struct kr_api_prop structure_props[] = {
     {.name = "duration_ms", .type = KR_API_NUMBER, .nullable = true, .help = "Wall time.", .example = "12.5"},
     {.name = "session_restarted", .type = KR_API_BOOL, .help = "Its session is a new one: earlier variables are gone.",
      .example = "false"},
+    {.name = "session_frozen", .type = KR_API_BOOL,
+     .help = "Its session had used up background_cpu and was frozen until this run.", .example = "false"},
     {.name = "files", .type = KR_API_ARRAY, .of = &file_schema, .help = "Files it made, changed or deleted.",
      .example = "[]"},
     {.name = "hint", .type = KR_API_TEXT, .nullable = true, .help = "One line on how to fix a failure.",
@@ -176,6 +178,7 @@ json_t *kr_mcp_structure(const struct kr_mcp_outcome *o)
     json_object_set_new(object, "duration_ms",
                         over ? json_real(json_number_value(json_object_get(o->end, "wall_s")) * 1000) : json_null());
     json_object_set_new(object, "session_restarted", json_boolean(o->restarted));
+    json_object_set_new(object, "session_frozen", json_boolean(o->frozen));
     json_object_set_new(object, "files", files ? json_incref(files) : json_array());
     json_object_set_new(object, "hint", member(o->end, "hint"));
     return object;
