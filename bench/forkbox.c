@@ -165,7 +165,7 @@ static int attach(struct kr_family *f, struct kr_bench_child *c, struct kr_err *
 
 int kr_bench_fork(struct kr_family *f, struct kr_bench_child *c, struct kr_err *err)
 {
-    struct kr_z_fork req = {.pad = c->layers};
+    struct kr_z_fork req = {.level = c->layers};
     int fds[5] = {c->theirs[0], c->theirs[1], c->theirs[2], c->theirs[3], -1};
     int r = 0;
     if (c->layers & KR_BENCH_INIT && (r = build(f, &c->cell, err)) < 0)

@@ -105,7 +105,7 @@ static void on_request(const struct zygote *z)
     pid_t pid;
     if (kr_frame_recv(z->control, &head, &req, sizeof req, fds, 0, &err) < 0 || head.type != KR_Z_FORK)
         _exit(0);
-    pid = fork_into(z, req.pad, fds, req.pad & KR_BENCH_NAMESPACES && head.nfds > 4 ? fds[4] : -1);
+    pid = fork_into(z, req.level, fds, req.level & KR_BENCH_NAMESPACES && head.nfds > 4 ? fds[4] : -1);
     pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     forked.cell = req.cell;
     forked.pid = pid;

@@ -19,8 +19,12 @@
 
 static int place_descriptors(const struct kr_fork *f, struct kr_err *err)
 {
-    const int from[] = {f->in, f->out, f->err, f->channel, f->gate};
+    /* In the cell, whose node it is: the zygote's would be the family's. */
+    int in = f->in >= 0 ? f->in : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int from[] = {in, f->out, f->err, f->channel, f->gate};
     int high[KR_GATE_FD + 1];
+    if (in < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "the cell's /dev/null");
     for (int i = 0; i <= KR_GATE_FD; i++) /* out of the way, so that placing one overwrites none */
         if ((high[i] = fcntl(from[i], F_DUPFD, 16)) < 0)
             return kr_err_set(err, KR_ERR_SYSTEM, errno, "descriptor %d", i);

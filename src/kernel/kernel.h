@@ -14,7 +14,8 @@
 /* A FORK request as the zygote took it. */
 struct kr_fork {
     struct kr_z_fork req;
-    int channel, out, err, in, gate;
+    int channel, out, err, gate;
+    int in;       /* -1: /dev/null of the cell */
     int init;     /* pidfd of the cell's init, -1 when contained */
     int tasks[8]; /* tasks files of the cell's v1 cgroups */
     unsigned task_count;

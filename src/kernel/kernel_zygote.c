@@ -93,7 +93,7 @@ static int fork_into(struct zygote *z, struct kr_fork *f, int *ret_pidfd, struct
 static void on_request(struct zygote *z)
 {
     struct kr_frame head;
-    struct kr_fork f = {.init = -1};
+    struct kr_fork f = {.in = -1, .init = -1};
     struct kr_err err = {0};
     int fds[KR_FRAME_FDS_MAX];
     struct kr_z_forked forked = {0};
@@ -102,10 +102,12 @@ static void on_request(struct zygote *z)
     int pid, r;
     if (kr_frame_recv(z->control, &head, &f.req, sizeof f.req, fds, 0, &err) < 0 || head.type != KR_Z_FORK)
         _exit(0); /* the warden is gone */
-    f.channel = fds[0], f.out = fds[1], f.err = fds[2], f.in = fds[3], f.gate = fds[4];
-    fixed = f.req.contained ? 5 : 6;
+    f.channel = fds[0], f.out = fds[1], f.err = fds[2], f.gate = fds[3];
+    fixed = (f.req.contained ? 4 : 5) + (f.req.null_stdin ? 0 : 1);
     if (head.nfds >= fixed && !f.req.contained)
-        f.init = fds[5];
+        f.init = fds[4];
+    if (head.nfds >= fixed && !f.req.null_stdin)
+        f.in = fds[fixed - 1];
     for (unsigned i = fixed; i < head.nfds; i++)
         f.tasks[f.task_count++] = fds[i];
     if (head.nfds < fixed)

@@ -1,5 +1,7 @@
 /* The root tree as one table: each row is a folder, a link, a file or a mount. The builder walks it in order. */
 #include "tree.h"
+#include "copy.h"
+#include "devices.h"
 #include "embed.h"
 #include "fd.h"
 #include "proto.h"
@@ -22,6 +24,7 @@ enum row_kind {
     LINK,      /* to `what` */
     TEXT,      /* file with this content */
     COPY,      /* of the host's file, if there is one */
+    COPY_TREE, /* of the host's folder, if there is one: a copy costs cells no mount */
     BIND,      /* read-only mount of the host's folder of the same name, if there is one */
     DEVICE,    /* the host's device node */
     LIKE_HOST, /* /bin, /lib…: a link where the host has a link, else a read-only mount */
@@ -47,7 +50,7 @@ static const struct row rows[] = {
     {COPY, "/etc/ld.so.cache", NULL}, {COPY, "/etc/localtime", NULL}, {COPY, "/etc/timezone", NULL},
     {COPY, "/etc/mime.types", NULL}, {COPY, "/etc/matplotlibrc", NULL}, {COPY, "/etc/ssl/openssl.cnf", NULL},
     {COPY, "/etc/protocols", NULL}, {COPY, "/etc/services", NULL},
-    {BIND, "/etc/alternatives", NULL}, {BIND, "/etc/fonts", NULL}, {BIND, "/etc/ssl/certs", NULL},
+    {COPY_TREE, "/etc/alternatives", NULL}, {COPY_TREE, "/etc/fonts", NULL}, {COPY_TREE, "/etc/ssl/certs", NULL},
     {TEXT, "/etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/workspace:/bin/bash\n"
                           "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
     {TEXT, "/etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"},
@@ -73,29 +76,6 @@ static int put_file(const char *path, const void *data, size_t len)
     return kr_fd_write_all(fd, data, len);
 }
 
-/* Copies a file of the host, following its links: /etc/localtime points into /usr on one machine and at a file on
- * another. */
-static int copy_file(const char *from, const char *to)
-{
-    char buf[65536];
-    cleanup_fd int in = open(from, O_RDONLY | O_CLOEXEC);
-    cleanup_fd int out = -1;
-    if (in < 0)
-        return errno == ENOENT || errno == EACCES ? 0 : -errno;
-    out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (out < 0)
-        return -errno;
-    for (ssize_t n; (n = read(in, buf, sizeof buf)) != 0;) {
-        int r;
-        if (n < 0)
-            return -errno;
-        r = kr_fd_write_all(out, buf, (size_t)n);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 static int make_dirs(const char *path)
 {
     char part[512];
@@ -117,7 +97,7 @@ static int make_read_only(const char *path)
     return syscall(SYS_mount_setattr, AT_FDCWD, path, AT_RECURSIVE, &attr, sizeof attr) < 0 ? -errno : 0;
 }
 
-static int bind_read_only(const char *from, const char *to)
+static int bind_read_only(struct kr_view *v, const char *from, const char *to)
 {
     struct stat st;
     int r;
@@ -128,15 +108,16 @@ static int bind_read_only(const char *from, const char *to)
         return r;
     if (mount(from, to, NULL, MS_BIND | MS_REC, NULL) < 0)
         return -errno;
-    return make_read_only(to);
+    r = kr_view_add(v, from);
+    return r < 0 ? r : make_read_only(to);
 }
 
-static int like_host(const char *from, const char *to)
+static int like_host(struct kr_view *v, const char *from, const char *to)
 {
     char target[256];
     ssize_t n = readlink(from, target, sizeof target - 1);
     if (n < 0)
-        return bind_read_only(from, to);
+        return bind_read_only(v, from, to);
     target[n] = '\0';
     return symlink(target, to) < 0 ? -errno : 0;
 }
@@ -156,10 +137,12 @@ static int bind_device(const char *from, const char *to)
     return syscall(SYS_mount_setattr, AT_FDCWD, to, 0, &attr, sizeof attr) < 0 ? -errno : 0;
 }
 
-static int apply(const struct row *row)
+static int apply(struct kr_view *v, const struct row *row)
 {
     char to[512];
     staged(row->path, to, sizeof to);
+    if (v->own_devices && strncmp(row->path, "/dev/", 5) == 0)
+        return 0;
     switch (row->kind) {
     case DIRECTORY:
         return mkdir(to, 0755) < 0 ? -errno : 0;
@@ -168,19 +151,21 @@ static int apply(const struct row *row)
     case TEXT:
         return put_file(to, row->what, strlen(row->what));
     case COPY:
-        return copy_file(row->path, to);
+        return kr_copy_file(AT_FDCWD, row->path, AT_FDCWD, to);
+    case COPY_TREE:
+        return kr_copy_tree(row->path, to);
     case BIND:
-        return bind_read_only(row->path, to);
+        return bind_read_only(v, row->path, to);
     case DEVICE:
         return bind_device(row->path, to);
     case LIKE_HOST:
-        return like_host(row->path, to);
+        return like_host(v, row->path, to);
     }
     return -EINVAL;
 }
 
 /* Debian's interpreters read /etc/pythonX.Y/sitecustomize.py through a link in /usr/lib. */
-static int bind_python_etc(void)
+static int copy_python_etc(void)
 {
     DIR *dir = opendir("/etc");
     int r = 0;
@@ -191,7 +176,7 @@ static int bind_python_etc(void)
         if (strncmp(e->d_name, "python3", 7) != 0)
             continue;
         snprintf(from, sizeof from, "/etc/%s", e->d_name);
-        r = bind_read_only(from, staged(from, to, sizeof to));
+        r = kr_copy_tree(from, staged(from, to, sizeof to));
     }
     closedir(dir);
     return r;
@@ -210,7 +195,7 @@ static int put_kernel(void)
     return 0;
 }
 
-static int attach_prefix(const char *prefix, int tree)
+static int attach_prefix(struct kr_view *v, const char *prefix, int tree)
 {
     char to[512];
     int r;
@@ -219,10 +204,21 @@ static int attach_prefix(const char *prefix, int tree)
     if (r < 0)
         return r;
     if (tree < 0)
-        return bind_read_only(prefix, to);
+        return bind_read_only(v, prefix, to);
     if (syscall(SYS_move_mount, tree, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
-    return make_read_only(to);
+    r = kr_view_add(v, prefix);
+    return r < 0 ? r : make_read_only(to);
+}
+
+/* The nodes of all cells where views are made, and the family's own at /dev. */
+static int attach_devices(int devices)
+{
+    const char *own = STAGE KR_VIEW_DIR "/dev/" KR_DEVICES_FAMILY;
+    if (syscall(SYS_move_mount, devices, "", AT_FDCWD, STAGE KR_VIEW_DIR "/dev", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+        mount(own, STAGE "/dev", NULL, MS_BIND, NULL) < 0)
+        return -errno;
+    return 0;
 }
 
 /* Places for data sets: a cell's init mounts there what its sandbox may have. */
@@ -246,25 +242,38 @@ static int pivot(void)
     return syscall(SYS_mount_setattr, AT_FDCWD, "/", 0, &ro, sizeof ro) < 0 ? -errno : 0;
 }
 
-int kr_tree_build(const struct kr_tree_args *a, uint32_t *ret_layers, struct kr_err *err)
+static int build_rows(const struct kr_tree_args *a, struct kr_view *v, struct kr_err *err)
+{
+    int r;
+    if ((r = kr_view_make_dir(STAGE)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: " KR_VIEW_DIR);
+    v->own_devices = a->devices >= 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if ((r = apply(v, &rows[i])) < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", rows[i].path);
+    if (v->own_devices && (r = attach_devices(a->devices)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /dev");
+    if ((r = copy_python_etc()) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /etc/python3*");
+    if ((r = put_kernel()) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /krait");
+    if (a->prefix && (r = attach_prefix(v, a->prefix, a->prefix_tree)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", a->prefix);
+    if ((r = make_data_places(a->data_places)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /data");
+    return 0;
+}
+
+int kr_tree_build(const struct kr_tree_args *a, struct kr_view *ret_view, uint32_t *ret_layers, struct kr_err *err)
 {
     int r;
     umask(022);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "make mounts private");
-    if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=16m") < 0)
+    if (mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64m") < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount the root tmpfs");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if ((r = apply(&rows[i])) < 0)
-            return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", rows[i].path);
-    if ((r = bind_python_etc()) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /etc/python3*");
-    if ((r = put_kernel()) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /krait");
-    if (a->prefix && (r = attach_prefix(a->prefix, a->prefix_tree)) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", a->prefix);
-    if ((r = make_data_places(a->data_places)) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /data");
+    if ((r = build_rows(a, ret_view, err)) < 0)
+        return r;
     /* Whole, not subset=pid: the kernel lets a nested user namespace mount its own /proc only where it sees a whole
      * one. */
     if (mount("proc", STAGE "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) == 0)
@@ -275,5 +284,5 @@ int kr_tree_build(const struct kr_tree_args *a, uint32_t *ret_layers, struct kr_
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount /tmp");
     if ((r = pivot()) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "pivot into the root tree");
-    return 0;
+    return kr_view_prepare(ret_view, err);
 }

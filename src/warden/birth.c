@@ -8,6 +8,7 @@
  * Called from the loop by warden.c and family.c. Invariants: nothing here waits; every failure ends the cell, and the
  * engine gets the reason. */
 #include "clock.h"
+#include "devices.h"
 #include "fd.h"
 #include "frame.h"
 #include "oom.h"
@@ -101,7 +102,8 @@ int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, s
         kr_cell_set_state(c, KR_CELL_STOCK);
     } else if (r >= 0) {
         c->layers |= KR_LAYERS_NAMESPACES | (w->standing.unique ? KR_LAYER_UIDS : 0);
-        r = ask_builder(c, err);
+        r = f->devices < 0 ? 0 : kr_devices_give(f->devices, c->index, err);
+        r = r < 0 ? r : ask_builder(c, err);
     }
     if (r < 0) {
         kr_cell_kill(c);
@@ -154,7 +156,8 @@ void kr_cell_on_made(struct kr_cell *c, int pidfd)
 /* ---- a session in it ---- */
 
 /* channel, stdout, stderr, stdin: c->ends[] for the engine, theirs[] for the session. The pipes belong to `owner`, so
- * that the session may open them again as /dev/stdout and /dev/stderr. */
+ * that the session may open them again as /dev/stdout and /dev/stderr. A session without stdin opens /dev/null itself:
+ * ours is the host's. */
 static int make_pipes(struct kr_cell *c, int theirs[4])
 {
     uint32_t owner = kr_cell_session_id(c);
@@ -165,10 +168,8 @@ static int make_pipes(struct kr_cell *c, int theirs[4])
     /* No peer may hand the engine descriptors; before Linux 6.16, which lacks the option, read(2) drops them. */
     (void)setsockopt(p[0], SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
     for (int i = 1; i <= 3; i++) {
-        if (i == 3 && !(c->flags & KR_OPEN_STDIN)) {
-            theirs[3] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-            return theirs[3] < 0 ? -errno : 0;
-        }
+        if (i == 3 && !(c->flags & KR_OPEN_STDIN))
+            return 0;
         if (pipe2(p, O_CLOEXEC) < 0)
             return -errno;
         c->ends[i] = p[i == 3], theirs[i] = p[i != 3];
@@ -182,9 +183,15 @@ static int ask_zygote(struct kr_cell *c, const int theirs[4], int gate, struct k
 {
     const struct kr_standing *s = &c->family->w->standing;
     int contained = s->level == KR_LEVEL_CONTAINED;
-    struct kr_z_fork req = {.cell = c->id, .network = c->network, .level = s->level, .contained = contained != 0};
-    int fds[6 + KR_HIERARCHIES_MAX] = {theirs[0], theirs[1], theirs[2], theirs[3], gate, c->init_pidfd};
-    unsigned fixed = contained ? 5 : 6;
+    struct kr_z_fork req = {.cell = c->id,
+                            .network = c->network,
+                            .level = s->level,
+                            .contained = contained != 0,
+                            .null_stdin = theirs[3] < 0};
+    int fds[6 + KR_HIERARCHIES_MAX] = {theirs[0], theirs[1], theirs[2], gate, c->init_pidfd};
+    unsigned fixed = contained ? 4 : 5;
+    if (!req.null_stdin)
+        fds[fixed++] = theirs[3];
     memcpy(fds + fixed, c->tasks, sizeof c->tasks);
     return ask_family(c, 1, KR_Z_FORK, &req, sizeof req, fds, fixed + (unsigned)c->task_count, err);
 }

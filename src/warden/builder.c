@@ -47,6 +47,7 @@
 
 struct builder {
     const struct kr_builder_args *a;
+    struct kr_view view; /* what its cells get of the tree */
     struct kr_netns_stock nets;
     int signals;
     pid_t zygote;
@@ -86,7 +87,12 @@ static pid_t clone_init(int *ret_pidfd)
 
 static _Noreturn void be_init(const struct builder *b, const struct kr_b_cell *req, const int *fds, unsigned nfds)
 {
-    struct kr_init_args a = {.channel = 0, .lifeline = 1, .shared_id = req->shared_id != 0, .mounts = b->a->mounts};
+    struct kr_init_args a = {.channel = 0,
+                             .lifeline = 1,
+                             .shared_id = req->shared_id != 0,
+                             .index = req->cell & 0xffff,
+                             .view = &b->view,
+                             .mounts = b->a->mounts};
     sigset_t none;
     int high[KR_FRAME_FDS_MAX];
     for (unsigned i = 0; i < nfds; i++) /* out of the way, so that placing one overwrites none */
@@ -229,7 +235,7 @@ static void prepare(struct builder *b, uint32_t *layers)
         _exit(0);
     /* Before: a process of the caller's uid with every capability in a namespace just made. After: uid 0 of that
      * namespace, the named capabilities, no way to gain another. Failing means no zygote. */
-    if (kr_become(0, 0, &err) < 0 || kr_tree_build(&b->a->tree, layers, &err) < 0 ||
+    if (kr_become(0, 0, &err) < 0 || kr_tree_build(&b->a->tree, &b->view, layers, &err) < 0 ||
         kr_caps_keep(BUILDER_CAPS, &err) < 0 || kr_no_new_privs(&err) < 0)
         die(b, &err);
     /* After the change of ids, which clears it; the lifeline covers the gap. Off the terminal: its Ctrl-C is the

@@ -4,6 +4,7 @@
 #include "builder.h"
 #include "clock.h"
 #include "contained.h"
+#include "devices.h"
 #include "fd.h"
 #include "frame.h"
 #include "warden_internal.h"
@@ -30,6 +31,7 @@
 #define FIRST_CRASHES_MAX 1
 #define SERVED_MS 1000 /* a zygote that was ready for so long did not crash by starting */
 #define DRAIN_MAX 2048
+#define KEPT 5 /* descriptors of a builder, from 3 on */
 
 static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
 {
@@ -46,7 +48,7 @@ static void set_state(struct kr_family *f, enum kr_zygote_state state, int statu
 }
 
 /* In the child of the clone: only the builder's descriptors stay, at known numbers, and nothing of ours. */
-static _Noreturn void be_builder(struct kr_family *f, const int keep[4], int contained)
+static _Noreturn void be_builder(struct kr_family *f, const int keep[KEPT], int contained)
 {
     const struct kr_warden *w = f->w;
     const char *names[KR_MOUNTS_MAX + 1] = {0};
@@ -58,25 +60,26 @@ static _Noreturn void be_builder(struct kr_family *f, const int keep[4], int con
         .python = w->pythons[f->index],
         .tree = {.prefix = w->prefixes[f->index][0] != '\0' ? w->prefixes[f->index] : NULL,
                  .prefix_tree = keep[3] >= 0 ? 6 : -1,
+                 .devices = keep[4] >= 0 ? 7 : -1,
                  .data_places = names},
         .mounts = w->config->mounts,
     };
-    int high[4];
+    int high[KEPT];
     for (size_t i = 0; i < w->config->mount_count; i++)
         names[i] = w->config->mounts[i].name;
-    for (int i = 0; i < 4; i++) /* out of the way first, so that no dup2 overwrites one still needed */
+    for (int i = 0; i < KEPT; i++) /* out of the way first, so that no dup2 overwrites one still needed */
         high[i] = keep[i] < 0 ? -1 : fcntl(keep[i], F_DUPFD_CLOEXEC, 100);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < KEPT; i++)
         if (high[i] >= 0 && dup3(high[i], 3 + i, O_CLOEXEC) < 0)
             _exit(70);
-    if (close_range(keep[3] >= 0 ? 7 : 6, ~0U, 0) < 0)
+    if ((keep[3] < 0 && close_range(6, 6, 0) < 0) || close_range(keep[4] >= 0 ? 8 : 7, ~0U, 0) < 0)
         _exit(70);
     if (contained)
         kr_contained_main(&a, w->instance.dir, w->instance.slot);
     kr_builder_main(&a);
 }
 
-static int clone_builder(struct kr_family *f, const int keep[4], struct kr_err *err)
+static int clone_builder(struct kr_family *f, const int keep[KEPT], struct kr_err *err)
 {
     int contained = f->w->standing.level == KR_LEVEL_CONTAINED;
     struct clone_args args = {
@@ -120,11 +123,22 @@ static int open_prefix(const struct kr_family *f)
     return (int)syscall(SYS_open_tree, AT_FDCWD, prefix, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 }
 
+/* Where we are the host's root its cells get device nodes of their own. */
+static int make_devices(struct kr_family *f, struct kr_err *err)
+{
+    int fd = f->w->standing.level == KR_LEVEL_ROOT ? kr_devices_new(err) : -EPERM;
+    if (fd == -EPERM)
+        return 0;
+    f->devices = fd < 0 ? -1 : fd;
+    return fd < 0 ? fd : 0;
+}
+
 static void family_free(struct kr_family *f)
 {
     kr_fd_close(f->builder_pidfd);
     kr_fd_close(f->zygote_pidfd);
     kr_fd_close(f->control);
+    kr_fd_close(f->devices);
     kr_fd_close(f->zygote_control);
     free(f);
 }
@@ -132,7 +146,7 @@ static void family_free(struct kr_family *f)
 static int launch(struct kr_family *f, struct kr_err *err)
 {
     static const struct kr_i_go go = {0};
-    int b[2], z[2], keep[4], r;
+    int b[2], z[2], keep[KEPT], r;
     cleanup_fd int builder_end = -1, zygote_end = -1, tree = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
@@ -143,12 +157,15 @@ static int launch(struct kr_family *f, struct kr_err *err)
     f->zygote_control = z[0];
     zygote_end = z[1];
     tree = open_prefix(f);
+    if ((r = make_devices(f, err)) < 0)
+        return r;
     if (fcntl(b[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(z[0], F_SETFL, O_NONBLOCK) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "a family's sockets");
     keep[0] = builder_end;
     keep[1] = zygote_end;
     keep[2] = f->w->lifeline_r;
     keep[3] = tree;
+    keep[4] = f->devices;
     r = clone_builder(f, keep, err);
     if (r < 0 || (r = write_builder_maps(f, err)) < 0)
         return r;
@@ -175,6 +192,7 @@ int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err)
                             .builder_pidfd = -1,
                             .zygote_pidfd = -1,
                             .control = -1,
+                            .devices = -1,
                             .zygote_control = -1,
                             .start_deadline = kr_clock_after_ms(START_MS)};
     r = launch(f, err);

@@ -2,8 +2,10 @@
  * only waits to die.
  *
  * Privilege: it starts with every capability, but only over the namespaces of its own cell, and it runs no code but
- * this. Once the cell stands it keeps CAP_SYS_ADMIN, for the mount of the workspace; at hand-off, before the first byte
- * of user code, that goes too. When it ends, for whatever reason, the kernel kills everything in the cell. */
+ * this. Once the cell stands it keeps CAP_SYS_ADMIN, for the mounts of the workspace and the data sets, and
+ * CAP_DAC_OVERRIDE, because an overlay reads a data set with the rights of the one who mounted it (beside those of the
+ * reader, who is checked first). At hand-off, before the first byte of user code, both go. When it ends, for
+ * whatever reason, the kernel kills everything in the cell. */
 #include "init.h"
 #include "caps.h"
 #include "clock.h"
@@ -56,9 +58,11 @@ static int mount_proc(uint32_t *layers, struct kr_err *err)
     return mount_tmpfs("/proc", 4096, 2, MS_RDONLY, err);
 }
 
-static int build(const struct kr_i_go *go, uint32_t *layers, struct kr_err *err)
+static int build(const struct kr_init_args *a, const struct kr_i_go *go, uint32_t *layers, struct kr_err *err)
 {
     int r;
+    if ((r = kr_view_enter(a->view, a->index, layers, err)) < 0)
+        return r;
     if ((r = mount_proc(layers, err)) < 0 || (r = mount_tmpfs("/tmp", go->tmp_bytes, go->tmp_inodes, 0, err)) < 0 ||
         (r = mount_tmpfs("/dev/shm", go->tmp_bytes, go->tmp_inodes, MS_NOEXEC, err)) < 0 ||
         (r = mount_tmpfs("/workspace", go->tmp_bytes, go->tmp_inodes, 0, err)) < 0)
@@ -99,7 +103,7 @@ static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, c
         if (!(how->mounts & (1u << i)))
             continue;
         snprintf(at, sizeof at, "/data/%.40s", a->mounts[i].name);
-        if ((r = put_mount(*trees++, at, err)) < 0)
+        if ((r = put_mount(*trees++, at, err)) < 0 || (r = kr_view_cover(a->view, at, err)) < 0)
             return r;
     }
     return 0;
@@ -172,8 +176,8 @@ _Noreturn void kr_init_main(const struct kr_init_args *a)
     }
     /* The bounding set stays as it is: it bounds what an exec can bring, which is nothing under no_new_privs, and we
      * never exec. Emptying it is forty calls and as many copies of our credentials. */
-    if (build(&go, &ready.layers, &err) < 0 || kr_no_new_privs(&err) < 0 ||
-        kr_caps_hold(KR_CAP(CAP_SYS_ADMIN), &err) < 0)
+    if (build(a, &go, &ready.layers, &err) < 0 || kr_no_new_privs(&err) < 0 ||
+        kr_caps_hold(KR_CAP(CAP_SYS_ADMIN) | KR_CAP(CAP_DAC_OVERRIDE), &err) < 0)
         fail(a, &err);
     if (kr_frame_send(a->channel, KR_I_READY, 0, &ready, sizeof ready, NULL, 0) < 0)
         _exit(5);

@@ -1,6 +1,7 @@
 /* The cell's init: PID 1 inside, our code only, a few kilobytes. */
 #pragma once
 #include "err.h"
+#include "view.h"
 #include "warden.h"
 #include <stdint.h>
 
@@ -8,6 +9,8 @@ struct kr_init_args {
     int channel;                          /* to the warden */
     int lifeline;                         /* end of file: the warden is gone */
     int shared_id;                        /* there is one id: stay as we are */
+    unsigned index;                       /* of the cell */
+    const struct kr_view *view;           /* what it gets to see of its family's root */
     const struct kr_mount_config *mounts; /* KR_MOUNTS_MAX of them */
 };
 

@@ -29,6 +29,11 @@ const struct kr_layer_row kr_layer_rows[] = {
     {KR_LAYER_PROC, "proc", "fresh /proc",
      "no /proc of its own: it is empty and ps, /proc/self and some libraries fail (at level contained: krait's own, "
      "behind Landlock)", "a host whose /proc is not masked (docker: --security-opt systempaths=unconfined)", 0},
+    {KR_LAYER_FILES, "private_files", "inodes of its own",
+     "a lock on a system file or in a data set reaches the host and other cells",
+     "a kernel that mounts overlays in user namespaces (5.11), no mounts inside /usr, at most one overlay beneath", 0},
+    {KR_LAYER_DEVICES, "private_devices", "device nodes of its own",
+     "a lock on /dev/null, /dev/zero or another of its devices reaches the host and other cells", "run as root", 0},
     {KR_LAYER_LANDLOCK, "landlock", "Landlock", "no second wall behind the mount namespace",
      "a kernel with CONFIG_SECURITY_LANDLOCK and lsm=landlock,…", 1},
     {KR_LAYER_SECCOMP, "seccomp", "seccomp filter", "every system call of the kernel is reachable",

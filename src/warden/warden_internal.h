@@ -47,6 +47,7 @@ struct kr_family {
     enum kr_zygote_state state;
     pid_t builder, zygote; /* as we see them */
     int builder_pidfd, zygote_pidfd, control, zygote_control;
+    int devices; /* the tmpfs of its cells' device nodes, -1: they have the host's */
     uint32_t layers, landlock_abi, forks, cells;
     uint32_t uses[KR_USE_MAX_]; /* how many of the cells are what */
     unsigned shared;            /* kr_oom_shared() of the zygote; 0: not known yet */

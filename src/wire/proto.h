@@ -41,8 +41,8 @@ enum kr_frame_type {
     KR_I_FAILED,  /* init: struct kr_err */
     /* warden <-> zygote */
     KR_Z_HELLO,   /* zygote: struct kr_z_hello; imported, frozen, single-threaded */
-    KR_Z_FORK,    /* warden: struct kr_z_fork + channel, stdout, stderr, stdin, gate
-                     [, init pidfd: not when contained][, v1 tasks files] */
+    KR_Z_FORK,    /* warden: struct kr_z_fork + channel, stdout, stderr, gate[, init pidfd: not when contained]
+                     [, stdin: not with null_stdin][, v1 tasks files] */
     KR_Z_FORKED,  /* zygote: struct kr_z_forked + pidfd of the session */
     KR_Z_EXIT,    /* zygote: struct kr_z_exit */
     KR_Z_FAILED,  /* zygote: struct kr_err */
@@ -97,6 +97,8 @@ enum kr_layer {
     KR_LAYER_PROC = 1 << 11,     /* a fresh /proc */
     KR_LAYER_LANDLOCK = 1 << 12,
     KR_LAYER_SECCOMP = 1 << 13,
+    KR_LAYER_FILES = 1 << 14,    /* inodes of its own for what it sees of the host */
+    KR_LAYER_DEVICES = 1 << 15,  /* device nodes of its own */
 };
 
 /* Set by the session itself, for good, before user code. */
@@ -263,7 +265,8 @@ struct kr_z_hello {
 };
 struct kr_z_fork {
     uint64_t cell;
-    uint32_t network, level, contained, pad;
+    uint32_t network, level, contained;
+    uint32_t null_stdin;    /* 1: the session opens the /dev/null of its own cell */
 };
 struct kr_z_forked {
     uint64_t cell;

@@ -252,9 +252,8 @@ def judge_b4(o, ctx):
         for line in o[path].get("text", "").splitlines():
             if line.split(":", 2)[-1] != "/":
                 bad.append(f"{path}: {line}")
-    own = machine_root()
     for path in ("/proc/self/mountinfo", "/proc/1/mountinfo"):
-        bad += [f"{path}: {line}" for line in o[path].get("text", "").splitlines() if mount_tells(line, own)]
+        bad += [f"{path}: {line}" for line in o[path].get("text", "").splitlines() if mount_tells(line)]
     for path in ("/etc/passwd", "/etc/group"):
         with open(path) as f:
             if o[path].get("text") == f.read():
@@ -265,38 +264,21 @@ def judge_b4(o, ctx):
     return bad
 
 
-def machine_root():
-    """Where the machine's own / lies in its filesystem: "/", or the folder of which it is a bind mount (a chroot, some
-    containers). The kernel shows that folder in front of every path that a cell has from there, and krait cannot hide
-    it."""
-    with open("/proc/self/mountinfo") as f:
-        roots = [fields[3] for fields in map(str.split, f) if fields[4] == "/"]
-    return roots[-1] if roots else "/"
+# Which mounts a cell may show: its own filesystems, whose root is "/", a folder of krait's own tmpfs, and where it has
+# none of its own the machine's device nodes.
+MOUNT_ROOTS = ("/", "/dev", "/null", "/zero", "/full", "/random", "/urandom")
+LOWER = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "root", "mask-root", "mask-usr", "mask-none")
 
 
-def mount_tells(line, own="/"):
-    """Does a line of mountinfo show a path of the machine? Its own system directories and one opaque word do not."""
+def mount_tells(line):
+    """Does a line of mountinfo show a path or a disk of the machine?"""
     fields = line.split()
-    root, point = fields[3], fields[4]
-    if own != "/" and root.startswith(own + "/"):
-        root = root[len(own):]
-    plain_roots = (
-        "/",
-        "/usr",
-        "/etc",
-        "/lib",
-        "/lib64",
-        "/bin",
-        "/sbin",
-        "/null",
-        "/zero",
-        "/full",
-        "/random",
-        "/urandom",
-    )
-    if root in plain_roots or root == point or root.startswith(("/usr/", "/etc/")):
-        return False
-    return root.count("/") > 1
+    kind, source, options = fields[fields.index("-") + 1 :][:3]
+    if source.startswith("/") or not (fields[3] in MOUNT_ROOTS or kind == "tmpfs" and fields[3][1:].isdigit()):
+        return True
+    named = dict(o.split("=", 1) for o in options.split(",") if "=" in o)
+    lower = [p for k in ("lowerdir", "lowerdir+") if k in named for p in named[k].split(":")]
+    return "upperdir" in named or not set(lower) <= set(LOWER)
 
 
 def control_b4(o, ctx):

@@ -33,6 +33,7 @@ import rows_fork
 import rows_host
 import rows_kernel
 import rows_limits
+import rows_locks
 import rows_workspace
 import terminal
 from bait import Bait
@@ -45,7 +46,7 @@ ROWS: list = [
     row for module in (rows_kernel, rows_host, rows_files, rows_limits, rows_channel) for row in module.ROWS
 ]
 SCENARIOS: list = [
-    s for module in (rows_workspace, rows_fork, rows_channel) for s in module.SCENARIOS
+    s for module in (rows_workspace, rows_locks, rows_fork, rows_channel) for s in module.SCENARIOS
 ] + terminal.SCENARIOS
 CONTAINED_ABI = 6  # below it Landlock cannot keep signals and abstract sockets inside
 # Crashes with every limit a session may try to set, and in a program it starts.

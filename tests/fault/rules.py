@@ -22,7 +22,8 @@ SECURITY = frozenset(
     landlock_add_rule landlock_restrict_self setrlimit prlimit64 setsid close_range dup2 dup3
     fcntl openat write mkdirat sethostname pidfd_open pidfd_send_signal sendmsg recvmsg
     socketpair socket ioctl pipe2 epoll_ctl chdir execve mkdir symlink signalfd4 epoll_create1
-    rt_sigprocmask
+    rt_sigprocmask fsopen fsconfig fsmount mknod mknodat symlinkat renameat fchmodat chroot fchdir
+    faccessat
     """.split()
 )
 
@@ -116,6 +117,16 @@ TOLERATED: tuple[Row, ...] = (
         "where no /proc can be mounted an empty one stands, and is reported",
         differs=("/proc", "mount /proc", "limit Max data size", "proc"),
         layer="proc",
+    ),
+    Row(
+        "warden",
+        "fsopen|fsconfig|fsmount|mkdirat|mknodat|fchmod|fchmodat|symlinkat|renameat|openat",
+        '"tmpfs"|FSCONFIG|FSMOUNT|"family"|"new"|"(null|zero|full|random|urandom|fd|stdin|stdout|stderr|shm)"|0755',
+        ("EPERM",),
+        "not the host's root, or a container that forbids device nodes: the host's are mounted",
+        differs=("mount /dev", "mount /dev/null", "mount /dev/zero", "mount /dev/full", "mount /dev/random",
+                 "mount /dev/urandom", "/dev"),
+        layer="private_devices",
     ),
     Row(
         "init|session",

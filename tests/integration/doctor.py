@@ -30,7 +30,8 @@ NAMESPACES = [kind + "_namespace" for kind in "user pid mount network ipc uts cg
 RESTRICTIONS = ["landlock", "seccomp", "no_new_privs", "capabilities", "core_dumps"]
 CGROUP = ["cgroup_backend", "cgroup_memory", "cgroup_pids", "cgroup_cpu"]
 REQUIRED = NAMESPACES + RESTRICTIONS + ["disk_quota", "zygote_basic"]
-EVERY = REQUIRED + CGROUP + ["unique_ids", "proc", "disk_quota_folders", "disk_quota_sandboxes", "zygote_data"]
+EVERY = REQUIRED + CGROUP + ["unique_ids", "proc", "private_files", "private_devices", "disk_quota_folders",
+                            "disk_quota_sandboxes", "zygote_data"]
 STATES = {"ok", "degraded", "missing", "failed"}
 NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
                  'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"']
@@ -74,7 +75,8 @@ def are(layers, names, *states):
 
 
 def every_cell_holds(layers):
-    are(layers, REQUIRED + ["proc", "zygote_data"], "ok")
+    are(layers, REQUIRED + ["proc", "private_files", "zygote_data"], "ok")
+    contains(layers["private_files"]["detail"], "a lock on /usr beside the host's: ok")
     are(layers, ["disk_quota_folders"], "degraded")
     contains(layers["disk_quota_folders"]["detail"], "accounted, not enforced")
     contains(layers["disk_quota"]["detail"], "sized tmpfs, enforced")
@@ -98,7 +100,8 @@ def as_root():
     report, layers = examine("root")
     equal((report["ok"], report["level"], report["error"]), (True, "root", None))
     every_cell_holds(layers)
-    are(layers, ["unique_ids"], "ok")
+    are(layers, ["unique_ids", "private_devices"], "ok")
+    contains(layers["private_devices"]["detail"], "a lock on /dev/null beside the host's: ok")
     contains(layers["unique_ids"]["detail"], "two live cells: 0=")
     are(layers, ["disk_quota_sandboxes"], "ok")
     found = re.search(r"in an image, enforced; limit 1 MiB: .* after (\d+) KiB \(EDQUOT\)",
@@ -121,7 +124,8 @@ def as_an_ordinary_user():
     report, layers = examine("user")
     equal((report["ok"], report["level"]), (True, "user"))
     every_cell_holds(layers)
-    are(layers, ["unique_ids"], "missing")
+    are(layers, ["unique_ids", "private_devices"], "missing")
+    contains(layers["private_devices"]["lost"], "a lock on /dev/null")
     contains(layers["unique_ids"]["detail"], "uid %d" % WAYS["user"].uid)
     are(layers, ["disk_quota_sandboxes"], "degraded")
     contains(layers["disk_quota_sandboxes"]["detail"], "not root")
@@ -185,7 +189,7 @@ def behind_a_container_s_filter():
 def contained_is_reported_as_less():
     report, layers = examine("contained", "--allow-contained")
     equal((report["ok"], report["level"]), (False, "contained"))
-    are(layers, NAMESPACES + ["unique_ids"], "missing")
+    are(layers, NAMESPACES + ["unique_ids", "private_files", "private_devices"], "missing")
     are(layers, RESTRICTIONS + ["zygote_basic"], "ok")
     for word in ("/etc/shadow: EACCES", "signal to krait outside: EPERM"):
         contains(layers["landlock"]["detail"], word)

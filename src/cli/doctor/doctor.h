@@ -36,6 +36,8 @@ enum kr_doctor_layer {
     KR_DOC_CAPS,
     KR_DOC_UIDS,
     KR_DOC_PROC,
+    KR_DOC_FILES,
+    KR_DOC_DEVICES,
     KR_DOC_CORE,
     KR_DOC_CGROUP,
     KR_DOC_MEMORY,
@@ -100,6 +102,7 @@ struct kr_doctor_bait {
     const char *file, *home; /* NULL: there is none, or the control outside could not reach it */
     char abstract[64];       /* listens; "" if it does not */
     int socket, shm;         /* -1: none */
+    int lock_usr, lock_null; /* shared locks are held through these; -1: none */
     void *shm_at;
     int landlock_rooms;                  /* as the probe counts them, outside */
     char calls[KR_DOCTOR_CALLS_MAX][24]; /* what each call says outside */

@@ -11,6 +11,7 @@
 #include <linux/landlock.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
@@ -126,17 +127,30 @@ static void open_shm(struct kr_doctor_bait *b)
         b->shm = -1;
 }
 
+/* A shared lock, which is in the way of no program but one that wants it alone. Is it in the way of a session? */
+static int hold_lock(const char *path)
+{
+    cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cleanup_fd int again = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || again < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0 || flock(again, LOCK_EX | LOCK_NB) == 0)
+        return -1;
+    return steal_fd(&fd);
+}
+
 void kr_doctor_bait_open(struct kr_doctor_bait *b, const char *file, const char *home)
 {
     char text[8];
 
-    *b = (struct kr_doctor_bait){.socket = -1, .shm = -1, .shm_at = (void *)-1};
+    *b = (struct kr_doctor_bait){.socket = -1, .shm = -1, .lock_usr = -1, .lock_null = -1, .shm_at = (void *)-1};
     if (file && kr_fd_read_file_at(AT_FDCWD, file, text, sizeof text) >= 0)
         b->file = file;
     if (home && home[0] == '/' && strncmp(home, "/usr/", 5) != 0 && access(home, F_OK) == 0) /* every cell has /usr */
         b->home = home;
     open_socket(b);
     open_shm(b);
+    b->lock_usr = hold_lock("/usr");
+    b->lock_null = hold_lock("/dev/null");
     b->landlock_rooms = in_child(landlock_rooms, NULL);
     for (size_t i = 0; i < kr_doctor_calls_count; i++)
         kr_doctor_word(in_child(try_call, &kr_doctor_calls[i]), b->calls[i], sizeof b->calls[i]);
@@ -145,6 +159,8 @@ void kr_doctor_bait_open(struct kr_doctor_bait *b, const char *file, const char 
 void kr_doctor_bait_close(struct kr_doctor_bait *b)
 {
     b->socket = kr_fd_close(b->socket);
+    b->lock_usr = kr_fd_close(b->lock_usr);
+    b->lock_null = kr_fd_close(b->lock_null);
     if (b->shm_at != (void *)-1)
         shmdt(b->shm_at);
     b->shm_at = (void *)-1;
@@ -200,5 +216,7 @@ void kr_doctor_bait_tell(const struct kr_doctor_bait *b, json_t *params)
     json_object_set_new(params, "home", tell_home(b->home));
     json_object_set_new(params, "abstract", text_or_null(b->abstract));
     json_object_set_new(params, "shm", b->shm >= 0 ? json_integer(b->shm) : json_null());
+    json_object_set_new(params, "lock_usr", json_boolean(b->lock_usr >= 0));
+    json_object_set_new(params, "lock_null", json_boolean(b->lock_null >= 0));
     json_object_set_new(params, "pid", getpid() >= PID_TOLD_FROM ? json_integer(getpid()) : json_null());
 }

@@ -59,6 +59,8 @@ static const struct rule rules[] = {
     {KR_DOC_PROC, "proc_self", "/proc/self", "ok", NULL},
     {KR_DOC_PROC, "proc_host", "/proc/meminfo", UNREACHED, NULL},
     {KR_DOC_PROC, "proc_sys", "/proc/sys", UNREACHED, NULL},
+    {KR_DOC_FILES, "lock_usr", "a lock on /usr beside the host's", "ok", NULL},
+    {KR_DOC_DEVICES, "lock_null", "a lock on /dev/null beside the host's", "ok", NULL},
     {KR_DOC_CORE, "core", "core of a crash", "none", "none"},
     {KR_DOC_CORE, "core_limit", "limit in bytes", "0 1", "0 1"},
 };
@@ -330,9 +332,10 @@ void kr_doctor_judge(const struct kr_doctor_facts *f, struct kr_doctor_report *r
 
         if (bit && !(f->layers & bit))
             kr_doctor_set(r, layer, KR_DOCTOR_MISSING, "%s",
-                          !contained             ? "the cell has none"
-                          : layer == KR_DOC_PROC ? "a session sees the /proc of krait itself"
-                                                 : "the level contained has none");
+                          layer == KR_DOC_DEVICES ? "a session has the device nodes of the host"
+                          : !contained            ? "the cell has none"
+                          : layer == KR_DOC_PROC  ? "a session sees the /proc of krait itself"
+                                                  : "the level contained has none");
         else if (layer == KR_DOC_LANDLOCK)
             judge_landlock(f, r, contained);
         else if (layer == KR_DOC_SECCOMP)
