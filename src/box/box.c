@@ -48,6 +48,7 @@ struct kr_box_user *kr_box_user_get(struct kr_box *b, const char *id)
         if (!u)
             return NULL;
         snprintf(u->id, sizeof u->id, "%s", id);
+        u->number = ++b->last_user;
         u->tokens = b->config.runs_per_minute;
         u->tokens_ns = kr_clock_ns();
         TAILQ_INSERT_HEAD(&b->users, u, link);

@@ -50,6 +50,7 @@ struct kr_box_config {
     uint64_t queue_wait_ms; /* how long a session waits for a slot */
     uint64_t linger_ms;     /* how long a run goes on without a reader */
 
+    bool user_groups;                                /* the sessions of one user have a control group together */
     uint32_t max_sessions_per_user, runs_per_minute; /* 0: no bound */
     uint64_t max_disk_per_user;                      /* 0: no bound */
     uint64_t retention_ms, max_data;                 /* 0: no bound */

@@ -136,6 +136,7 @@ struct kr_box_run {
 struct kr_box_user {
     TAILQ_ENTRY(kr_box_user) link;
     char id[KR_STORE_ID_ROOM];
+    uint64_t number;          /* no other user has had it */
     unsigned refs, sessions;  /* sessions: live or opening */
     unsigned leaving, coming; /* slots that will be free; of those, the ones not claimed in this pass */
     unsigned waiting;         /* sessions that wait for a slot */
@@ -163,6 +164,7 @@ struct kr_box {
     struct kr_box_session_list named[KR_BOX_BUCKETS];
     size_t openers; /* calls of kr_box_session_open() that wait */
     TAILQ_HEAD(, kr_box_user) users;
+    uint64_t last_user; /* number */
     struct kr_box_run_list buckets[KR_BOX_BUCKETS];
     struct kr_box_run_list untold;
     size_t run_count, live, leaving, waiting; /* live: sessions open or opening; the others as of a user */

@@ -360,6 +360,8 @@ void kr_box_session_start(struct kr_box_session *session)
         kr_changes_look(session, NULL);
     session->spec.disk_left = kr_disk_left(b, session->user);
     kr_disk_look(b, session->user);
+    session->spec.owner = b->config.user_groups ? session->user->number : 0;
+    session->spec.joins = b->config.user_groups && session->user->sessions > 1;
     if (kr_engine_open(b->engine, &session->spec, true, &session_calls, session, &err) < 0)
         open_failed(session, &err);
 }

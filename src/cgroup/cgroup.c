@@ -129,24 +129,52 @@ int kr_cgroup_refill(const struct kr_cgroups *g, unsigned hier, const struct kr_
     return 0;
 }
 
-int kr_cgroup_take(struct kr_cgroups *g, uint64_t cell, struct kr_group *ret, struct kr_err *err)
+static int make_folders(const struct kr_cgroups *g, const struct kr_group *group, struct kr_err *err)
 {
+    mode_t was = umask(KR_GROUP_UMASK);
     char path[96];
-    mode_t was;
-    int r;
-    if (g->free_count > 0) {
-        *ret = g->free[--g->free_count];
-        return 0;
-    }
-    *ret = (struct kr_group){.name = cell};
-    kr_group_path(ret, "", path, sizeof path);
-    was = umask(KR_GROUP_UMASK);
-    r = 0;
+    int r = 0;
+    kr_group_path(group, "", path, sizeof path);
     for (unsigned i = 0; i < g->count && r == 0; i++)
         if (mkdirat(g->hier[i].dir, path, 0755) < 0)
             r = kr_err_set(err, KR_ERR_SYSTEM, errno, "make cgroup %s/%s", g->hier[i].path, path);
     umask(was);
     return r;
+}
+
+int kr_cgroup_take(struct kr_cgroups *g, uint64_t cell, struct kr_group *ret, struct kr_err *err)
+{
+    if (g->free_count > 0) {
+        *ret = g->free[--g->free_count];
+        return 0;
+    }
+    *ret = (struct kr_group){.name = cell};
+    return make_folders(g, ret, err);
+}
+
+/* A folder for the cells of one user. Its limits are there before its first cell is. */
+static int make_user(const struct kr_cgroups *g, uint64_t user, struct kr_err *err)
+{
+    const struct kr_group group = {.user = user};
+    char path[KR_GROUP_NAME_ROOM], whole[sizeof g->hier[0].path + KR_GROUP_NAME_ROOM];
+    int r = make_folders(g, &group, err);
+    kr_group_path(&group, "", path, sizeof path);
+    for (unsigned i = 0; r >= 0 && i < g->count; i++) {
+        snprintf(whole, sizeof whole, "%s/%s", g->hier[i].path, path);
+        if (g->hier[i].is.v2 && kr_group_hand_down(whole) != g->hier[i].is.layers)
+            r = kr_err_set(err, KR_ERR_SYSTEM, EIO, "cgroup %s does not hand its controllers down", whole);
+    }
+    return r < 0 ? r : kr_group_bound(g, &group, &g->users, err);
+}
+
+int kr_cgroup_take_for(struct kr_cgroups *g, uint64_t cell, uint64_t user, struct kr_group *ret, struct kr_err *err)
+{
+    int r;
+    if (user == 0 && g->free_count > 0)
+        return kr_cgroup_take(g, cell, ret, err);
+    *ret = (struct kr_group){.user = user != 0 ? user : cell, .name = cell};
+    r = user != 0 ? 0 : make_user(g, cell, err);
+    return r < 0 ? r : make_folders(g, ret, err);
 }
 
 int kr_cgroup_attach(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err)
@@ -186,11 +214,11 @@ int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, in
 
 int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err)
 {
-    char path[64], name[64], folder[KR_GROUP_NAME_ROOM], text[4096];
+    char path[64], name[KR_GROUP_NAME_ROOM + 2], folder[KR_GROUP_NAME_ROOM], text[4096];
     unsigned found = 0;
     ssize_t n;
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
-    kr_group_name(group->name, folder);
+    kr_group_name(group->user, group->name, folder);
     snprintf(name, sizeof name, "/%s\n", folder);
     n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
     if (n < 0)
@@ -217,7 +245,7 @@ void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, s
 {
     const struct counted counted = {g, group};
     memset(ret, 0, sizeof *ret);
-    for (unsigned i = 0; i < g->count; i++)
+    for (unsigned i = 0; group->name != 0 && i < g->count; i++)
         (void)kr_counters_read(&g->hier[i].is, i, look, &counted, ret); /* what cannot be read is 0 */
 }
 
@@ -226,26 +254,53 @@ int kr_cgroup_remove(struct kr_cgroups *g, struct kr_group *group)
     char path[96];
     int r = 0;
     kr_group_close(g, group);
+    if (group->name == 0)
+        return 0;
     kr_group_path(group, "", path, sizeof path);
     for (unsigned i = 0; i < g->count; i++)
         if (unlinkat(g->hier[i].dir, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
             r = -errno;
+    if (group->user == 0)
+        return r;
+    kr_group_path(&(struct kr_group){.user = group->user}, "", path, sizeof path);
+    for (unsigned i = 0; i < g->count; i++)
+        (void)unlinkat(g->hier[i].dir, path, AT_REMOVEDIR); /* other cells are in it, or this one stays, too */
     return r;
+}
+
+/* A busy folder makes the removal of the one around it fail, which says so. `users`: those in it may hold others. */
+static void remove_inside(int dirfd, int users)
+{
+    cleanup_fd int copy = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+    if (!dir)
+        return;
+    copy = -1; /* the stream's */
+    for (struct dirent *e; (e = readdir(dir));) {
+        cleanup_fd int inner = -1;
+        if (e->d_type != DT_DIR || e->d_name[0] == '.' || unlinkat(dirfd, e->d_name, AT_REMOVEDIR) == 0)
+            continue;
+        kr_cgroup_unfreeze_stale(dirfd, e->d_name);
+        if (!users)
+            continue;
+        inner = openat(dirfd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (inner >= 0)
+            remove_inside(inner, 0);
+        (void)unlinkat(dirfd, e->d_name, AT_REMOVEDIR);
+    }
+    closedir(dir);
 }
 
 int kr_cgroup_remove_stale(const char *path)
 {
     const char *name = strrchr(path, '/');
-    DIR *dir;
+    cleanup_fd int dir = -1;
     if (!name || strncmp(name, "/krait-", 7) != 0)
         return -EINVAL; /* not ours to touch, whatever the file said */
-    dir = opendir(path);
-    if (!dir)
+    dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
         return errno == ENOENT ? 0 : -errno;
-    for (struct dirent *e; (e = readdir(dir));)
-        if (e->d_type == DT_DIR && e->d_name[0] != '.' && unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) < 0)
-            kr_cgroup_unfreeze_stale(dirfd(dir), e->d_name); /* a busy one makes the last rmdir say so */
-    closedir(dir);
+    remove_inside(dir, 1);
     return rmdir(path) < 0 && errno != ENOENT ? -errno : 0;
 }
 

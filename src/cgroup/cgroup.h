@@ -17,7 +17,8 @@ struct kr_cgroup_hier {
 
 /* A cell's folder in each hierarchy. */
 struct kr_group {
-    uint64_t name; /* of the cell it was made for */
+    uint64_t user; /* the folder that it is in, named after the first cell there; 0: in our own */
+    uint64_t name; /* of the cell it was made for; 0: it has none yet */
     int limited;
     struct kr_limits limits; /* what it is set to, if it is */
     enum kr_pace pace;
@@ -36,6 +37,7 @@ struct kr_cgroups {
     unsigned count;
     uint32_t layers;                /* all of them together */
     struct kr_cgroup_bounds bounds; /* what all cells may have; 0 where nothing can bound it */
+    struct kr_cgroup_bounds users;  /* and those of one user */
     struct kr_cgroup_hier hier[KR_HIERARCHIES_MAX];
     struct kr_group free[KR_GROUPS_FREE_MAX]; /* as good as new, for the next cells */
     unsigned free_count, open_count, open_max;
@@ -52,13 +54,18 @@ int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err);
 int kr_cgroups_done(struct kr_cgroups *g);
 
 /* Bounds what all cells may have together. Wanted 0: four fifths of what this machine, or the folders around ours, have
- * to give. Before the first cell. */
-int kr_cgroups_bound(struct kr_cgroups *g, const struct kr_cgroup_bounds *wanted, struct kr_err *err);
+ * to give; for one user, half of that. Before the first cell. */
+int kr_cgroups_bound(struct kr_cgroups *g, const struct kr_cgroup_bounds *wanted,
+                     const struct kr_cgroup_bounds *wanted_users, struct kr_err *err);
 /* Is there memory for one more session, where all of them were promised so much? 0, or -EAGAIN (KR_ERR_LIMIT). */
 int kr_cgroups_admit(const struct kr_cgroups *g, uint64_t promised, struct kr_err *err);
+/* Is there in the folder of this user? 0, or -EAGAIN (KR_ERR_BUSY). */
+int kr_cgroups_admit_user(const struct kr_cgroups *g, uint64_t user, struct kr_err *err);
 
 /* Makes a cell's folder, or takes a free one. Until the cell's limits are set at hand-off it runs only our own code. */
 int kr_cgroup_take(struct kr_cgroups *g, uint64_t cell, struct kr_group *ret, struct kr_err *err);
+/* The same in the folder of a user that has cells; user 0: in one of its own, for a user that has none. */
+int kr_cgroup_take_for(struct kr_cgroups *g, uint64_t cell, uint64_t user, struct kr_group *ret, struct kr_err *err);
 /* Sets the limits; what is the same already is not written again. */
 int kr_cgroup_limit(const struct kr_cgroups *g, struct kr_group *group, const struct kr_limits *l, struct kr_err *err);
 /* v2: moves a session in. On v1 it moves itself, through kr_cgroup_tasks(), because only a thread that moves itself is
@@ -76,10 +83,11 @@ int kr_cgroup_pace(const struct kr_cgroups *g, struct kr_group *group, enum kr_p
 int kr_cgroup_clear(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared, int hard,
                     struct kr_err *err);
 void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, struct kr_usage *ret);
-/* Keeps a folder whose cell has ended for the next one, if it can be made as good as new. 1 kept, 0 not: it is to be
+/* Keeps a folder whose cell has ended for the next one, if it can be made as good as new. One in a user's folder goes
+ * with that, so no other cell may be in there. 1 kept, 0 not: it is to be
  * removed, -EBUSY when a process of it is not yet reaped. */
 int kr_cgroup_keep(struct kr_cgroups *g, struct kr_group *group);
-/* 0 when every folder is gone, -EBUSY when one is still occupied. */
+/* 0 when every folder is gone, -EBUSY when one is still occupied. That of its user goes with the last cell in it. */
 int kr_cgroup_remove(struct kr_cgroups *g, struct kr_group *group);
 /* Removes a folder an instance that is no more left behind, with its cells. 0, or -errno of what stayed. */
 int kr_cgroup_remove_stale(const char *path);

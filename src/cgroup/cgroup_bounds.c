@@ -74,7 +74,8 @@ static uint64_t processes_here(const struct kr_cgroup_hier *h)
     return lowest_above(h, "pids.max", most);
 }
 
-int kr_cgroups_bound(struct kr_cgroups *g, const struct kr_cgroup_bounds *wanted, struct kr_err *err)
+int kr_cgroups_bound(struct kr_cgroups *g, const struct kr_cgroup_bounds *wanted,
+                     const struct kr_cgroup_bounds *wanted_users, struct kr_err *err)
 {
     const struct kr_cgroup_hier *memory = hier_of(g, KR_LAYER_CGROUP_MEMORY), *pids = hier_of(g, KR_LAYER_CGROUP_PIDS);
     g->bounds = (struct kr_cgroup_bounds){0};
@@ -82,17 +83,20 @@ int kr_cgroups_bound(struct kr_cgroups *g, const struct kr_cgroup_bounds *wanted
         g->bounds.memory = wanted->memory > 0 ? wanted->memory : SHARE(memory_here(memory));
     if (pids)
         g->bounds.processes = wanted->processes > 0 ? wanted->processes : SHARE(processes_here(pids));
+    g->users.memory = wanted_users->memory > 0 ? wanted_users->memory : g->bounds.memory / 2;
+    g->users.processes = wanted_users->processes > 0 ? wanted_users->processes : g->bounds.processes / 2;
     return kr_group_bound(g, &whole, &g->bounds, err);
 }
 
 /* What a shortage would drop: clean and dirty pages of files. */
-static uint64_t reclaimable(const struct kr_cgroup_hier *h)
+static uint64_t reclaimable(const struct kr_cgroup_hier *h, const struct kr_group *group)
 {
     static const char *const keys[][2] = {{"total_inactive_file ", "total_active_file "},
                                           {"inactive_file ", "active_file "}};
-    char text[8192], line[40];
+    char path[96], text[8192], line[40];
     uint64_t bytes = 0;
-    if (kr_fd_read_file_at(h->dir, "memory.stat", text, sizeof text) <= 0)
+    kr_group_path(group, "memory.stat", path, sizeof path);
+    if (kr_fd_read_file_at(h->dir, path, text, sizeof text) <= 0)
         return 0;
     for (size_t i = 0; i < 2; i++) {
         const char *at;
@@ -103,6 +107,12 @@ static uint64_t reclaimable(const struct kr_cgroup_hier *h)
     return bytes;
 }
 
+static uint64_t reserve_of(uint64_t memory)
+{
+    uint64_t reserve = memory / 16;
+    return reserve < RESERVE_MIN ? RESERVE_MIN : reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
+}
+
 /* EAGAIN is for the caller; its text would say no more than ours does. */
 static int no_memory(struct kr_err *err)
 {
@@ -111,20 +121,34 @@ static int no_memory(struct kr_err *err)
     return -EAGAIN;
 }
 
-static uint64_t reserve_of(uint64_t memory)
+/* Is there more than the reserve left in a folder of cells that may have so much? */
+static int has_memory(const struct kr_cgroups *g, const struct kr_group *group, uint64_t most, enum kr_err_kind kind,
+                      const char *whose, struct kr_err *err)
 {
-    uint64_t reserve = memory / 16;
-    return reserve < RESERVE_MIN ? RESERVE_MIN : reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
+    const struct kr_cgroup_hier *h = hier_of(g, KR_LAYER_CGROUP_MEMORY);
+    uint64_t used, files;
+    char path[96], text[64];
+    if (!h || most == 0)
+        return 0;
+    kr_group_path(group, h->is.v2 ? "memory.current" : "memory.usage_in_bytes", path, sizeof path);
+    if (kr_fd_read_file_at(h->dir, path, text, sizeof text) <= 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, EIO, "the memory of %s cannot be read", whose);
+    used = strtoull(text, NULL, 10);
+    if (used + reserve_of(most) <= most)
+        return 0;
+    files = reclaimable(h, group);
+    used -= files < used ? files : used;
+    if (used + reserve_of(most) <= most)
+        return 0;
+    kr_err_set(err, kind, 0,
+               "%s use %" PRIu64 " MiB of the %" PRIu64 " MiB that they may have together; try again later", whose,
+               used >> 20, most >> 20);
+    return no_memory(err);
 }
 
 int kr_cgroups_admit(const struct kr_cgroups *g, uint64_t promised, struct kr_err *err)
 {
-    const struct kr_cgroup_hier *h = hier_of(g, KR_LAYER_CGROUP_MEMORY);
-    uint64_t most = g->bounds.memory, used, files;
-    char text[64];
-    if (!h || most == 0)
-        return 0;
-    if (promised / PROMISES > most) {
+    if (g->bounds.memory > 0 && promised / PROMISES > g->bounds.memory) {
         kr_err_set(err, KR_ERR_LIMIT, 0,
                    "sessions were promised %" PRIu64
                    " times the memory that they may have together; try again later, or "
@@ -132,17 +156,10 @@ int kr_cgroups_admit(const struct kr_cgroups *g, uint64_t promised, struct kr_er
                    PROMISES);
         return no_memory(err);
     }
-    if (kr_fd_read_file_at(h->dir, h->is.v2 ? "memory.current" : "memory.usage_in_bytes", text, sizeof text) <= 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, EIO, "the memory of all cells cannot be read");
-    used = strtoull(text, NULL, 10);
-    if (used + reserve_of(most) <= most)
-        return 0;
-    files = reclaimable(h);
-    used -= files < used ? files : used;
-    if (used + reserve_of(most) <= most)
-        return 0;
-    kr_err_set(err, KR_ERR_LIMIT, 0,
-               "sessions use %" PRIu64 " MiB of the %" PRIu64 " MiB that they may have together; try again later",
-               used >> 20, most >> 20);
-    return no_memory(err);
+    return has_memory(g, &whole, g->bounds.memory, KR_ERR_LIMIT, "sessions", err);
+}
+
+int kr_cgroups_admit_user(const struct kr_cgroups *g, uint64_t user, struct kr_err *err)
+{
+    return has_memory(g, &(struct kr_group){.user = user}, g->users.memory, KR_ERR_BUSY, "the user's sessions", err);
 }

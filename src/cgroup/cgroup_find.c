@@ -117,7 +117,7 @@ static uint32_t handed_down(const char *path)
 }
 
 /* Turns a v2 cgroup's controllers on for its children, one by one: a missing one must not cost the others. */
-static uint32_t hand_down(const char *path)
+uint32_t kr_group_hand_down(const char *path)
 {
     char file[900], text[16];
     snprintf(file, sizeof file, "%s/cgroup.subtree_control", path);
@@ -160,13 +160,13 @@ static uint32_t find_v2_parent(const char *mount_point, const char *own, char *p
     if (layers == 0 && (own[0] == '\0' || only_process_here(path))) {
         if (own[0] != '\0')
             step_into_leaf(path);
-        layers = hand_down(path);
+        layers = kr_group_hand_down(path);
     }
     while (layers == 0 && geteuid() == 0 && strlen(path) > strlen(mount_point)) {
         *strrchr(path, '/') = '\0';
         layers = handed_down(path);
         if (layers == 0 && strcmp(path, mount_point) == 0)
-            layers = hand_down(path);
+            layers = kr_group_hand_down(path);
     }
     return layers;
 }
@@ -182,7 +182,7 @@ static void init_v2(struct kr_cgroups *g, const char *mount_point, const char *o
         snprintf(g->why, sizeof g->why,
                  "cgroup %.80s is not writable: systemd-run --user --scope -p Delegate=yes krait …", parent);
     else /* what our folder got, it hands on to the cells in it */
-        g->layers = g->hier[0].is.layers = hand_down(g->hier[0].path);
+        g->layers = g->hier[0].is.layers = kr_group_hand_down(g->hier[0].path);
 }
 
 static void init_v1(struct kr_cgroups *g, const struct mounts *m, const char *cgroups, const char *name)

@@ -29,6 +29,7 @@ static const struct {
     {"cpu.cfs_quota_us", O_WRONLY},
     {"cpuacct.usage", O_RDWR},
 };
+#define USER_LEFT_MAX (2u << 20) /* the kernel's own, of the cell's folder and of the user's */
 #define USUAL (sizeof usual / sizeof *usual)
 
 struct kr_group_files {
@@ -38,11 +39,11 @@ struct kr_group_files {
 void kr_group_path(const struct kr_group *group, const char *file, char *buf, size_t size)
 {
     char folder[KR_GROUP_NAME_ROOM];
-    if (group->name == 0) {
+    if (group->name == 0 && group->user == 0) {
         snprintf(buf, size, "%s", *file ? file : ".");
         return;
     }
-    kr_group_name(group->name, folder);
+    kr_group_name(group->user, group->name, folder);
     snprintf(buf, size, "%s%s%s", folder, *file ? "/" : "", file);
 }
 
@@ -177,6 +178,18 @@ static int check_empty(const struct kr_cgroups *g, const struct kr_group *group)
     return r < 0 ? r : tasks > 0 ? -EBUSY : 0;
 }
 
+/* What cells before it have left in its user's folder is the next user's from then on. */
+static int user_is_clean(const struct kr_cgroups *g, const struct kr_group *group)
+{
+    const struct kr_group user = {.user = group->user};
+    uint64_t used = 0;
+    for (unsigned i = 0; group->user != 0 && i < g->count; i++)
+        if ((g->hier[i].is.layers & KR_LAYER_CGROUP_MEMORY) &&
+            (kr_group_look(g, i, &user, "memory.usage_in_bytes", NULL, &used) < 0 || used > USER_LEFT_MAX))
+            return 0;
+    return 1;
+}
+
 /* v1 alone: on v2 the peak of memory cannot be set back. */
 int kr_cgroup_keep(struct kr_cgroups *g, struct kr_group *group)
 {
@@ -186,7 +199,7 @@ int kr_cgroup_keep(struct kr_cgroups *g, struct kr_group *group)
     r = check_empty(g, group);
     if (r < 0)
         return r == -EBUSY ? r : 0;
-    if (kr_cgroup_pace(g, group, KR_PACE_RUN, NULL) < 0)
+    if (!user_is_clean(g, group) || kr_cgroup_pace(g, group, KR_PACE_RUN, NULL) < 0)
         return 0;
     for (unsigned i = 0; i < g->count; i++)
         if (!set_back(g, i, group))

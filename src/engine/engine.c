@@ -109,7 +109,7 @@ static int start_open(struct kr_engine *e, struct kr_open *open, struct kr_err *
     struct kr_pool *pool = kr_pool_find(e, &key);
     struct kr_session *s = NULL;
 
-    if (open->pooled && pool && !open->spec.stdin_pipe)
+    if (open->pooled && pool && !open->spec.stdin_pipe && !open->spec.joins)
         s = kr_pool_take(pool);
     if (s && kr_session_adopt(s, open) >= 0)
         return 0;

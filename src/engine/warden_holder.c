@@ -21,11 +21,11 @@
 
 struct cell {
     struct kr_held held;
-    struct cell *next;   /* of its bucket */
-    uint64_t id;         /* 0 until OPENED */
-    uint64_t group;      /* of its cgroup folders */
-    uint32_t question;   /* its OPEN or START that awaits an answer, 0: none */
-    unsigned fds_wanted; /* of OPENED */
+    struct cell *next;    /* of its bucket */
+    uint64_t id;          /* 0 until OPENED */
+    uint64_t user, group; /* of its cgroup folders */
+    uint32_t question;    /* its OPEN or START that awaits an answer, 0: none */
+    unsigned fds_wanted;  /* of OPENED */
 };
 
 struct warden_holder {
@@ -95,6 +95,7 @@ static void on_open_answer(void *data, const struct kr_wc_answer *a)
         return;
     }
     c->id = opened->cell;
+    c->user = opened->user;
     c->group = opened->group;
     c->held.placed = true;
     add_cell(holder_of(&c->held), c);
@@ -114,6 +115,7 @@ static int open_cell(struct kr_holder *h, struct kr_session *s, const struct kr_
                                  .network = spec->network.kind,
                                  .flags = KR_OPEN_PARK | (spec->stdin_pipe ? KR_OPEN_STDIN : 0),
                                  .workspace = spec->workspace,
+                                 .owner = spec->owner,
                                  .limits = spec->limits};
     struct warden_holder *w = (struct warden_holder *)h;
     struct cell *c = calloc(1, sizeof *c);
@@ -143,8 +145,11 @@ static void on_start_answer(void *data, const struct kr_wc_answer *a)
 static int start_cell(struct kr_held *held, const struct kr_session_spec *spec, struct kr_err *err)
 {
     struct cell *c = (struct cell *)held;
-    struct kr_w_start question = {
-        .cell = c->id, .workspace = spec->workspace, .mounts = spec->mounts, .limits = spec->limits};
+    struct kr_w_start question = {.cell = c->id,
+                                  .workspace = spec->workspace,
+                                  .mounts = spec->mounts,
+                                  .owner = spec->owner,
+                                  .limits = spec->limits};
     int r;
 
     memcpy(question.folder, spec->folder, sizeof question.folder);
@@ -203,7 +208,7 @@ static int look_in_cell(const void *arg, unsigned hier, const char *file, const 
     char folder[KR_GROUP_NAME_ROOM], path[96];
     cleanup_fd int fd = -1;
 
-    kr_group_name(c->group, folder);
+    kr_group_name(c->user, c->group, folder);
     snprintf(path, sizeof path, "%s/%s", folder, file);
     fd = openat(holder_of(&c->held)->hier_dirs[hier], path, O_RDONLY | O_CLOEXEC);
     return fd < 0 ? -errno : kr_counter_look(fd, key, ret);

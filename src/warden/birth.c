@@ -86,6 +86,29 @@ static int ask_builder(struct kr_cell *c, struct kr_err *err)
     return ask_family(c, 0, KR_B_CELL, &req, sizeof req, fds, 2, err);
 }
 
+/* The cgroup of the owner's live cells, or 0. One that is ending is not joined: it is gone before the next is. */
+static uint64_t user_of(const struct kr_warden *w, uint64_t owner)
+{
+    for (unsigned i = 0; owner != 0 && i < w->cell_max; i++)
+        if (w->cells[i] && w->cells[i]->owner == owner && w->cells[i]->state != KR_CELL_ENDING)
+            return w->cells[i]->group.user;
+    return 0;
+}
+
+/* Takes the cell's cgroup. Where owners have cgroups a parked session's, whose owner is not known, is the first in one:
+ * it is handed to an owner that has no live session. */
+static int place(struct kr_cell *c, uint64_t owner, uint64_t user, struct kr_err *err)
+{
+    struct kr_warden *w = c->family->w;
+    int r = w->config->user_groups ? kr_cgroup_take_for(&w->cgroups, c->id, user, &c->group, err)
+                                   : kr_cgroup_take(&w->cgroups, c->id, &c->group, err);
+    if (r < 0 || (r = kr_cgroup_tasks(&w->cgroups, &c->group, c->tasks, err)) < 0)
+        return r;
+    c->owner = w->config->user_groups ? owner : 0;
+    c->task_count = r;
+    return 0;
+}
+
 int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, struct kr_err *err)
 {
     struct kr_warden *w = f->w;
@@ -93,10 +116,7 @@ int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, s
     int r;
     if (!c)
         return -EAGAIN;
-    r = kr_cgroup_take(&w->cgroups, c->id, &c->group, err);
-    if (r >= 0)
-        r = kr_cgroup_tasks(&w->cgroups, &c->group, c->tasks, err);
-    c->task_count = r < 0 ? 0 : r;
+    r = w->config->user_groups ? 0 : place(c, 0, 0, err); /* else when it is known whose it is */
     c->layers = w->cgroups.layers;
     if (r >= 0 && w->standing.level == KR_LEVEL_CONTAINED) {
         kr_cell_set_state(c, KR_CELL_STOCK);
@@ -241,7 +261,13 @@ static struct kr_cell *take_spare(struct kr_family *f, uint32_t network)
 void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req)
 {
     struct kr_err err;
-    struct kr_cell *c = take_spare(f, req->network);
+    uint64_t user = f->w->config->user_groups ? user_of(f->w, req->owner) : 0;
+    struct kr_cell *c = NULL;
+    if (user != 0 && kr_cgroups_admit_user(&f->w->cgroups, user, &err) < 0) {
+        kr_warden_refuse(f->w, id, &err);
+        return;
+    }
+    c = take_spare(f, req->network);
     if (!c && kr_cell_build(f, req->network, &c, &err) < 0) {
         kr_warden_refuse(f->w, id, &err);
         return;
@@ -251,6 +277,10 @@ void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req)
     c->limits = req->limits;
     kr_cell_promise(c, req->limits.memory);
     kr_cell_set_use(c, KR_USE_WANTED);
+    if (c->group.name == 0 && place(c, req->owner, user, &err) < 0) {
+        kr_cell_fail(c, &err);
+        return;
+    }
     if (c->state == KR_CELL_STOCK)
         use(c);
 }
@@ -258,8 +288,10 @@ void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req)
 static int open_for_engine(struct kr_cell *c, struct kr_err *err)
 {
     struct kr_warden *w = c->family->w;
-    struct kr_w_opened opened = {
-        .cell = c->id, .group = c->group.name, .layers = c->layers | KR_LAYER_LANDLOCK | KR_LAYER_SECCOMP};
+    struct kr_w_opened opened = {.cell = c->id,
+                                 .user = c->group.user,
+                                 .group = c->group.name,
+                                 .layers = c->layers | KR_LAYER_LANDLOCK | KR_LAYER_SECCOMP};
     int r;
     c->session = kr_child_of(c->session_pidfd, c->family->zygote, "session", err);
     if (c->session < 0 && kr_fd_wait(c->family->zygote_pidfd, POLLIN, 0) > 0) /* it has lost its parent since */
@@ -338,6 +370,8 @@ int kr_cell_start(struct kr_cell *c, const struct kr_w_start *req, struct kr_err
     int r;
     kr_cell_set_state(c, KR_CELL_STARTING);
     kr_cell_promise(c, req->limits.memory);
+    if (w->config->user_groups)
+        c->owner = req->owner;
     /* Usually what it was parked with, and only confirmed. */
     r = kr_cgroup_limit(&w->cgroups, &c->group, &req->limits, err);
     if (r < 0 || (r = kr_cell_check_place(c, err)) < 0)

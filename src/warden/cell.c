@@ -270,6 +270,16 @@ static void say_ended(struct kr_cell *c)
     c->asked = 0;
 }
 
+/* Is no other cell in its user's cgroup? */
+static int is_alone(const struct kr_cell *c)
+{
+    const struct kr_warden *w = c->family->w;
+    for (unsigned i = 0; c->group.user != 0 && i < w->cell_max; i++)
+        if (w->cells[i] && w->cells[i] != c && w->cells[i]->group.user == c->group.user)
+            return 0;
+    return 1;
+}
+
 int kr_cell_finish(struct kr_cell *c)
 {
     struct kr_warden *w = c->family->w;
@@ -285,7 +295,7 @@ int kr_cell_finish(struct kr_cell *c)
     if (c->retry_at == 0) /* the first try: what was awaited may have taken long */
         c->give_up_at = now + GIVE_UP_MS * 1000000u;
     /* An instance with a stock of cells keeps folders for them. */
-    r = !w->stopping && w->config->stock > 0 ? kr_cgroup_keep(&w->cgroups, &c->group) : 0;
+    r = !w->stopping && w->config->stock > 0 && is_alone(c) ? kr_cgroup_keep(&w->cgroups, &c->group) : 0;
     if (r == 0 || (r < 0 && now >= c->give_up_at))
         r = kr_cgroup_remove(&w->cgroups, &c->group);
     c->retry_at = now + RETRY_MS * 1000000u;

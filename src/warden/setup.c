@@ -473,7 +473,8 @@ static int note_folder(void *arg, const char *path)
 static int make_cgroups(struct kr_warden *w, struct kr_err *err)
 {
     struct notes notes = {.instance = &w->instance, .err = err};
-    struct kr_cgroup_bounds bounds;
+    struct kr_cgroup_bounds all = {.memory = w->config->total_memory, .processes = w->config->total_processes},
+                            user = {.memory = w->config->user_memory, .processes = w->config->user_processes};
     int r;
     w->cgroups.note = note_folder;
     w->cgroups.note_arg = &notes;
@@ -482,8 +483,7 @@ static int make_cgroups(struct kr_warden *w, struct kr_err *err)
     w->cgroups.note_arg = NULL;
     if (notes.r < 0 || r < 0)
         return notes.r < 0 ? notes.r : r;
-    bounds = (struct kr_cgroup_bounds){.memory = w->config->total_memory, .processes = w->config->total_processes};
-    return kr_cgroups_bound(&w->cgroups, &bounds, err);
+    return kr_cgroups_bound(&w->cgroups, &all, &user, err);
 }
 
 /* Every path we were given, as it is meant now. */

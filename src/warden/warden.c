@@ -158,6 +158,8 @@ static void on_start(struct kr_warden *w, uint32_t id, const struct kr_w_start *
         r = kr_limits_within(&req->limits, &w->config->ceilings, &err);
     if (r >= 0 && (!c || c->state != KR_CELL_PARKED))
         r = kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no parked session in cell %llx", (unsigned long long)req->cell);
+    if (r >= 0 && c && c->owner != 0 && req->owner != c->owner)
+        r = kr_err_set(&err, KR_ERR_INVALID, EINVAL, "the session was opened for another owner");
     if (r >= 0 && c)
         r = kr_cgroups_admit(&w->cgroups, w->promised - c->promised + req->limits.memory, &err);
     if (r < 0 || !c) {

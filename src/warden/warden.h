@@ -53,6 +53,8 @@ struct kr_warden_config {
     uint32_t max_cells;        /* live cells at most */
     struct kr_limits ceilings; /* what no session may be given more of, whatever the engine asks for; 0: no ceiling */
     uint64_t total_memory, total_processes; /* of all cells together; 0: four fifths of what there is */
+    int user_groups;                        /* the cells of one owner have a cgroup together */
+    uint64_t user_memory, user_processes;   /* and so much in it; 0: half of all */
     const char *runtime_dir;                /* NULL: /run/krait, XDG_RUNTIME_DIR/krait or a private folder in /tmp */
 };
 

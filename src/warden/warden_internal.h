@@ -95,6 +95,7 @@ struct kr_cell {
     uint64_t cpu_ns; /* as the zygote's wait4() counted it; the cgroup's count, where there is one, is better */
     uint64_t retry_at, give_up_at; /* its cgroup is still busy */
     struct kr_group group;
+    uint64_t owner; /* whose session it is, with that owner's others in one cgroup; 0: not known, or no such cgroups */
     struct kr_limits limits;        /* asked for */
     uint64_t promised;              /* memory: what it counts for in the warden's sum */
     int placed;                     /* its session was seen in its cgroup, which it has no means to leave */

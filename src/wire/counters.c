@@ -31,9 +31,12 @@ static const struct {
     {0, 1, "cpu.stat", "usage_usec", offsetof(struct kr_usage, cpu_ns), 1000, 0, 0},
 };
 
-void kr_group_name(uint64_t group, char buf[KR_GROUP_NAME_ROOM])
+void kr_group_name(uint64_t user, uint64_t group, char buf[KR_GROUP_NAME_ROOM])
 {
-    snprintf(buf, KR_GROUP_NAME_ROOM, "c%016" PRIx64, group);
+    if (user != 0 && group != 0)
+        snprintf(buf, KR_GROUP_NAME_ROOM, "u%016" PRIx64 "/c%016" PRIx64, user, group);
+    else
+        snprintf(buf, KR_GROUP_NAME_ROOM, "%c%016" PRIx64, user != 0 ? 'u' : 'c', user != 0 ? user : group);
 }
 
 int kr_counter_look(int fd, const char *key, uint64_t *ret)

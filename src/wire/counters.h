@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KR_GROUP_NAME_ROOM 24
+#define KR_GROUP_NAME_ROOM 48
 
-/* A cell's folder in each hierarchy. */
-void kr_group_name(uint64_t group, char buf[KR_GROUP_NAME_ROOM]);
+/* A cell's folder in each hierarchy: of its own name, in that of its user if `user` is not 0. `group` 0: the user's. */
+void kr_group_name(uint64_t user, uint64_t group, char buf[KR_GROUP_NAME_ROOM]);
 /* The number after `key ` in a file of "key number" lines, or the number the file starts with when key is NULL. 0, or
  * -errno. */
 int kr_counter_look(int fd, const char *key, uint64_t *ret);

@@ -68,8 +68,8 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
 static_assert(sizeof(struct kr_limits) == 12 * 8, "no holes");
 static_assert(sizeof(struct kr_w_hello) == 6 * 4 + KR_HIERARCHIES_MAX * 16 + 256, "no holes");
 static_assert(sizeof(struct kr_w_zygote) == 4 * 4 + sizeof(struct kr_err), "no holes");
-static_assert(sizeof(struct kr_w_open) == 4 * 4 + sizeof(struct kr_limits), "no holes");
-static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + sizeof(struct kr_limits), "no holes");
+static_assert(sizeof(struct kr_w_open) == 4 * 4 + 8 + sizeof(struct kr_limits), "no holes");
+static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + 8 + sizeof(struct kr_limits), "no holes");
 static_assert(sizeof(struct kr_i_attach) == 16 + 4 * 4, "no holes");
 static_assert(sizeof(struct kr_usage) == 5 * 8 + 2 * 4, "no holes");
 static_assert(sizeof(struct kr_w_ended) == 16 + sizeof(struct kr_usage), "no holes");

@@ -131,6 +131,7 @@ struct kr_w_zygote {
 struct kr_w_open {
     uint32_t zygote, network, flags; /* network: enum kr_net_kind */
     int32_t workspace;      /* index in the table given at start; -1: a sized tmpfs */
+    uint64_t owner;         /* whose session, as a number that means nothing to the warden; 0: not known yet */
     struct kr_limits limits;
 };
 struct kr_w_wake {
@@ -138,7 +139,7 @@ struct kr_w_wake {
 };
 struct kr_w_opened {
     uint64_t cell;
-    uint64_t group;         /* the name of its cgroup folders, kr_group_name() */
+    uint64_t user, group;   /* the names of its cgroup folders, kr_group_name() */
     uint32_t layers, pad;
 };
 struct kr_w_cell {
@@ -153,6 +154,7 @@ struct kr_w_start {
     int32_t workspace;           /* index in the table given at start, or one of the above */
     uint32_t mounts;             /* bit i: the read-only folder i of those given at start, at /data/NAME */
     char folder[KR_FOLDER_ROOM]; /* lower-case letters and digits, NUL terminated; "" unless KR_WORKSPACE_SHELF */
+    uint64_t owner;              /* that of OPEN, unless that had none */
     struct kr_limits limits;
 };
 struct kr_w_signal {

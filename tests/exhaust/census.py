@@ -113,7 +113,13 @@ class Census:
         return [path for path in self.noted if os.path.isdir(path)]
 
     def cell_folders(self) -> list[str]:
-        return [path for folder in self.folders() for path in glob.glob(folder + "/c*/")]
+        """Of cells, and of users, who have one as long as they have cells."""
+        return [
+            path
+            for folder in self.folders()
+            for shape in ("/c*/", "/u*/c*/", "/u*/")
+            for path in glob.glob(folder + shape)
+        ]
 
     def in_cgroups(self) -> list[int]:
         return sorted(

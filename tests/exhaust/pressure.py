@@ -133,4 +133,76 @@ def sessions_wait_for_memory(engine: Engine) -> list[str]:
         return bad + other.close()
 
 
-SCENARIOS = [small_machine_kills_cells, sessions_wait_for_memory]
+TAKE = "x = bytearray(b'x') * (150 << 20)\nprint(len(x) >> 20)"
+
+
+def user_engine(engine: Engine) -> Engine | None:
+    """One in which the sessions of an owner have 256 MiB together; None without control groups."""
+    if not Census(engine.pid).folders():
+        return None
+    return Engine("--stock", "2", "--pool", "2", "--user-memory", str(256 * MIB), user=engine.user)
+
+
+def ended(engine: Engine, session) -> list[str]:
+    told = [e for e in engine.unasked if e.get("event") == "session_ended"]
+    return [str(e.get("cause")) for e in told if e.get("session") == session.number]
+
+
+def users_are_bounded(engine: Engine) -> list[str]:
+    """Two sessions of one user that each stay below their own limit cannot have more than that user
+    may; another user's session of the same size is not touched. What a user leaves is removed.
+    """
+    other = user_engine(engine)
+    if other is None:
+        return []
+    limits, bad = dict(QUICK, memory="200M"), []
+    first = other.open(limits, owner=7, pooled=True)
+    second = other.open(limits, owner=7, pooled=True, joins=True)
+    beside = other.open(limits, owner=8, pooled=True)
+    runs = [session.run(TAKE) for session in (beside, first, second)]
+    lost = [run.cause for run in runs if run.cause == "lost"] + ended(other, first)
+    if runs[0].stdout != "150\n" or ended(other, beside):
+        bad.append(f"another user's session: {runs[0]}, {ended(other, beside)}")
+    if lost != ["lost"]:
+        bad.append(f"300 MiB of 256 for one user, and lost were {lost}: {runs[1]}; {runs[2]}")
+    for session in (first, second, beside):
+        session.close()
+    state = Census(other.pid)
+    folders = state.folders()
+    pids = [other.pid, *census.tree(other.pid)]
+    other.open(limits, owner=9)  # lives when its warden is killed
+    os.kill(other.pid, 9)
+    other.process.wait()
+    deadline = time.monotonic() + 10
+    while any(census.status(pid).get("Name") for pid in pids[1:]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    Engine("--stock", "0", user=engine.user).close()
+    left = [path for path in folders if os.path.exists(path)]
+    return bad + ([f"the next start left {left}"] if left else [])
+
+
+def user_waits_for_memory(engine: Engine) -> list[str]:
+    """A user whose sessions use nearly all that they may have gets no further one, other users do."""
+    other = user_engine(engine)
+    if other is None:
+        return []
+    limits, bad = dict(QUICK, memory="300M"), []
+    first = other.open(limits, owner=7)
+    run = first.run("x = bytearray(b'x') * (240 << 20)\nprint(len(x) >> 20)")
+    bad += [] if run.stdout == "240\n" else [f"240 MiB of 256: {run}"]
+    try:
+        other.open(limits, owner=7, joins=True)
+        bad.append("a second session was opened with 10 MiB left")
+    except Gone as e:
+        bad += [] if "the user's sessions use" in str(e) else [f"refused without its reason: {e}"]
+    beside = other.open(limits, owner=8).run("print(6 * 7)")
+    bad += [] if beside.stdout == "42\n" else [f"another user: {beside}"]
+    return bad + other.close()
+
+
+SCENARIOS = [
+    small_machine_kills_cells,
+    sessions_wait_for_memory,
+    users_are_bounded,
+    user_waits_for_memory,
+]

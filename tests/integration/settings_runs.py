@@ -156,6 +156,27 @@ def max_sessions_per_user():
 
 
 @check
+def max_memory_per_user():
+    only_root()
+    code = "x = bytearray(b'x') * (200 << 20)\nprint(len(x))"
+    equal(run(plain(), code)["cause"], "ok")
+    with Server(args=["--max-memory-per-user", "128M"]) as s:
+        told = run(s, code)
+        equal((told["cause"], "short of memory" in str(told["message"])), ("lost", True), told)
+        equal(run(s, "print(1)")["cause"], "ok", "a small one beside it")
+
+
+@check
+def max_processes_per_user():
+    only_root()
+    code = "import os, time\nfor _ in range(20):\n    if os.fork() == 0: time.sleep(5); os._exit(0)\nprint('all')"
+    equal(run(plain(), code)["cause"], "ok")
+    with Server(args=["--max-processes-per-user", "8"]) as s:
+        equal(run(s, code)["cause"] != "ok", True)
+        equal(run(s, "print(1)")["cause"], "ok", "a small one beside it")
+
+
+@check
 def max_sandboxes_per_user():
     def statuses(s: Server) -> list:
         return [s.post(BOXES, {"name": "box-%d" % i}).status for i in range(3)]

@@ -61,6 +61,9 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
             (uint32_t)(c->box.max_sessions + (c->engine.pool_size + s->warden.stock) * c->preload.count + 16);
     s->warden.total_memory = c->total_memory;
     s->warden.total_processes = c->total_processes;
+    s->warden.user_memory = c->user_memory;
+    s->warden.user_processes = c->user_processes;
+    s->warden.user_groups = c->box.user_groups;
     s->warden.ceilings = c->profiles[0].ceilings;
     for (size_t d = 1; d < KR_DIALECT_MAX_; d++)
         kr_limits_raise(&s->warden.ceilings, &c->profiles[d].ceilings);

@@ -226,6 +226,17 @@ static const struct kr_config_row rows[] = {
       .fallback = "10G", .example = "1G", .test = "integration/settings_runs:max_disk_per_user",
       .help = "Bytes in all sandboxes of one user." },
 
+    { .section = "users", .key = "max_memory", .flag = "max-memory-per-user", .type = KR_SET_SIZE, AT(user_memory),
+      .value = "SIZE", .min = 32 * MIB, .max = 1024 * TIB, .zero = "half of total_memory", .fallback = "0",
+      .example = "4G", .test = "integration/settings_runs:max_memory_per_user",
+      .help = "Memory of all sessions of one user together. Users have control groups of their own, and equal shares "
+              "of the processors, where there are users (require_auth, allow_registration), or where this or "
+              "max_processes is given." },
+    { .section = "users", .key = "max_processes", .flag = "max-processes-per-user", .type = KR_SET_COUNT,
+      AT(user_processes), .value = "N", .min = 8, .max = 4194304, .zero = "half of total_processes", .fallback = "0",
+      .example = "1000", .test = "integration/settings_runs:max_processes_per_user",
+      .help = "Processes and threads of all sessions of one user together." },
+
     { .section = "sandboxes", .key = "python", .flag = "python", .type = KR_SET_PATH, AT(cells.python),
       .value = "PATH", .fallback = "/usr/bin/python3", .example = "/usr/bin/python3.11",
       .test = "integration/settings_runs:python", .help = "The interpreter." },

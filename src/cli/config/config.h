@@ -60,6 +60,8 @@ struct kr_config {
     bool require_auth, allow_anonymous, open_metrics;
     /* [sessions] */
     uint64_t total_memory, total_processes; /* 0: four fifths of what there is */
+    /* [users] */
+    uint64_t user_memory, user_processes; /* 0: half of the above */
     /* [sandboxes] */
     struct kr_words preload; /* of kr_cli_preloads, none twice */
     struct kr_config_mounts mounts;

@@ -236,6 +236,17 @@ static void fill_profile(const struct kr_config *c, struct kr_profile *profile)
         profile->max_sessions = 0; /* it is the bound of all profiles together */
 }
 
+/* Several users, whom one another's sessions must not crowd out? All who have api_key are one. */
+static bool has_users(const struct kr_config *c)
+{
+    bool several =
+        c->require_auth || kr_config_given(c, "max-memory-per-user") || kr_config_given(c, "max-processes-per-user");
+
+    for (size_t d = 0; d < KR_DIALECT_MAX_; d++)
+        several |= c->profiles[d].allow_registration;
+    return several && c->transport == KR_TRANSPORT_HTTP;
+}
+
 static int make_profiles(struct kr_config *c, struct kr_err *err)
 {
     int r = 0;
@@ -255,6 +266,7 @@ static int make_profiles(struct kr_config *c, struct kr_err *err)
     }
     c->profile.limits = c->profiles[c->dialect].limits;
     c->profile.ceilings = c->profiles[c->dialect].ceilings;
+    c->box.user_groups = has_users(c);
     return r;
 }
 

@@ -249,6 +249,8 @@ static int take_spec(const struct kr_engine_app *app, const json_t *request, str
     r = take_background(json_object_get(request, "background"), &spec->background, err);
     if (r < 0)
         return r;
+    spec->owner = (uint64_t)json_integer_value(json_object_get(request, "owner"));
+    spec->joins = json_is_true(json_object_get(request, "joins"));
     spec->workspace = -1;
     if (json_is_integer(workspace))
         spec->workspace = (int32_t)json_integer_value(workspace);

@@ -16,7 +16,7 @@ struct engine_options {
     struct kr_cli_common common;
     const char *preload, *workspace;
     bool read_only;
-    uint64_t pool, rotate, stock, max_cells;
+    uint64_t pool, rotate, stock, max_cells, user_memory;
 };
 
 /* clang-format off */
@@ -40,6 +40,9 @@ static const struct kr_opt_row rows[] = {
       .help = "Ready cells kept per zygote." },
     { .name = "max-cells", .type = KR_OPT_NUMBER, .offset = AT(max_cells), .value = "N", .min = 1, .max = 100000,
       .fallback = "the warden's own", .example = "500", .help = "Live cells at most." },
+    { .name = "user-memory", .type = KR_OPT_NUMBER, .offset = AT(user_memory), .value = "N", .max = UINT64_C(1) << 50,
+      .fallback = "no groups of users", .example = "268435456",
+      .help = "Bytes that the sessions of one \"owner\" may have together." },
     KR_CLI_COMMON_ROWS(struct engine_options),
 };
 /* clang-format on */
@@ -108,6 +111,10 @@ static int prepare(const struct engine_options *o, struct kr_warden_config *conf
     }
     if (o->stock != UNSET)
         config->stock = (uint32_t)o->stock;
+    if (o->user_memory != UNSET) {
+        config->user_groups = 1;
+        config->user_memory = o->user_memory;
+    }
     if (o->max_cells != UNSET)
         config->max_cells = (uint32_t)o->max_cells;
     return 0;
@@ -115,7 +122,8 @@ static int prepare(const struct engine_options *o, struct kr_warden_config *conf
 
 int main(int argc, char **argv)
 {
-    struct engine_options options = {.preload = "basic", .rotate = UNSET, .stock = UNSET, .max_cells = UNSET};
+    struct engine_options options = {
+        .preload = "basic", .rotate = UNSET, .stock = UNSET, .max_cells = UNSET, .user_memory = UNSET};
     struct kr_engine_app app = {0};
     struct kr_warden_config config;
     cleanup_free char *path = NULL;

@@ -18,6 +18,7 @@
 #define PYTHON "/usr/bin/python3"
 #define WAIT_MS 60000
 #define QUIET_MS 300
+#define USER_MEMORY (UINT64_C(2) << 30)
 
 static char folder[] = "/tmp/krait-test-wake-XXXXXX";
 static char workspace[64], other[64], locks[64];
@@ -97,12 +98,18 @@ static void wake(int control, uint32_t zygote)
     tell(control, KR_W_WAKE, 0, &w, sizeof w);
 }
 
-static void ask_open(int control)
+static void ask_open_for(int control, uint64_t owner)
 {
-    struct kr_w_open o = {.workspace = KR_WORKSPACE_NONE, .network = KR_NET_NONE, .flags = KR_OPEN_PARK};
+    struct kr_w_open o = {
+        .workspace = KR_WORKSPACE_NONE, .network = KR_NET_NONE, .flags = KR_OPEN_PARK, .owner = owner};
 
     kr_limits_default(&o.limits);
     tell(control, KR_W_OPEN, 7, &o, sizeof o);
+}
+
+static void ask_open(int control)
+{
+    ask_open_for(control, 0);
 }
 
 /* Everything that names a cell, where there can be none. */
@@ -163,12 +170,12 @@ static int asks_properly(int control, void *arg)
 }
 
 /* What the cell's memory is limited to by its cgroup; 0: by none. */
-static uint64_t memory_limit(uint64_t group)
+static uint64_t memory_limit(uint64_t user, uint64_t group)
 {
     static const char *const files[] = {"memory.limit_in_bytes", "memory.max"};
     char name[KR_GROUP_NAME_ROOM], path[96], text[64];
 
-    kr_group_name(group, name);
+    kr_group_name(user, group, name);
     for (unsigned i = 0; i < 2 * group_count; i++) {
         snprintf(path, sizeof path, "%s/%s", name, files[i % 2]);
         if (kr_fd_read_file_at(groups[i / 2], path, text, sizeof text) > 0)
@@ -194,7 +201,7 @@ static int asks_for_too_much(int control, void *arg)
     start.cell = p.opened.cell;
     group = p.opened.group;
     MUST(kr_fd_wait(channel, POLLIN, kr_clock_after_ms(WAIT_MS)) > 0); /* it has entered its cell */
-    MUST(memory_limit(group) == 0 || memory_limit(group) == ceilings.memory);
+    MUST(memory_limit(0, group) == 0 || memory_limit(0, group) == ceilings.memory);
     kr_limits_default(&start.limits);
     kr_limits_lower(&start.limits, &ceilings);
     for (size_t i = 0; i < kr_limit_rows_count; i++) {
@@ -208,7 +215,44 @@ static int asks_for_too_much(int control, void *arg)
         MUST(strstr(p.err.msg, "past the ceiling") != NULL);
         *limit = most;
     }
-    MUST(memory_limit(group) == 0 || memory_limit(group) == ceilings.memory);
+    MUST(memory_limit(0, group) == 0 || memory_limit(0, group) == ceilings.memory);
+    tell(control, KR_W_START, 9, &start, sizeof start);
+    expect(control, KR_W_STARTED, &p);
+    return 0;
+}
+
+static uint64_t opened_for(int control, uint64_t owner, union payload *p)
+{
+    ask_open_for(control, owner);
+    expect(control, KR_W_OPENED, p);
+    MUST(kr_fd_wait(channel, POLLIN, kr_clock_after_ms(WAIT_MS)) > 0);
+    return p->opened.user;
+}
+
+/* Sessions of one owner are in one bounded cgroup, those of another in another; none changes its owner. */
+static int asks_for_owners(int control, void *arg)
+{
+    struct kr_w_start start = {.workspace = KR_WORKSPACE_NONE, .owner = 6};
+    union payload p;
+    uint64_t five, six;
+
+    (void)arg;
+    wake(control, 0);
+    expect(control, KR_W_HELLO, &p);
+    expect_zygote(control, KR_ZYG_STARTING, &p);
+    expect_zygote(control, KR_ZYG_READY, &p);
+    kr_limits_default(&start.limits);
+    five = opened_for(control, 5, &p);
+    start.cell = p.opened.cell;
+    MUST(memory_limit(five, 0) == 0 || memory_limit(five, 0) == USER_MEMORY);
+    MUST(memory_limit(five, p.opened.group) == 0 || memory_limit(five, p.opened.group) == start.limits.memory);
+    MUST(opened_for(control, 5, &p) == five);
+    six = opened_for(control, 6, &p);
+    MUST(six != five && opened_for(control, 0, &p) != five && p.opened.user != six);
+    tell(control, KR_W_START, 8, &start, sizeof start);
+    expect(control, KR_W_FAILED, &p);
+    MUST(strstr(p.err.msg, "another owner") != NULL);
+    start.owner = 5;
     tell(control, KR_W_START, 9, &start, sizeof start);
     expect(control, KR_W_STARTED, &p);
     return 0;
@@ -270,6 +314,8 @@ static int launch(kr_engine_main *engine, struct kr_err *err)
     c.workspace_count = 1;
     c.runtime_dir = locks;
     c.ceilings = ceilings;
+    c.user_groups = engine == asks_for_owners;
+    c.user_memory = USER_MEMORY;
     return kr_warden_launch(&c, engine, NULL, err);
 }
 
@@ -296,6 +342,7 @@ CASE(asks_properly)
 CASE(asks_without_a_number)
 CASE(puts_another_folder_there)
 CASE(asks_for_too_much)
+CASE(asks_for_owners)
 
 int main(void)
 {
@@ -317,6 +364,7 @@ int main(void)
     RUN(asks_properly_test);
     RUN(asks_without_a_number_test);
     RUN(puts_another_folder_there_test);
+    RUN(asks_for_owners_test);
     ceilings = (struct kr_limits){
         .memory = 64 << 20, .processes = 32, .cpu_milli = 500, .disk = 16 << 20, .inodes = 1000, .cpu_time_ms = 60000};
     RUN(asks_for_too_much_test);

@@ -115,10 +115,12 @@ static void folders_have_the_wardens_names(void)
 {
     char name[KR_GROUP_NAME_ROOM];
 
-    kr_group_name(0xabc, name);
+    kr_group_name(0, 0xabc, name);
     CHECK(strcmp(name, "c0000000000000abc") == 0);
-    kr_group_name(UINT64_MAX, name);
-    CHECK(strcmp(name, "cffffffffffffffff") == 0);
+    kr_group_name(UINT64_MAX, UINT64_MAX, name);
+    CHECK(strcmp(name, "uffffffffffffffff/cffffffffffffffff") == 0);
+    kr_group_name(0xabc, 0, name);
+    CHECK(strcmp(name, "u0000000000000abc") == 0);
 }
 
 int main(void)
