@@ -225,8 +225,11 @@ static int do_named(struct kr_shelf *s, const struct kr_w_shelf *q, struct kr_w_
         r = s->kind == KR_SHELF_IS_FOLDER ? 0 : make_folder(s, q, &e, err);
     } else {
         cleanup_fd int folder = open_folder(s, q->name, err);
-        r = folder < 0 ? folder : find_enforcer(s, folder, &e);
-        if (r >= 0 && q->op == KR_SHELF_LIMIT && (r = set_limits(s, &e, q)) < 0)
+        if (folder < 0)
+            return folder;
+        if ((r = find_enforcer(s, folder, &e)) < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, -r, "find the quota of sandbox folder %s", q->name);
+        if (q->op == KR_SHELF_LIMIT && (r = set_limits(s, &e, q)) < 0)
             return kr_err_set(err, KR_ERR_SYSTEM, -r, "limit sandbox folder %s", q->name);
     }
     if (r >= 0 && q->op == KR_SHELF_DROP) {

@@ -56,17 +56,18 @@ class Answer:
 class Shelf:
     """One process with its keeper. As a context manager it ends properly."""
 
-    def __init__(self, data: str, choice: str = "auto", size: int = 1 << 30, discard: bool = False, **how) -> None:
+    def __init__(self, data: str, choice: str = "auto", size: int = 1 << 30, discard: bool = False,
+                 start: list[str] | None = None, **how) -> None:
         self.data = data
-        self.process = subprocess.Popen([DRIVER, f"{data}/sandboxes", choice, str(size), str(int(discard))],
+        self.process = subprocess.Popen([*(start or [DRIVER]), f"{data}/sandboxes", choice, str(size), str(int(discard))],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, **how)
         words = (self.process.stdout.readline() or "error 0 no word").split(None, 4)
         self.up = words[0] == "up"
         self.error = "" if self.up else " ".join(words[2:])
         if self.up:
-            self.kind, self.image = int(words[1]), int(words[2])
+            self.kind, self.image, self.pid = int(words[1]), int(words[2]), int(words[3])
             self.why = words[4].strip() if len(words) > 4 else ""
-            self.path = f"/proc/{self.process.pid}/root{data}/sandboxes"
+            self.path = f"/proc/{self.pid}/root{data}/sandboxes"
         else:
             self.process.wait()
 
