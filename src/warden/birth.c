@@ -247,10 +247,10 @@ static void use(struct kr_cell *c)
 /* The oldest of those that stand, else of those that are being built, else a new one. */
 static struct kr_cell *take_spare(struct kr_family *f, uint32_t network)
 {
-    struct kr_cell *best = NULL;
-    for (unsigned i = 0; f->uses[KR_USE_SPARE] > 0 && i < f->w->cell_max; i++) {
-        struct kr_cell *c = f->w->cells[i];
-        if (!c || c->family != f || c->use != KR_USE_SPARE || c->network != network)
+    struct kr_cell *best = NULL, *c;
+    TAILQ_FOREACH(c, &f->spares, spare_link)
+    {
+        if (c->network != network)
             continue;
         if (!best || c->state > best->state || (c->state == best->state && c->id < best->id))
             best = c;

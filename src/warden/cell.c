@@ -34,10 +34,11 @@ struct kr_cell *kr_cell_find(struct kr_warden *w, uint64_t id)
 struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err *err)
 {
     struct kr_warden *w = f->w;
-    unsigned index = 0;
+    unsigned index = w->free_from;
     struct kr_cell *c;
     while (index < w->cell_max && w->cells[index])
         index++;
+    w->free_from = index;
     c = index < w->cell_max ? calloc(1, sizeof *c) : NULL;
     if (!c) {
         kr_err_set(err, KR_ERR_LIMIT, EAGAIN, "%u cells are live, as many as may be", w->cell_count);
@@ -61,6 +62,7 @@ struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err
     w->cell_count++;
     f->cells++;
     f->uses[c->use]++;
+    TAILQ_INSERT_TAIL(&f->spares, c, spare_link);
     return c;
 }
 
@@ -71,6 +73,10 @@ void kr_cell_set_state(struct kr_cell *c, enum kr_cell_state state)
 
 void kr_cell_set_use(struct kr_cell *c, enum kr_use use)
 {
+    if (c->use == KR_USE_SPARE)
+        TAILQ_REMOVE(&c->family->spares, c, spare_link);
+    if (use == KR_USE_SPARE)
+        TAILQ_INSERT_TAIL(&c->family->spares, c, spare_link);
     c->family->uses[c->use]--;
     c->family->uses[use]++;
     c->use = use;
@@ -113,8 +119,13 @@ static void cell_free(struct kr_cell *c)
     while (c->task_count > 0)
         kr_fd_close(c->tasks[--c->task_count]);
     w->cells[c->index] = NULL;
+    if (c->index < w->free_from)
+        w->free_from = c->index;
     w->cell_count--;
     w->gone_count--;
+    TAILQ_REMOVE(&w->gone, c, gone_link);
+    if (c->use == KR_USE_SPARE)
+        TAILQ_REMOVE(&c->family->spares, c, spare_link);
     c->family->uses[c->use]--;
     c->family->cells--;
     free(c);
@@ -186,6 +197,7 @@ void kr_cell_gone(struct kr_cell *c)
         return;
     c->init_gone = 1;
     c->family->w->gone_count++;
+    TAILQ_INSERT_TAIL(&c->family->w->gone, c, gone_link);
     if (c->state != KR_CELL_ENDING)
         kr_cell_kill(c);
 }

@@ -195,6 +195,7 @@ int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err)
                             .devices = -1,
                             .zygote_control = -1,
                             .start_deadline = kr_clock_after_ms(START_MS)};
+    TAILQ_INIT(&f->spares);
     r = launch(f, err);
     if (r < 0) {
         kr_family_kill(f);

@@ -292,6 +292,7 @@ static int reopen_workspaces(struct kr_warden *w, struct kr_err *err)
 
 #define DESCRIPTORS_PER_CELL 4 /* the engine has channel, stdout, stderr and maybe stdin of each; we have fewer */
 #define DESCRIPTORS_SPARE 128
+#define DESCRIPTORS_OTHER 20000u /* connections, files; what a session of a login usually has */
 
 /* As many descriptors as we may have, and no more cells than they are enough for. */
 static unsigned cells_by_descriptors(void)
@@ -323,15 +324,31 @@ static int limit_core(struct kr_err *err)
                       "ulimit -Hc unlimited");
 }
 
-/* Before the engine is forked, so that it has them too. Cells set their own, lower. */
-static int set_own_limits(struct kr_err *err)
+/* As many descriptors as the cells that may be need, and room for connections and files: up to the hard limit for any
+ * user, beyond it, up to the kernel's own bound, with CAP_SYS_RESOURCE. What is not given makes for fewer cells. */
+static void raise_descriptors(const struct kr_warden *w)
 {
-    struct rlimit l;
-    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
-        l.rlim_cur = l.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &l) < 0)
-            kr_log(KR_LOG_WARN, "descriptor limit not raised, ignoring", "errno=%d", errno);
-    }
+    rlim_t wanted = (rlim_t)w->config->max_cells * DESCRIPTORS_PER_CELL + DESCRIPTORS_OTHER, most = DESCRIPTORS_OTHER;
+    struct rlimit l, more;
+    char text[32];
+    if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+        return;
+    if (kr_fd_read_file_at(AT_FDCWD, "/proc/sys/fs/nr_open", text, sizeof text) > 0)
+        most = strtoull(text, NULL, 10);
+    if (wanted > most)
+        wanted = most;
+    more = (struct rlimit){wanted, wanted};
+    if (l.rlim_max != RLIM_INFINITY && l.rlim_max < wanted && setrlimit(RLIMIT_NOFILE, &more) == 0)
+        return;
+    l.rlim_cur = l.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &l) < 0)
+        kr_log(KR_LOG_WARN, "descriptor limit not raised, ignoring", "errno=%d", errno);
+}
+
+/* Before the engine is forked, so that it has them too. Cells set their own, lower. */
+static int set_own_limits(const struct kr_warden *w, struct kr_err *err)
+{
+    raise_descriptors(w);
     return limit_core(err);
 }
 
@@ -550,7 +567,7 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     if ((r = kr_warden_caps_drop(err)) < 0)
         return r;
     kr_oom_protect(); /* and with us the engine, the builders, the zygotes and the inits */
-    if ((r = set_own_limits(err)) < 0)
+    if ((r = set_own_limits(w, err)) < 0)
         return r;
     w->asleep = w->config->lazy;
     if (w->asleep)

@@ -351,9 +351,10 @@ static void on_process_signal(struct kr_warden *w)
 
 static void finish_cells(struct kr_warden *w)
 {
-    for (unsigned i = 0; w->gone_count > 0 && i < w->cell_max; i++)
-        if (w->cells[i] && w->cells[i]->init_gone)
-            (void)kr_cell_finish(w->cells[i]);
+    for (struct kr_cell *c = TAILQ_FIRST(&w->gone), *next; c; c = next) {
+        next = TAILQ_NEXT(c, gone_link);
+        (void)kr_cell_finish(c);
+    }
 }
 
 static int is_short(const struct kr_family *f)
@@ -509,6 +510,7 @@ int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, v
     int r, hello, status;
     for (size_t i = 0; i < KR_ZYGOTES_MAX; i++)
         STAILQ_INIT(&w.opens[i]);
+    TAILQ_INIT(&w.gone);
     r = kr_setup(&w, engine, arg, err);
     for (unsigned i = 0; r >= 0 && !c->lazy && i < c->zygote_count; i++) {
         w.woken[i] = 1;

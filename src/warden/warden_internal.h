@@ -34,6 +34,8 @@ struct kr_source {
     void *owner;
 };
 
+TAILQ_HEAD(kr_cells, kr_cell);
+
 /* What a cell is there for: the stock, an OPEN that is under way, or a session the engine knows (or nothing any
  * more). */
 enum kr_use { KR_USE_SPARE, KR_USE_WANTED, KR_USE_GIVEN, KR_USE_MAX_ };
@@ -50,6 +52,7 @@ struct kr_family {
     int devices; /* the tmpfs of its cells' device nodes, -1: they have the host's */
     uint32_t layers, landlock_abi, forks, cells;
     uint32_t uses[KR_USE_MAX_]; /* how many of the cells are what */
+    struct kr_cells spares;     /* those of KR_USE_SPARE: the stock, and what is built for it */
     unsigned shared;            /* kr_oom_shared() of the zygote; 0: not known yet */
     int lost;                   /* killed, or its end is near: what it owes will not come */
     uint64_t ready_at;
@@ -74,8 +77,9 @@ enum kr_cell_state {
 enum kr_debtor { KR_OWES_NOBODY, KR_OWES_BUILDER, KR_OWES_INIT, KR_OWES_ZYGOTE };
 
 struct kr_cell {
-    uint64_t id;    /* serial << 16 | index */
-    unsigned index; /* decides its ids */
+    TAILQ_ENTRY(kr_cell) spare_link, gone_link; /* in the family's spares while it is one; in the warden's gone */
+    uint64_t id;                                /* serial << 16 | index */
+    unsigned index;                             /* decides its ids */
     enum kr_cell_state state;
     enum kr_use use;
     enum kr_debtor debtor;
@@ -126,6 +130,8 @@ struct kr_warden {
     struct kr_family *families;
     struct kr_cell **cells;                    /* by index */
     unsigned cell_max, cell_count, gone_count; /* gone: their init is reaped, their cgroup is not yet removed */
+    unsigned free_from;                        /* no index below it is free */
+    struct kr_cells gone;                      /* as gone_count counts them */
     unsigned debts;                            /* cells that wait for an answer */
     uint64_t promised;                         /* memory that the limits of all sessions promise */
     struct kr_opens opens[KR_ZYGOTES_MAX];

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What krait's own processes may still do, as the kernel tells it in /proc/PID/status, while they serve."""
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,21 @@ def root_without_setpcap_does_not_serve():
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
     equal((done.returncode != 0, done.stdout), (True, b""), done.stderr)
     equal(b"bounding set" in done.stderr, True, done.stderr)
+
+
+@check
+def an_engine_that_cannot_be_confined_runs_nothing():
+    """Every call of a kind fails, in the warden, the engine and below: what is missing is said, and nothing is run."""
+    root_only()
+    if not shutil.which("strace"):
+        skip("needs strace")
+    for call, word in (("capset", b"capset"), ("setresuid", b"setresuid"),
+                       ("landlock_restrict_self", b"Landlock"), ("seccomp", b"syscall filter")):
+        done = subprocess.run(["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + call,
+                               "-e", "inject=%s:error=EPERM" % call, KRAIT, "run", "-c", "print(1)"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        equal((done.returncode in (1, 125), done.stdout, word in done.stderr), (True, b"", True),
+              "%s: %d %r" % (call, done.returncode, done.stderr))
 
 
 class Sleeper:
