@@ -36,6 +36,7 @@ static void serve_opens(struct kr_engine *e);
 void kr_engine_bury(struct kr_engine *e, struct kr_session *s)
 {
     TAILQ_REMOVE(&e->sessions, s, link);
+    e->session_fds -= KR_ENGINE_FDS_PER_SESSION + s->spec.stdin_pipe;
     TAILQ_INSERT_TAIL(&e->graveyard, s, link);
     kr_timer_arm(e->reaper, 0);
     if (e->stopping && TAILQ_EMPTY(&e->sessions))
@@ -90,12 +91,10 @@ void kr_engine_open_again(struct kr_engine *e, struct kr_open *open)
 
 int kr_engine_has_room(const struct kr_engine *e, struct kr_err *err)
 {
-    unsigned needed = e->descriptors + e->holder->descriptors + KR_ENGINE_FDS_RESERVE + KR_ENGINE_FDS_PER_SESSION;
-    const struct kr_session *s;
+    unsigned needed = e->descriptors + e->holder->descriptors + KR_ENGINE_FDS_RESERVE + e->session_fds +
+                      KR_ENGINE_FDS_PER_SESSION + 1;
     struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
 
-    TAILQ_FOREACH(s, &e->sessions, link) /* those that wait for their OPENED among them */
-    needed += KR_ENGINE_FDS_PER_SESSION;
     if (getrlimit(RLIMIT_NOFILE, &most) < 0 || needed <= most.rlim_cur)
         return 0;
     return kr_err_set(err, KR_ERR_LIMIT, EMFILE, "no room for another session: RLIMIT_NOFILE allows %llu descriptors",

@@ -21,7 +21,7 @@
 #define KR_SESSION_GAP_MS 50u         /* an idle time shorter than this is not accounted apart */
 #define KR_ENGINE_ZYGOTE_MS 60000u    /* how long an open waits for its zygote */
 #define KR_ENGINE_OPENS_MAX 8u        /* OPENs under way at once, the pool's own not counted */
-#define KR_ENGINE_FDS_PER_SESSION 4u  /* channel, stdout, stderr, stdin */
+#define KR_ENGINE_FDS_PER_SESSION 3u  /* channel, stdout, stderr; and stdin, where it has a pipe there */
 #define KR_ENGINE_FDS_RESERVE 32u     /* for everything else: folders that are swept, files that are written */
 
 TAILQ_HEAD(kr_run_list, kr_run);
@@ -159,6 +159,7 @@ struct kr_engine {
     unsigned opens_in_flight, creations;
     uint32_t last_number;
     unsigned descriptors; /* open when it began: what is there besides its sessions */
+    unsigned session_fds; /* of its sessions, those that wait for their OPENED among them */
     struct kr_timer *reaper, *waiter, *stopper;
     struct kr_sweeps *sweeps; /* of sessions' host folders */
 };

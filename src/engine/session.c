@@ -290,6 +290,7 @@ int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool 
         return r;
     }
     TAILQ_INSERT_TAIL(&e->sessions, s, link);
+    e->session_fds += KR_ENGINE_FDS_PER_SESSION + s->spec.stdin_pipe;
     return 0;
 }
 

@@ -17,7 +17,7 @@ static int idmap_of(struct kr_cell *c, const struct kr_workspace *folder, int *r
     uint32_t id = kr_cell_session_id(c);
     if (id == 0)
         return -1;
-    if (folder->uid != w->shelf.uid || folder->gid != w->shelf.gid || w->shelf.dir < 0)
+    if (folder->uid != w->shelf.uid || folder->gid != w->shelf.gid || w->shelf.dir < 0 || c->index >= KR_IDMAPS_KEPT)
         return *ret_own = kr_idmap_new(folder->uid, folder->gid, id, err);
     if (w->idmaps[c->index] < 0)
         w->idmaps[c->index] = kr_idmap_new(folder->uid, folder->gid, id, err);

@@ -290,18 +290,24 @@ static int reopen_workspaces(struct kr_warden *w, struct kr_err *err)
     return r >= 0 && w->shelf.dir >= 0 ? kr_workspace_reopen(&w->shelf, err) : r;
 }
 
-#define DESCRIPTORS_PER_CELL 4 /* the engine has channel, stdout, stderr and maybe stdin of each; we have fewer */
+#define DESCRIPTORS_PER_CELL                                                                                           \
+    3 /* the engine has channel, stdout, stderr of each; we two pidfds and the init's channel */
 #define DESCRIPTORS_SPARE 128
 #define DESCRIPTORS_OTHER 20000u /* connections, files; what a session of a login usually has */
 
 /* As many descriptors as we may have, and no more cells than they are enough for. */
 static unsigned cells_by_descriptors(void)
 {
+    const rlim_t first = (rlim_t)KR_IDMAPS_KEPT * (DESCRIPTORS_PER_CELL + 1); /* these keep an id map as well */
     struct rlimit l;
     if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == RLIM_INFINITY)
         return 65535;
-    return l.rlim_cur > 2 * DESCRIPTORS_SPARE ? (unsigned)((l.rlim_cur - DESCRIPTORS_SPARE) / DESCRIPTORS_PER_CELL)
-                                              : 16;
+    if (l.rlim_cur <= 2 * DESCRIPTORS_SPARE)
+        return 16;
+    l.rlim_cur -= DESCRIPTORS_SPARE;
+    if (l.rlim_cur <= first)
+        return (unsigned)(l.rlim_cur / (DESCRIPTORS_PER_CELL + 1));
+    return KR_IDMAPS_KEPT + (unsigned)((l.rlim_cur - first) / DESCRIPTORS_PER_CELL);
 }
 
 /* A core limit of exactly 1 stops a core_pattern that is a pipe (core(5)); at 0 the kernel runs the pipe's handler, on

@@ -15,6 +15,8 @@
     (KR_LAYER_USERNS | KR_LAYER_PIDNS | KR_LAYER_MOUNTNS | KR_LAYER_NETNS | KR_LAYER_IPCNS | KR_LAYER_UTSNS |          \
      KR_LAYER_CGROUPNS)
 
+#define KR_IDMAPS_KEPT 256 /* one takes 0.3 ms to make, and a descriptor to keep; low indices are used the most */
+
 struct kr_warden;
 struct kr_family;
 struct kr_cell;
@@ -125,7 +127,7 @@ struct kr_warden {
     struct kr_shelf quota; /* what enforces the limits of its folders, once it is up */
     int keeper;            /* the socket of the process that sets them; -1: none */
     pid_t keeper_pid;
-    int *idmaps; /* by index of cell: what the shelf's folders are mapped with, made once; -1: not yet */
+    int *idmaps; /* by index of cell, the first KR_IDMAPS_KEPT: what the shelf's folders are mapped with; -1: not yet */
     char pythons[KR_ZYGOTES_MAX][256], prefixes[KR_ZYGOTES_MAX][256];
     struct kr_family *families;
     struct kr_cell **cells;                    /* by index */
