@@ -6,6 +6,7 @@ Failed.
 """
 import json
 import os
+import resource
 import select
 import subprocess
 import time
@@ -119,6 +120,25 @@ def settled_kb() -> int:
             return now
         last = now
     return last
+
+
+def descriptors() -> int:
+    """That a server may have: the hard limit, which only CAP_SYS_RESOURCE (24) raises; then what the kernel has as its
+    bound."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        caps = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff"))
+    if caps >> 24 & 1:
+        with open("/proc/sys/fs/nr_open", encoding="ascii") as bound:
+            return int(bound.read())
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
+def shares_of(count: int) -> list:
+    """So many sessions, over as few servers as can hold them: three descriptors each, and a tenth for everything
+    else."""
+    most = descriptors() * 9 // 10 // 3
+    servers = -(-count // most)
+    return [count // servers + (1 if i < count % servers else 0) for i in range(servers)]
 
 
 def sessions_kb(warden: int) -> tuple:
