@@ -157,6 +157,8 @@ static unsigned put_check(struct build *b, const struct kr_sc_check *c)
         const struct kr_sc_rule *r = &c->rules[i];
         unsigned then = r->error ? refused : let_through;
 
+        if (r->error && r->error != EPERM)
+            then = put(b, RETURN(error_action(r->error)));
         for (size_t k = test_count(r); k-- > 0;) {
             then = put_test(b, &r->tests[k], then, next);
             if (k > 0 || i == 0 || !same_subject(r - 1, r))
@@ -397,6 +399,8 @@ static const char *error_name(unsigned error)
         return "ENOSYS";
     case EOPNOTSUPP:
         return "EOPNOTSUPP";
+    case ENOPROTOOPT:
+        return "ENOPROTOOPT";
     default:
         return "?";
     }

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE 1
 #include "seccomp_rules.h"
 #include <asm/ioctls.h>
+#include <asm/prctl.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -79,11 +80,19 @@ static const struct kr_sc_rule pair_bound_rules[] = {
 /* A socket with a linger time makes the process that closes it last wait. A socket that a session sends along the
  * channel is closed last by the engine, which would stand still for that time. */
 #define OPT(level, name) {#name, EPERM, {IS(1, level), IS(2, name)}}
+#define OPT_AS(level, name, v) {name, EPERM, {IS(1, level), IS(2, v)}}
+/* A pidfd of the process that made the other end: on the channel, of the warden. The answer is that of a kernel without
+ * it, after which callers ask for SO_PEERCRED. */
+#define OPT_PIDFD(name, v) {name, ENOPROTOOPT, {IS(1, SOL_SOCKET), IS(2, v)}}
 static const struct kr_sc_rule sockopt_rules[] = {
     OPT(SOL_SOCKET, SO_ATTACH_FILTER), OPT(SOL_SOCKET, SO_ATTACH_BPF), OPT(SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF),
     OPT(SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF), OPT(SOL_SOCKET, SO_LINGER), OPT(IPPROTO_TCP, TCP_ULP),
-    {"UDP_ENCAP", EPERM, {IS(1, IPPROTO_UDP), IS(2, 100)}},
+    OPT(IPPROTO_TCP, TCP_MD5SIG), OPT_AS(IPPROTO_TCP, "TCP_MD5SIG_EXT", 32),
+    OPT_AS(IPPROTO_TCP, "TCP_AO_ADD_KEY", 38), OPT_AS(IPPROTO_TCP, "TCP_AO_DEL_KEY", 39),
+    OPT_AS(IPPROTO_TCP, "TCP_AO_INFO", 40), OPT_AS(IPPROTO_TCP, "TCP_AO_REPAIR", 42),
+    OPT_AS(IPPROTO_UDP, "UDP_ENCAP", 100), OPT_PIDFD("SO_PASSPIDFD", 76),
 };
+static const struct kr_sc_rule getsockopt_rules[] = {OPT_PIDFD("SO_PEERPIDFD", 77)};
 
 static const struct kr_sc_rule sendto_rules[] = {{"MSG_OOB", EPERM, {ANY(3, MSG_OOB)}}};
 static const struct kr_sc_rule sendmsg_rules[] = {{"MSG_OOB", EPERM, {ANY(2, MSG_OOB)}}};
@@ -172,6 +181,30 @@ static const struct kr_sc_rule madvise_rules[] = {
     NO(2, MADV_MERGEABLE), NO(2, MADV_HWPOISON), NO_AS(2, "MADV_SOFT_OFFLINE", 101),
 };
 
+static const struct kr_sc_rule fadvise_rules[] = {NO(3, POSIX_FADV_DONTNEED)};
+/* Whether a page of a shared file is in memory tells what others run. The answer is that of a file that cannot do it,
+ * after which callers read without the flag. */
+static const struct kr_sc_rule read_flags_rules[] = {{"RWF_NOWAIT", EOPNOTSUPP, {ANY(5, RWF_NOWAIT)}}};
+static const struct kr_sc_rule membarrier_rules[] = {
+    YES_AS(0, "MEMBARRIER_CMD_QUERY", 0), YES_AS(0, "MEMBARRIER_CMD_PRIVATE_EXPEDITED", 8),
+    YES_AS(0, "MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED", 16),
+    YES_AS(0, "MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE", 32),
+    YES_AS(0, "MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE", 64),
+    YES_AS(0, "MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ", 128),
+    YES_AS(0, "MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ", 256),
+    YES_AS(0, "MEMBARRIER_CMD_GET_REGISTRATIONS", 512),
+    NO_AS(0, "MEMBARRIER_CMD_GLOBAL", 1), NO_AS(0, "MEMBARRIER_CMD_GLOBAL_EXPEDITED", 2),
+    NO_AS(0, "MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED", 4),
+};
+static const struct kr_sc_rule arch_prctl_rules[] = {
+    YES(0, ARCH_SET_FS), YES(0, ARCH_GET_FS), YES(0, ARCH_SET_GS), YES(0, ARCH_GET_GS), YES(0, ARCH_GET_CPUID),
+    YES_AS(0, "ARCH_GET_XCOMP_SUPP", 0x1021), YES_AS(0, "ARCH_GET_XCOMP_PERM", 0x1022),
+    YES_AS(0, "ARCH_REQ_XCOMP_PERM", 0x1023), YES_AS(0, "ARCH_SHSTK_ENABLE", 0x5001),
+    YES_AS(0, "ARCH_SHSTK_DISABLE", 0x5002), YES_AS(0, "ARCH_SHSTK_LOCK", 0x5003),
+    YES_AS(0, "ARCH_SHSTK_STATUS", 0x5005), NO(0, ARCH_SET_CPUID), NO(0, ARCH_MAP_VDSO_X32), NO(0, ARCH_MAP_VDSO_32),
+    NO(0, ARCH_MAP_VDSO_64), NO_AS(0, "ARCH_ENABLE_TAGGED_ADDR", 0x4002), NO_AS(0, "ARCH_FORCE_TAGGED_SVA", 0x4004),
+};
+
 /* The server starts threads and no process: fork() and what else lacks CLONE_THREAD is refused, and with it every new
  * namespace, which a thread cannot have. */
 static const struct kr_sc_rule thread_rules[] = {
@@ -221,6 +254,11 @@ const struct kr_sc_check kr_sc_checks[] = {
     CHECK(PRLIMIT, "prlimit", "whose and which", prlimit_rules, 0),
     CHECK(SENDTO, "sendto", "flags", sendto_rules, 0),
     CHECK(SENDMSG, "sendmsg", "flags", sendmsg_rules, 0),
+    CHECK(GETSOCKOPT, "getsockopt", "option", getsockopt_rules, 0),
+    CHECK(FADVISE, "fadvise", "advice", fadvise_rules, 0),
+    CHECK(READ_FLAGS, "read-flags", "flags", read_flags_rules, 0),
+    CHECK(MEMBARRIER, "membarrier", "command", membarrier_rules, EINVAL),
+    CHECK(ARCH_PRCTL, "arch-prctl", "option", arch_prctl_rules, EINVAL),
     CHECK(THREAD, "thread", "flags", thread_rules, 0),
     CHECK(MMAP_DATA, "mmap-data", "protection and flags", mmap_data_rules, 0),
     CHECK(MPROTECT_DATA, "mprotect-data", "protection", mprotect_data_rules, 0),
@@ -329,7 +367,7 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(sched_yield, PROCESS, ALLOW),
     ALL(mremap, MEMORY, ALLOW),
     ALL(msync, MEMORY, ALLOW),
-    ALL(mincore, MEMORY, ALLOW),
+    ALL(mincore, MEMORY, ALLOW, "Linux calls every page of a file that the caller may not write present (since 5.2)"),
     ALL(madvise, MEMORY, MADVISE,
         "merging equal pages with other cells is a timing channel; poisoning pages is the machine's affair"),
     CELL(shmget, SYSV, SHMGET, EPERM),
@@ -362,9 +400,10 @@ const struct kr_sc_row kr_sc_rows[] = {
         "both ends are the caller's; a datagram end can still be sent elsewhere by name, so contained sessions "
         "get connected kinds only"),
     ALL(setsockopt, SOCKET, SOCKOPT,
-        "everything but attaching BPF programs and stacking protocols, both a way to kernel code that plain "
-        "sockets do not reach, and a linger time, which would be the engine's to wait"),
-    ALL(getsockopt, SOCKET, ALLOW),
+        "everything but attaching BPF programs, stacking protocols and signing segments (TCP_MD5SIG, TCP_AO), all ways "
+        "to kernel code that plain sockets do not reach, a linger time, which would be the engine's to wait, and "
+        "handles on the sender's process; UDP_SEGMENT stays, as sendmsg can ask for it where no filter sees it"),
+    ALL(getsockopt, SOCKET, GETSOCKOPT, "all but a handle on the process at the other end, which may be outside"),
     ALL(clone, PROCESS, CLONE,
         "threads and children yes; new namespaces open the kernel's mount and netfilter code, and "
         "CLONE_PARENT would plant a child on the zygote"),
@@ -469,7 +508,8 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(pivot_root, NAMESPACE, EPERM),
     ALL(_sysctl, RETIRED, ENOSYS),
     CELL(prctl, PRCTL, PRCTL, PRCTL_SELF),
-    ALL(arch_prctl, PROCESS, ALLOW),
+    ALL(arch_prctl, PROCESS, ARCH_PRCTL,
+        "thread pointers, wide registers and shadow stacks; not tagged addresses, CPUID faults or a vDSO elsewhere"),
     ALL(adjtimex, CLOCK, EPERM),
     ALL(setrlimit, LIMIT, SETRLIMIT),
     ALL(chroot, NAMESPACE, EPERM),
@@ -533,7 +573,8 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(set_tid_address, PROCESS, ALLOW),
     ALL(restart_syscall, SIGNAL, ALLOW),
     CELL(semtimedop, SYSV, ALLOW, EPERM),
-    ALL(fadvise64, IO, ALLOW),
+    ALL(fadvise64, IO, FADVISE,
+        "all but POSIX_FADV_DONTNEED, which throws pages of the host's own files out of memory for everyone"),
     ALL(timer_create, TIME, ALLOW),
     ALL(timer_settime, TIME, ALLOW),
     ALL(timer_gettime, TIME, ALLOW),
@@ -640,10 +681,11 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(execveat, PROCESS, ALLOW),
     ALL(userfaultfd, SURFACE, EPERM,
         "stops the kernel in the middle of a copy, the tool that makes kernel races winnable"),
-    ALL(membarrier, MEMORY, ALLOW),
+    ALL(membarrier, MEMORY, MEMBARRIER,
+        "barriers among the caller's own threads; the global ones interrupt or wait for every processor"),
     ALL(mlock2, MEMORY, ALLOW),
     ALL(copy_file_range, IO, ALLOW),
-    ALL(preadv2, IO, ALLOW),
+    ALL(preadv2, IO, READ_FLAGS, "all but RWF_NOWAIT, by which a read asks whether a page of a file is in memory"),
     ALL(pwritev2, IO, ALLOW),
     ALL(pkey_mprotect, MEMORY, ALLOW),
     ALL(pkey_alloc, MEMORY, ALLOW),

@@ -387,7 +387,8 @@ def workspace_sockets(stage: Stage) -> list:
                 "*": "ok",
             }
         )(seen, stage)
-    bad += [f"a socket file {n!r} on the machine" for n in ("s", "p", "node", "moved-rename", "moved-link") if os.path.lexists(f"{stage.workspace}/{n}")]
+    left = ("s", "p", "node", "moved-rename", "moved-link")
+    bad += [f"{n!r} is on the machine" for n in left if os.path.lexists(f"{stage.workspace}/{n}")]
     return bad
 
 

@@ -34,6 +34,7 @@ import rows_host
 import rows_kernel
 import rows_limits
 import rows_locks
+import rows_shared
 import rows_workspace
 import terminal
 from bait import Bait
@@ -43,7 +44,9 @@ from ways import WAYS, Way
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 ROWS: list = [
-    row for module in (rows_kernel, rows_host, rows_files, rows_limits, rows_channel) for row in module.ROWS
+    row
+    for module in (rows_kernel, rows_host, rows_shared, rows_files, rows_limits, rows_channel)
+    for row in module.ROWS
 ]
 SCENARIOS: list = [
     s for module in (rows_workspace, rows_locks, rows_fork, rows_channel) for s in module.SCENARIOS

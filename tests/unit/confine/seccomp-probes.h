@@ -4,6 +4,7 @@
 #include "seccomp.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -146,6 +147,22 @@ static const struct probe {
     {"setsockopt SO_ATTACH_FILTER", SYS_setsockopt, {-1, SOL_SOCKET, SO_ATTACH_FILTER, 0, 0}, EBADF, SAME(EPERM)},
     {"setsockopt SO_LINGER", SYS_setsockopt, {-1, SOL_SOCKET, SO_LINGER, 0, 0}, EBADF, SAME(EPERM)},
     {"setsockopt SO_REUSEADDR", SYS_setsockopt, {-1, SOL_SOCKET, SO_REUSEADDR, 0, 0}, EBADF, SAME(EBADF)},
+    {"setsockopt SO_PASSPIDFD", SYS_setsockopt, {-1, SOL_SOCKET, 76, 0, 0}, EBADF, SAME(ENOPROTOOPT)},
+    {"setsockopt TCP_MD5SIG", SYS_setsockopt, {-1, IPPROTO_TCP, 14, 0, 0}, EBADF, SAME(EPERM)},
+    {"setsockopt TCP_AO_ADD_KEY", SYS_setsockopt, {-1, IPPROTO_TCP, HIGH | 38, 0, 0}, EBADF, SAME(EPERM)},
+    {"setsockopt TCP_NODELAY", SYS_setsockopt, {-1, IPPROTO_TCP, 1, 0, 0}, EBADF, SAME(EBADF)},
+    {"getsockopt SO_PEERPIDFD", SYS_getsockopt, {-1, SOL_SOCKET, 77, 0, 0}, EBADF, SAME(ENOPROTOOPT)},
+    {"getsockopt SO_PEERCRED", SYS_getsockopt, {-1, SOL_SOCKET, SO_PEERCRED, 0, 0}, EBADF, SAME(EBADF)},
+    {"preadv2", SYS_preadv2, {-1, 0, 0, 0, 0, 0}, EBADF, SAME(EBADF)},
+    {"preadv2 RWF_NOWAIT", SYS_preadv2, {-1, 0, 0, 0, 0, HIGH | 8}, EBADF, SAME(EOPNOTSUPP)},
+    {"fadvise64 WILLNEED", SYS_fadvise64, {-1, 0, 0, 3}, EBADF, SAME(EBADF)},
+    {"fadvise64 DONTNEED", SYS_fadvise64, {-1, 0, 0, 4}, EBADF, SAME(EPERM)},
+    {"membarrier, asked", SYS_membarrier, {0, 0, 0}, 0, SAME(0)},
+    {"membarrier global", SYS_membarrier, {1, 0, 0}, 0, SAME(EPERM)},
+    {"membarrier own", SYS_membarrier, {16, 0, 0}, 0, SAME(0)},
+    {"arch_prctl ARCH_GET_FS", SYS_arch_prctl, {0x1003, 0}, EFAULT, SAME(EFAULT)},
+    {"arch_prctl ARCH_MAP_VDSO_64", SYS_arch_prctl, {0x2003, 0}, ANY_ERROR, SAME(EPERM)},
+    {"arch_prctl not listed", SYS_arch_prctl, {0x1025, 0x7f}, EINVAL, SAME(EINVAL)},
     {"sendto", SYS_sendto, {-1, 0, 0, 0, 0, 0}, EBADF, SAME(EBADF)},
     {"sendto MSG_OOB", SYS_sendto, {-1, 0, 0, MSG_OOB, 0, 0}, EBADF, SAME(EPERM)},
     {"sendmsg MSG_OOB", SYS_sendmsg, {-1, 0, HIGH | MSG_OOB}, EBADF, SAME(EPERM)},

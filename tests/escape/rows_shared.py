@@ -1,0 +1,139 @@
+"""Section A, last part: what cells have in common with the host and each other beneath their namespaces: the page cache
+(A27), processes behind sockets (A28), processors (A29), signed segments (A30), options of the architecture (A31).
+
+Each refusal stands beside a use of the same call that has to work in a session.
+"""
+from model import REACHED, Row, expect
+from probe import *  # noqa: F403  (the probes' text runs behind probe.py)
+
+
+def a27():
+    path = "/usr/lib/os-release"
+    fd = os.open(path, os.O_RDONLY)
+    buffer = ctypes.create_string_buffer(64)
+    iov = struct.pack("QQ", ctypes.addressof(buffer), 64)
+    seen = {
+        "preadv2": call(327, fd, iov, 1, 0, 0, 0),
+        "preadv2_nowait": call(327, fd, iov, 1, 0, 0, 8),
+        "preadv2_nowait_more": call(327, fd, iov, 1, 0, 0, 8 | 1),
+        "fadvise_sequential": call(221, fd, 0, 0, 2),
+        "fadvise_willneed": call(221, fd, 0, 0, 3),
+        "fadvise_dontneed": call(221, fd, 0, 0, 4),
+        "cachestat": call(451, fd, struct.pack("QQ", 0, 0), ctypes.create_string_buffer(64), 0),
+    }
+    os.close(fd)
+    return seen
+
+
+def control_a27(o, ctx):
+    return expect(
+        {"preadv2_nowait*": "ok EAGAIN ENOTSUP", "cachestat": "ok ENOSYS", "*": "ok"}
+    )(o, ctx) + ([] if o["preadv2_nowait"] != "ENOTSUP" else ["RWF_NOWAIT does not work outside either"])
+
+
+def a28():
+    a, b = socket.socketpair()
+    four = ctypes.create_string_buffer(4)
+    twelve = ctypes.create_string_buffer(12)
+
+    def asked(fd, option, room, size):
+        return call(55, fd, socket.SOL_SOCKET, option, room, struct.pack("i", size))
+
+    seen = {
+        "peercred": asked(a.fileno(), 17, twelve, 12),
+        "pair.peerpidfd": asked(a.fileno(), 77, four, 4),
+        "pair.passpidfd": call(54, b.fileno(), socket.SOL_SOCKET, 76, struct.pack("i", 1), 4),
+    }
+    if INSIDE:
+        seen["channel.peerpidfd"] = asked(3, 77, four, 4)
+        seen["channel.passpidfd"] = call(54, 3, socket.SOL_SOCKET, 76, struct.pack("i", 1), 4)
+    return seen
+
+
+def control_a28(o, ctx):
+    if o["pair.peerpidfd"] == "ENOPROTOOPT":
+        ctx.note("A28: this kernel has no SO_PEERPIDFD, so its refusal cannot be told from its absence")
+    return expect({"peercred": "ok", "*": "ok ENOPROTOOPT"})(o, ctx)
+
+
+def a29():
+    return {
+        "query": call(324, 0, 0, 0),
+        "register_own": call(324, 16, 0, 0),
+        "own": call(324, 8, 0, 0),
+        "global": call(324, 1, 0, 0),
+        "global_register": call(324, 4, 0, 0),
+        "global_expedited": call(324, 2, 0, 0),
+        "global_high": call(324, 1 | 1 << 40, 0, 0),
+    }
+
+
+def a30():
+    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    one = struct.pack("i", 1)
+    names = {"md5": 14, "md5_ext": 32, "ao_add": 38, "ao_del": 39, "ao_info": 40, "ao_repair": 42}
+    seen = {name: call(54, tcp.fileno(), 6, option, one, 4) for name, option in names.items()}
+    seen["nodelay"] = call(54, tcp.fileno(), 6, 1, one, 4)
+    tcp.close()
+    return seen
+
+
+def a31():
+    room = ctypes.create_string_buffer(8)
+    return {
+        "get_fs": call(158, 0x1003, room),
+        "map_vdso": word(forked(lambda: call(158, 0x2003, 1))),
+        "set_cpuid": word(forked(lambda: call(158, 0x1012, 1))),
+        "tagged": word(forked(lambda: call(158, 0x4002, 99))),
+        "unknown": call(158, 0x7777, 0),
+    }
+
+
+ROWS = [
+    Row(
+        "A27",
+        "whether pages of shared files are in memory, and throwing them out",
+        a27,
+        {
+            "preadv2": "ok",
+            "preadv2_nowait*": "ENOTSUP",
+            "fadvise_sequential": "ok",
+            "fadvise_willneed": "ok",
+            "fadvise_dontneed": "EPERM",
+            "cachestat": "ENOSYS",
+        },
+        control=control_a27,
+        raw=True,
+    ),
+    Row(
+        "A28",
+        "handles on the process at the other end of a socket",
+        a28,
+        {"peercred": "ok", "*": "ENOPROTOOPT"},
+        control=control_a28,
+        raw=True,
+    ),
+    Row(
+        "A29",
+        "barriers on every processor",
+        a29,
+        {"query": "ok", "register_own": "ok", "own": "ok", "global*": "EPERM"},
+        control={"*": "ok", "global_expedited": "ok", "global_high": "ok"},
+        raw=True,
+    ),
+    Row(
+        "A30",
+        "signed segments over loopback",
+        a30,
+        {"nodelay": "ok", "*": "EPERM"},
+        control=REACHED,
+        network="loopback",
+    ),
+    Row(
+        "A31",
+        "options of the architecture",
+        a31,
+        {"get_fs": "ok", "unknown": "EINVAL", "*": "EPERM"},
+        control=REACHED,
+    ),
+]
