@@ -146,6 +146,22 @@ int kr_cell_signal(struct kr_cell *c, int signo)
     return kill(-c->session, signo) < 0 ? -errno : 0;
 }
 
+/* A cell that rests rests among all cells only if its user's cgroup does: the weights of cells count within it. */
+static void pace_user(const struct kr_cell *c, int without)
+{
+    struct kr_warden *w = c->family->w;
+    enum kr_pace pace = KR_PACE_REST;
+    struct kr_group user = {.user = c->group.user};
+    struct kr_err err;
+    for (unsigned i = 0; i < w->cell_max; i++)
+        if (w->cells[i] && w->cells[i]->group.user == user.user && !(without && w->cells[i] == c) &&
+            w->cells[i]->group.pace == KR_PACE_RUN)
+            pace = KR_PACE_RUN;
+    user.pace = pace == KR_PACE_RUN ? KR_PACE_REST : KR_PACE_RUN;
+    if (kr_cgroup_pace(&w->cgroups, &user, pace, &err) < 0)
+        kr_log(KR_LOG_WARN, "pace of a user not set, ignoring", "error=\"%s\"", err.msg);
+}
+
 void kr_cell_pace(struct kr_cell *c, enum kr_pace pace)
 {
     struct kr_err err;
@@ -153,6 +169,8 @@ void kr_cell_pace(struct kr_cell *c, enum kr_pace pace)
         return;
     if (kr_cgroup_pace(&c->family->w->cgroups, &c->group, c->state == KR_CELL_ENDING ? KR_PACE_RUN : pace, &err) < 0)
         kr_log(KR_LOG_WARN, "pace of a cell not set, ignoring", "error=\"%s\"", err.msg);
+    if (c->group.user != 0)
+        pace_user(c, 0);
 }
 
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err)
@@ -320,6 +338,8 @@ int kr_cell_finish(struct kr_cell *c)
         snprintf(name, sizeof name, "scratch-%u/c%016llx", w->instance.slot, (unsigned long long)c->id);
         kr_instance_remove(&w->instance, name);
     }
+    if (!is_alone(c))
+        pace_user(c, 1);
     cell_free(c);
     return 1;
 }

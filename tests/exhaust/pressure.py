@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from contextlib import contextmanager
@@ -148,6 +149,18 @@ def ended(engine: Engine, session) -> list[str]:
     return [str(e.get("cause")) for e in told if e.get("session") == session.number]
 
 
+def left_by_next_starts(engine: Engine, folders: list[str]) -> list[str]:
+    """Starts instances until one takes the lock of the one that was killed: others may end and begin
+    on this machine meanwhile."""
+    started, left = [], folders
+    while left and len(started) < 16:
+        started.append(Engine("--stock", "0", user=engine.user))
+        started[-1].open(QUICK).close()
+        left = [path for path in folders if os.path.exists(path)]
+    bad = [complaint for one in started for complaint in one.close()]
+    return bad + ([f"{len(started)} starts left {left}"] if left else [])
+
+
 def users_are_bounded(engine: Engine) -> list[str]:
     """Two sessions of one user that each stay below their own limit cannot have more than that user
     may; another user's session of the same size is not touched. What a user leaves is removed.
@@ -160,7 +173,10 @@ def users_are_bounded(engine: Engine) -> list[str]:
     second = other.open(limits, owner=7, pooled=True, joins=True)
     beside = other.open(limits, owner=8, pooled=True)
     runs = [session.run(TAKE) for session in (beside, first, second)]
-    lost = [run.cause for run in runs if run.cause == "lost"] + ended(other, first)
+    deadline = time.monotonic() + 5
+    while not ended(other, first) + ended(other, second) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    lost = ended(other, first) + ended(other, second)
     if runs[0].stdout != "150\n" or ended(other, beside):
         bad.append(f"another user's session: {runs[0]}, {ended(other, beside)}")
     if lost != ["lost"]:
@@ -176,9 +192,8 @@ def users_are_bounded(engine: Engine) -> list[str]:
     deadline = time.monotonic() + 10
     while any(census.status(pid).get("Name") for pid in pids[1:]) and time.monotonic() < deadline:
         time.sleep(0.05)
-    Engine("--stock", "0", user=engine.user).close()
-    left = [path for path in folders if os.path.exists(path)]
-    return bad + ([f"the next start left {left}"] if left else [])
+    bad += left_by_next_starts(engine, folders)
+    return bad
 
 
 def user_waits_for_memory(engine: Engine) -> list[str]:
@@ -200,9 +215,48 @@ def user_waits_for_memory(engine: Engine) -> list[str]:
     return bad + other.close()
 
 
+def weight_of_user(state: Census, pid: int) -> int:
+    """Of the control group around the cell of this process, among those of other users; 0: gone."""
+    for line in census.text(f"/proc/{pid}/cgroup").splitlines():
+        found = re.search(r"/(krait-[^/]*/u[0-9a-f]*)/c[0-9a-f]*$", line)
+        for folder in state.folders() if found else ():
+            if folder.endswith("/" + found.group(1).split("/")[0]):
+                user = folder + "/" + found.group(1).split("/")[1]
+                weight = census.text(user + "/cpu.shares") or census.text(user + "/cpu.weight")
+                if weight:
+                    return int(weight)
+    return 0
+
+
+def user_rests(engine: Engine) -> list[str]:
+    """Work that a run leaves has the lowest weight among all users' too, not only in its own user's
+    control group; the next run has its weight again.
+    """
+    other = user_engine(engine)
+    if other is None:
+        return []
+    state, bad = Census(other.pid), []
+    session = other.open(QUICK, owner=7)
+    session.run("import os\nif os.fork() == 0:\n    while True: pass")
+    pid = state.in_cgroups()[-1]
+    full, deadline = weight_of_user(state, pid), time.monotonic() + 10
+    while weight_of_user(state, pid) > 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if not 0 < weight_of_user(state, pid) <= 2 < full:
+        bad.append(f"the weight of a user at rest is {weight_of_user(state, pid)} of {full}")
+    number = session.start("import time\ntime.sleep(1)")
+    time.sleep(0.5)
+    if weight_of_user(state, pid) != full:
+        bad.append(f"in a run it is {weight_of_user(state, pid)} of {full}")
+    session.wait(number)
+    session.close()
+    return bad + other.close()
+
+
 SCENARIOS = [
     small_machine_kills_cells,
     sessions_wait_for_memory,
     users_are_bounded,
     user_waits_for_memory,
+    user_rests,
 ]
