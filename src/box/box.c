@@ -225,6 +225,9 @@ struct removal {
     int shelf;
     char folder[KR_STORE_ID_ROOM];
     int result; /* 0: gone; 1: more is left; -errno */
+    struct kr_shelf_ask ask;
+    bool was_emptied;
+    bool keeps_top; /* the holder removes the folder itself when its files are gone */
 };
 
 void kr_box_job_begin(struct kr_box *b)
@@ -256,11 +259,12 @@ static void run_removal(void *data)
         return;
     }
     m->result = kr_files_delete(fd, "", true, &bound, &err);
-    if (m->result == 0 && unlinkat(m->shelf, m->folder, AT_REMOVEDIR) < 0)
+    if (m->result == 0 && !m->keeps_top && unlinkat(m->shelf, m->folder, AT_REMOVEDIR) < 0)
         m->result = -errno;
 }
 
 static void remove_doomed(struct kr_box *b);
+static void on_dropped(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err);
 
 static void on_removed(void *data)
 {
@@ -271,6 +275,14 @@ static void on_removed(void *data)
     if (!kr_box_job_end(b)) {
         free(m);
         return;
+    }
+    if (m->result == 0 && m->keeps_top) {
+        m->keeps_top = false;
+        kr_box_job_begin(b);
+        if (kr_shelf_ask(b, KR_SHELF_DROP, m->folder, &m->ask, on_dropped, m) >= 0)
+            return;
+        (void)kr_box_job_end(b);
+        m->result = -EIO;
     }
     b->sweeping = false;
     if (m->result < 0)
@@ -286,10 +298,33 @@ static void on_removed(void *data)
     kr_box_check_stopped(b);
 }
 
+static void remove_files(struct removal *m)
+{
+    static const struct kr_work_calls calls = {.run = run_removal, .done = on_removed};
+
+    kr_work_start(m->box->loop, &m->work, &calls, m);
+}
+
+/* A subvolume is gone with all that is in it. A project's folder must be empty before its id is free. Of a plain folder
+ * the holder removes nothing. */
+static void on_dropped(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err)
+{
+    struct removal *m = data;
+    bool was_tried = m->result == 0 && m->was_emptied;
+
+    m->result = shelved || err->code == ENOENT ? 0 : -(err->code ? err->code : EIO);
+    m->keeps_top = m->result == -ENOTEMPTY && !was_tried;
+    if (m->keeps_top || (shelved && shelved->kind == KR_SHELF_IS_FOLDER)) {
+        m->was_emptied = true;
+        remove_files(m);
+    } else {
+        on_removed(m);
+    }
+}
+
 /* A folder that a session still has open as its workspace waits. */
 static void on_doomed(void *data, const char *folder)
 {
-    static const struct kr_work_calls calls = {.run = run_removal, .done = on_removed};
     struct kr_box *b = data;
     struct kr_box_session *session;
     struct removal *m;
@@ -304,9 +339,10 @@ static void on_doomed(void *data, const char *folder)
     m->box = b;
     m->shelf = b->shelf;
     snprintf(m->folder, sizeof m->folder, "%s", folder);
-    kr_work_start(b->loop, &m->work, &calls, m);
     kr_box_job_begin(b);
     b->sweeping = true;
+    if (kr_shelf_ask(b, KR_SHELF_DROP, folder, &m->ask, on_dropped, m) < 0)
+        remove_files(m);
 }
 
 /* One after the other: a removal asks for the next. */
@@ -544,6 +580,8 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
         kr_box_free(b);
         return r;
     }
+    if (!b->config.is_plain_shelf && kr_shelf_begin(b) < 0)
+        kr_log(KR_LOG_WARN, "shelf not asked, disk limits are counted", NULL);
     kr_timer_arm(b->upkeep, HURRY_MS);
     clock_gettime(CLOCK_REALTIME_COARSE, &b->born); /* the clock that files are stamped with */
     *ret_box = b;
@@ -593,6 +631,7 @@ void kr_box_stop(struct kr_box *b, uint64_t grace_ms, void (*on_stopped)(void *d
     kr_timer_disarm(b->upkeep);
     kr_timer_disarm(b->slot_timer);
     kr_timer_disarm(b->pruner);
+    kr_shelf_stop(b);
     kr_box_sessions_stop(b);
     kr_timer_close(b->stopper);
     b->stopper = NULL;
@@ -632,6 +671,7 @@ void kr_box_free(struct kr_box *b)
         return;
     free_rest(b);
     kr_strays_close(b);
+    kr_shelf_end(b);
     kr_soon_close(b->kick);
     kr_timer_close(b->upkeep);
     kr_timer_close(b->stopper);

@@ -53,7 +53,8 @@ struct kr_box_config {
     bool user_groups;                                /* the sessions of one user have a control group together */
     uint32_t max_sessions_per_user, runs_per_minute; /* 0: no bound */
     uint64_t max_disk_per_user;                      /* 0: no bound */
-    uint64_t retention_ms, max_data;                 /* 0: no bound */
+    bool is_plain_shelf;             /* limits of folders are counted, and the holder need not be asked */
+    uint64_t retention_ms, max_data; /* 0: no bound */
 };
 
 /* What happens, for metrics and logs; any may be NULL. */

@@ -28,6 +28,7 @@ TAILQ_HEAD(asks, kr_disk_ask);
 /* Lives while it walks, or while a caller waits. */
 struct kr_disk_walk {
     struct kr_work work; /* one sandbox */
+    struct kr_shelf_ask shelf_ask;
     struct kr_box *box;
     struct kr_box_user *user; /* a reference */
     struct asks served, next; /* callers of this walk, and those that came after it began */
@@ -96,12 +97,33 @@ static int list_folders(struct kr_disk_walk *w, struct kr_err *err)
 /* ---- a walk ---- */
 
 static void on_walked(void *data);
+static void walk_files(struct kr_disk_walk *w);
+
+/* What the filesystem counts is taken; a folder that it does not count is walked. */
+static void on_used(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err)
+{
+    struct kr_disk_walk *w = data;
+
+    (void)err;
+    if (!shelved || shelved->kind == KR_SHELF_IS_FOLDER) {
+        walk_files(w);
+        return;
+    }
+    w->usage = (struct kr_measure){.bytes = shelved->bytes, .entries = shelved->inodes};
+    kr_shelf_used(w->box, w->folders[w->at - 1], shelved->bytes);
+    on_walked(w);
+}
+
+static void walk_files(struct kr_disk_walk *w)
+{
+    static const struct kr_work_calls calls = {.run = run_walk, .done = on_walked};
+
+    kr_work_start(w->box->loop, &w->work, &calls, w);
+}
 
 /* The next sandbox; false: there is none. */
 static bool walk_next(struct kr_disk_walk *w)
 {
-    static const struct kr_work_calls calls = {.run = run_walk, .done = on_walked};
-
     while (!w->box->stopping && w->at < w->count) {
         char path[KR_STORE_ID_ROOM + 8];
 
@@ -110,8 +132,9 @@ static bool walk_next(struct kr_disk_walk *w)
         w->ws = openat(w->box->shelf, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (w->ws < 0)
             continue;
-        kr_work_start(w->box->loop, &w->work, &calls, w);
         kr_box_job_begin(w->box);
+        if (kr_shelf_ask(w->box, KR_SHELF_USAGE, w->folders[w->at - 1], &w->shelf_ask, on_used, w) < 0)
+            walk_files(w);
         return true;
     }
     return false;
@@ -129,6 +152,16 @@ static void serve_asks(struct kr_disk_walk *w)
     }
 }
 
+/* Where the filesystem enforces limits, what the user has left is enforced with them. */
+static void limit_sessions(const struct kr_disk_walk *w)
+{
+    const struct kr_box_session *session;
+
+    TAILQ_FOREACH(session, &w->box->sessions, link)
+    if (session->user == w->user && session->spec.workspace == KR_WORKSPACE_SHELF)
+        kr_shelf_limit(w->box, w->user->id, session->spec.folder, &session->spec.limits);
+}
+
 /* Walks for those that wait; the walk goes when there are none. */
 static void finish_walk(struct kr_disk_walk *w)
 {
@@ -141,6 +174,7 @@ static void finish_walk(struct kr_disk_walk *w)
         measured = w->sum;
         w->user->disk = w->sum;
         w->user->disk_ns = kr_clock_ns();
+        limit_sessions(w);
         serve_asks(w);
         if (TAILQ_EMPTY(&w->next))
             break;

@@ -190,6 +190,7 @@ struct kr_box {
     int host;    /* the folder of config.workspace (O_PATH), or -1 */
     struct kr_sandbox_cache *cache;
     struct kr_notes *notes;            /* made when first needed */
+    struct kr_box_shelf *shelves;      /* NULL: nothing enforces limits of folders */
     struct kr_strays *strays;          /* while the shelf is looked through */
     unsigned doomed_seen, doomed_skip; /* folders that could not be removed do not hold up the others */
 };
@@ -250,6 +251,27 @@ void kr_box_sessions_end_sandbox(struct kr_box *b, const char *sandbox);
 void kr_disk_look(struct kr_box *b, struct kr_box_user *u);
 /* What the user has left, for a new session's folder; 0: no bound. */
 uint64_t kr_disk_left(const struct kr_box *b, const struct kr_box_user *u);
+
+/* ---- box_shelf.c ---- */
+/* Asks what the shelf is, and begins to keep spare folders if limits are enforced there. 0 or -errno. */
+int kr_shelf_begin(struct kr_box *b);
+/* The box stops: spares are removed. */
+void kr_shelf_stop(struct kr_box *b);
+void kr_shelf_end(struct kr_box *b);
+bool kr_shelf_enforces(const struct kr_box *b);
+/* A spare folder gets this name. False: there is none. */
+bool kr_shelf_give(struct kr_box *b, const char *folder);
+/* May a session begin? False: it waits for a folder with limits, and on_kick() comes when there is one, or none will
+ * be. */
+bool kr_shelf_ready(struct kr_box *b, const struct kr_box_session *session);
+/* Sets the limits of a folder: its sandbox's, or what the user has left, if that is less. Costs little if they are
+ * set already. */
+void kr_shelf_limit(struct kr_box *b, const char *user, const char *folder, const struct kr_limits *limits);
+/* What a folder was found to use. */
+void kr_shelf_used(struct kr_box *b, const char *folder, uint64_t bytes);
+/* Asks about a folder. 0 and fn is called once, or -errno. */
+int kr_shelf_ask(struct kr_box *b, enum kr_shelf_op op, const char *folder, struct kr_shelf_ask *ask, kr_shelf_fn *fn,
+                 void *data);
 
 /* ---- box_notes.c ---- */
 /* Keeps why a session was ended between two runs. */

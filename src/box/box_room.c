@@ -42,8 +42,9 @@ static bool is_share_full(const struct kr_box *b, const struct kr_profile *p)
     return p->max_sessions && b->shares[p->dialect].sessions >= p->max_sessions;
 }
 
-/* Among those that wait, the session of the user with the fewest sessions comes first. */
-static void open_some(struct kr_box *b)
+/* Among those that wait, the session of the user with the fewest sessions comes first. False: it waits for its folder,
+ * and no slot need be freed for it. */
+static bool open_some(struct kr_box *b)
 {
     struct kr_box_session *session, *best;
 
@@ -54,9 +55,12 @@ static void open_some(struct kr_box *b)
             (!best || session->user->sessions < best->user->sessions))
             best = session;
         if (!best)
-            return;
+            return true;
+        if (!kr_shelf_ready(b, best))
+            return false;
         kr_box_session_start(best);
     }
+    return true;
 }
 
 /* What is left to claim in a pass over the sessions that wait. */
@@ -128,8 +132,8 @@ void kr_box_sessions_admit(struct kr_box *b)
 {
     if (b->stopping || b->waiting == 0)
         return;
-    open_some(b);
-    look_at_waiting(b);
+    if (open_some(b))
+        look_at_waiting(b);
 }
 
 bool kr_box_session_wait_again(struct kr_box_session *session, const struct kr_err *why)

@@ -75,6 +75,8 @@ static int make_folder(struct kr_box *b, const char *folder, struct kr_err *err)
     char path[KR_STORE_ID_ROOM + 8];
 
     snprintf(path, sizeof path, "%s/files", folder);
+    if (kr_shelf_enforces(b) && faccessat(b->shelf, folder, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        (void)kr_shelf_give(b, folder); /* without a spare it is a plain folder, which the engine measures */
     if (mkdirat(b->shelf, folder, 0700) < 0 && errno != EEXIST)
         return kr_err_set_disk(err, errno, "make the folder of a sandbox");
     if (mkdirat(b->shelf, path, 0755) < 0 && errno != EEXIST)
@@ -132,6 +134,8 @@ int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const cha
     }
     if (r >= 0 && (r = make_folder(b, s.row.folder, err)) >= 0)
         r = read_settings(b, who, &s, err);
+    if (r >= 0)
+        kr_shelf_limit(b, who->user, s.row.folder, &s.limits);
     if (r < 0) {
         kr_sandbox_done(&s);
         return r == -ENOENT ? kr_err_set(err, KR_ERR_NOT_FOUND, 0, "there is no sandbox of that id or name"),
@@ -174,6 +178,7 @@ int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const c
         kr_sandbox_done(&s);
         return r;
     }
+    kr_shelf_limit(b, who->user, s.row.folder, &s.limits);
     kr_box_audit(b, who, "sandbox.create", s.row.id, "ok", NULL);
     *ret = s;
     return 0;
@@ -192,6 +197,14 @@ int kr_box_sandbox_rename(struct kr_box *b, const struct kr_caller *who, const c
         snprintf(session->sandbox_name, sizeof session->sandbox_name, "%s", name);
     kr_box_audit(b, who, "sandbox.rename", id, "ok", NULL);
     return 0;
+}
+
+/* A changed limit of the disk holds from now on, also for sessions that run: looking for the sandbox sets it. */
+static int limit_at_once(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err)
+{
+    cleanup_box_sandbox struct kr_sandbox s = {0};
+
+    return kr_shelf_enforces(b) ? kr_box_sandbox_find(b, who, id, &s, err) : 0;
 }
 
 int kr_box_sandbox_configure(struct kr_box *b, const struct kr_caller *who, const char *id, const json_t *changes,
@@ -215,9 +228,10 @@ int kr_box_sandbox_configure(struct kr_box *b, const struct kr_caller *who, cons
     if (r >= 0)
         r = text ? kr_store_sandbox_configure(b->config.store, who->user, s.row.id, text, err) : -ENOMEM;
     free(text);
-    if (r >= 0)
-        kr_box_audit(b, who, "sandbox.configure", s.row.id, "ok", NULL);
-    return r;
+    if (r < 0)
+        return r;
+    kr_box_audit(b, who, "sandbox.configure", s.row.id, "ok", NULL);
+    return limit_at_once(b, who, s.row.id, err);
 }
 
 static int refuse_host(const struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err)

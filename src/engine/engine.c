@@ -308,6 +308,22 @@ void kr_engine_stop(struct kr_engine *e)
     kr_timer_arm(e->waiter, 0);
 }
 
+int kr_engine_shelf(struct kr_engine *e, const struct kr_w_shelf *question, struct kr_shelf_ask *ask, kr_shelf_fn *fn,
+                    void *data)
+{
+    return kr_holder_shelf(e->holder, question, ask, fn, data);
+}
+
+void kr_engine_forget_shelf(struct kr_engine *e, struct kr_shelf_ask *ask)
+{
+    kr_holder_forget_shelf(e->holder, ask);
+}
+
+void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind)
+{
+    e->shelf_kind = kind;
+}
+
 static int make_parts(struct kr_engine *e)
 {
     struct kr_pool_key key;

@@ -63,6 +63,13 @@ void kr_engine_stop(struct kr_engine *e);
 int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool pooled,
                    const struct kr_session_calls *calls, void *data, struct kr_err *err);
 
+/* Asks the holder about the folders of sandboxes (holder.h). 0 and fn is called once, or -errno. */
+int kr_engine_shelf(struct kr_engine *e, const struct kr_w_shelf *question, struct kr_shelf_ask *ask, kr_shelf_fn *fn,
+                    void *data);
+void kr_engine_forget_shelf(struct kr_engine *e, struct kr_shelf_ask *ask);
+/* What enforces the limits there; until it is called, nothing does and folders are measured. */
+void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind);
+
 /* What its holder gives; NULL until it is known. */
 const struct kr_holder_info *kr_engine_info(const struct kr_engine *e);
 size_t kr_engine_zygote_count(const struct kr_engine *e);

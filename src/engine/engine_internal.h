@@ -86,10 +86,13 @@ struct kr_session {
     unsigned looks;         /* since its last run */
     bool spent;             /* frozen for its background_cpu */
     struct kr_sweep *sweep; /* of its host folder */
-    uint64_t swept_cpu_ns;  /* the CPU counter at the last look between two runs */
-    uint64_t still_ns;      /* since when that counter stands still */
-    unsigned idle_tick_ms;  /* until the next look between two runs */
-    bool tick_is_slow;      /* the tick is armed for that */
+    struct kr_shelf_ask shelf_ask;
+    bool counts_only;      /* the sweep is for the entries: bytes are limited by the folder's filesystem */
+    bool shelf_full;       /* the shelf had no room left when a write of the run was refused */
+    uint64_t swept_cpu_ns; /* the CPU counter at the last look between two runs */
+    uint64_t still_ns;     /* since when that counter stands still */
+    unsigned idle_tick_ms; /* until the next look between two runs */
+    bool tick_is_slow;     /* the tick is armed for that */
 
     struct kr_output between; /* output that no run made */
     uint64_t between_cpu_ns, stale_frames;
@@ -134,6 +137,7 @@ struct kr_run {
     struct kr_usage_ask ask, ask_before;
     bool thawed;                  /* its session was frozen for its background_cpu when it began */
     unsigned clears, left_behind; /* questions for the end of the processes it left; how many those were */
+    struct kr_shelf_ask shelf_ask;
 };
 
 struct kr_zygote {
@@ -162,6 +166,7 @@ struct kr_engine {
     unsigned session_fds; /* of its sessions, those that wait for their OPENED among them */
     struct kr_timer *reaper, *waiter, *stopper;
     struct kr_sweeps *sweeps; /* of sessions' host folders */
+    enum kr_shelf_kind shelf_kind;
 };
 
 /* ---- session.c ---- */

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASKS_MAX 16u /* questions for a line that are not answered yet */
+#define SHELF_FULL (1u << 20) /* bytes; a write is refused before the last of them */
+#define ASKS_MAX 16u          /* questions for a line that are not answered yet */
 #define YOUNG_NS 250000000u
 #define AGAIN_MS 100u
 
@@ -356,10 +357,49 @@ static void on_after_usage(void *data, const struct kr_usage *usage)
     kr_run_settle(data, usage);
 }
 
-void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
+static void look_after(struct kr_run *r)
 {
     struct kr_session *s = r->session;
     struct kr_usage usage;
+
+    /* The holder's answer also says that a signal of this run is delivered: a later one would hit the next run. And
+     * what is read now may not be followed by an answer that was given before. */
+    if (kr_background_clear(r) >= 0)
+        return;
+    if (!r->signalled && !r->ask_before.id && !s->ask.id && kr_session_usage(s, &usage) >= 0) {
+        kr_run_settle(r, &usage);
+    } else if (kr_held_ask_usage(s->held, &r->ask, on_after_usage, r) < 0) {
+        kr_session_kill(s); /* the holder is gone */
+    }
+}
+
+static void on_shelf_room(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err)
+{
+    struct kr_run *r = data;
+
+    (void)err;
+    r->session->shelf_full = shelved && shelved->room < SHELF_FULL;
+    look_after(r);
+}
+
+/* A write was refused for room. Where the filesystem refuses it, EDQUOT is the sandbox's own limit or that of the whole
+ * shelf: the shelf is asked. */
+static bool ask_for_room(struct kr_run *r)
+{
+    struct kr_session *s = r->session;
+    struct kr_w_shelf question = {.op = KR_SHELF_USAGE};
+
+    s->shelf_full = false;
+    if (r->claim.claim != KR_CLAIM_EXCEPTION || r->claim.blame != KR_BLAME_DISK ||
+        s->spec.workspace != KR_WORKSPACE_SHELF || s->engine->shelf_kind == KR_SHELF_IS_FOLDER)
+        return false;
+    memcpy(question.name, s->spec.folder, sizeof question.name);
+    return kr_engine_shelf(s->engine, &question, &r->shelf_ask, on_shelf_room, r) >= 0;
+}
+
+void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
+{
+    struct kr_session *s = r->session;
 
     r->claim = *claim;
     set_state(r, KR_RUN_ENDED);
@@ -371,15 +411,8 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
         return;
     }
     kr_timer_disarm(s->timer);
-    /* The holder's answer also says that a signal of this run is delivered: a later one would hit the next run. And
-     * what is read now may not be followed by an answer that was given before. */
-    if (kr_background_clear(r) >= 0)
-        return;
-    if (!r->signalled && !r->ask_before.id && !s->ask.id && kr_session_usage(s, &usage) >= 0) {
-        kr_run_settle(r, &usage);
-    } else if (kr_held_ask_usage(s->held, &r->ask, on_after_usage, r) < 0) {
-        kr_session_kill(s); /* the holder is gone */
-    }
+    if (!ask_for_room(r))
+        look_after(r);
 }
 
 bool kr_run_asks(const struct kr_run *r)

@@ -22,6 +22,7 @@ void kr_run_free(struct kr_run *r)
 
     kr_held_forget(held, &r->ask);
     kr_held_forget(held, &r->ask_before);
+    kr_engine_forget_shelf(r->session->engine, &r->shelf_ask);
     kr_claim_end_done(&r->claim);
     kr_buf_done(&r->json);
     free(r);
@@ -83,7 +84,8 @@ static void gather_facts(const struct kr_run *r, const struct kr_session *s, con
     f->interrupted = r->interrupted;
     f->cancelled = r->cancelled;
     f->output_cut = r->output.cut || r->displays_cut > 0;
-    f->host_full = f->claim == KR_CLAIM_EXCEPTION && f->blame == KR_BLAME_DISK && host_free(s, NULL) < FULL_BYTES;
+    f->host_full = f->claim == KR_CLAIM_EXCEPTION && f->blame == KR_BLAME_DISK &&
+                   (s->shelf_full || host_free(s, NULL) < FULL_BYTES);
 }
 
 enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_held_end *ended)

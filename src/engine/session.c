@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *const kr_session_state_names[] = {
     [KR_SESSION_OPENING] = "opening",
@@ -139,9 +140,10 @@ static void on_tick_usage(void *data, const struct kr_usage *usage)
 /* What the last look found. False: the session is ended for it. */
 static bool folder_is_within(struct kr_session *s)
 {
-    const struct kr_measure_bound bound = {.bytes = s->spec.limits.disk,
+    const struct kr_measure_bound bound = {.bytes = s->counts_only ? UINT64_MAX : s->spec.limits.disk,
                                            .entries = s->spec.limits.inodes,
-                                           .left = s->spec.disk_left ? s->spec.disk_left : UINT64_MAX,
+                                           .left =
+                                               s->spec.disk_left && !s->counts_only ? s->spec.disk_left : UINT64_MAX,
                                            .grows = s->spec.workspace != KR_WORKSPACE_SHELF};
     const struct kr_measure *base, *now;
 
@@ -149,7 +151,8 @@ static bool folder_is_within(struct kr_session *s)
         return true;
     s->disk_over = kr_measure_judge(&bound, base, now);
     s->disk_gap = now->gap;
-    s->disk_short = !s->disk_over && now->bytes > base->bytes + SHORT_GROWTH && kr_session_disk_is_short(s);
+    s->disk_short =
+        !s->disk_over && !s->counts_only && now->bytes > base->bytes + SHORT_GROWTH && kr_session_disk_is_short(s);
     if (s->disk_over || s->disk_short)
         kr_session_kill(s);
     return !s->disk_over && !s->disk_short;
@@ -179,7 +182,7 @@ static void check_folder(struct kr_session *s)
 {
     if (!folder_is_within(s))
         return;
-    if (s->run)
+    if (s->run && !s->counts_only)
         kr_sweep_again(s->sweep);
     else
         check_idle_folder(s);
@@ -351,15 +354,52 @@ int kr_session_host_folder(const struct kr_session *s, char *buf, size_t size)
     return c->workspaces[w].read_only;
 }
 
-/* Baseline of the folder's size; the tick looks again during runs. */
-static void watch_folder(struct kr_session *s)
+static void sweep_folder(struct kr_session *s, bool counts_only)
 {
     char path[4096];
 
+    s->counts_only = counts_only;
     if (kr_session_host_folder(s, path, sizeof path) == 0)
         kr_sweep_new(s->engine->sweeps, path, &s->sweep);
     s->idle_tick_ms = KR_SESSION_TICK_MS;
     kr_session_arm_tick(s);
+}
+
+/* The first inode of every subvolume, which no other folder has. */
+#define BTRFS_TOP_INODE 256u
+
+static bool is_subvolume(const struct kr_session *s)
+{
+    char path[4096];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/%s", s->engine->config.shelf, s->spec.folder);
+    return stat(path, &st) == 0 && st.st_ino == BTRFS_TOP_INODE;
+}
+
+static void on_shelf_kind(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err)
+{
+    struct kr_session *s = data;
+
+    (void)err;
+    if (s->state < KR_SESSION_KILLED && (!shelved || shelved->kind == KR_SHELF_IS_FOLDER))
+        sweep_folder(s, false);
+}
+
+/* Who sees that its folder stays within the limits: the filesystem, or our looks at it. A subvolume's bytes are limited
+ * and its entries are not. */
+static void watch_folder(struct kr_session *s)
+{
+    enum kr_shelf_kind kind = s->spec.workspace == KR_WORKSPACE_SHELF ? s->engine->shelf_kind : KR_SHELF_IS_FOLDER;
+    struct kr_w_shelf question = {.op = KR_SHELF_USAGE};
+
+    if (kind != KR_SHELF_IS_PROJECT) {
+        sweep_folder(s, kind == KR_SHELF_IS_BTRFS && is_subvolume(s));
+        return;
+    }
+    memcpy(question.name, s->spec.folder, sizeof question.name);
+    if (kr_engine_shelf(s->engine, &question, &s->shelf_ask, on_shelf_kind, s) < 0)
+        sweep_folder(s, false);
 }
 
 void kr_session_started(struct kr_session *s)
@@ -522,6 +562,7 @@ void kr_session_free(struct kr_session *s)
     kr_timer_close(s->background);
     kr_timer_close(s->more);
     kr_timer_close(s->rest);
+    kr_engine_forget_shelf(s->engine, &s->shelf_ask);
     kr_sweep_close(s->sweep);
     kr_frame_reader_done(&s->reader);
     kr_session_spec_done(&s->spec);

@@ -22,6 +22,7 @@ struct kr_shelf_config {
     int discard;   /* what is deleted in an image returns to the host */
 };
 
+#define KR_SHELF_IMAGE_SUFFIX ".image" /* behind the path */
 #define KR_SHELF_SIZE_MIN (UINT64_C(256) << 20)
 #define KR_SHELF_SIZE_MAX (UINT64_C(16) << 40)
 #define KR_SHELF_WHY_ROOM 200

@@ -2,8 +2,6 @@
 #pragma once
 #include "shelf.h"
 
-#define KR_SHELF_IMAGE_SUFFIX ".image"
-
 /* shelf_loop.c: a loop device for the file, with direct I/O, which disappears with its last user. One that the file has
  * already is used again. The descriptor, and its path. */
 #define KR_LOOP_ROOM 24

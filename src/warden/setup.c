@@ -576,10 +576,11 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     if ((r = set_own_limits(w, err)) < 0)
         return r;
     w->asleep = w->config->lazy;
-    if (w->asleep)
-        (void)resolve(w, &w->why_not); /* the answer to a request for a zygote */
-    else if ((r = resolve(w, err)) < 0 || (r = look_at_machine(w, &space, err)) < 0 ||
-             (w->shelf.dir >= 0 && (r = raise_shelf(w, err)) < 0))
+    if (w->asleep) { /* what fails is the answer to a request for a zygote; but the engine looks at its shelf at once */
+        if (resolve(w, &w->why_not) >= 0 && w->plan.image && (r = raise_shelf(w, err)) < 0)
+            return r;
+    } else if ((r = resolve(w, err)) < 0 || (r = look_at_machine(w, &space, err)) < 0 ||
+               (w->shelf.dir >= 0 && (r = raise_shelf(w, err)) < 0))
         return r;
     if ((r = choose_engine(w, &space, err)) < 0 || (r = fork_engine(w, engine, arg, err)) < 0 ||
         (r = open_loop(w, err)) < 0)

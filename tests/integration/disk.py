@@ -17,7 +17,9 @@ WAIT = "time.sleep(6)\nprint('survived')\n"  # several looks at the folder
 
 
 def server(kind: str):
-    return kept()
+    if kind == "image":
+        only_image()
+    return kept(shelf=kind)
 
 
 def sandbox(s, name: str, **limits) -> str:
@@ -54,6 +56,12 @@ def attack(s, name: str, code: str, *words: str, **limits) -> None:
 
 def plain_file(kind: str) -> None:
     attack(server(kind), "plain", "with open('big', 'wb') as f:\n    for i in range(60): f.write(B)\n", "disk limit of 8 MiB")
+
+
+def unlinked_file(kind: str) -> None:
+    attack(server(kind), "unlinked",
+           "fd = os.open('u', os.O_CREAT | os.O_RDWR)\nos.unlink('u')\nfor i in range(60): os.write(fd, B)\n",
+           "disk limit of 8 MiB")
 
 
 def closed_folder(kind: str) -> None:
@@ -95,7 +103,9 @@ def many_entries(kind: str) -> None:
 def countless_entries(kind: str) -> None:
     with tempfile.TemporaryDirectory(prefix="krait-test-", dir="/dev/shm") as memory:  # not the disk's speed
         os.chmod(memory, 0o755)
-        with Server(data=memory) as s:
+        if kind == "image":
+            only_image()
+        with Server(data=memory, shelf=kind) as s:
             make_countless(s)
 
 
@@ -134,6 +144,12 @@ def work_after_the_end(kind: str) -> None:
     s = server(kind)
     sandbox(s, "after")
     equal(run(s, WRITER % 0.02, "after")["cause"], "ok")
+    if kind == "image":  # its writes fail
+        time.sleep(5)
+        end = run(s, "import os\nprint(7 << 20 < os.path.getsize('bg') < 9 << 20)", "after")
+        equal((end["cause"], end["stdout"], end["session_restarted"]), ("ok", "True\n", False), str(end))
+        s.delete("/api/v1/sandboxes/after")
+        return
     eventually(lambda: not s.get("/api/v1/sessions?sandbox_id=after").json()["sessions"], 30, "the session lives")
     end = run(s, "import os\nprint(os.path.getsize('bg') < 40 << 20)", "after")
     equal((end["cause"], end["stdout"], end["session_restarted"]), ("ok", "True\n", True), str(end))
@@ -164,13 +180,86 @@ def the_limit_is_of_the_whole_sandbox(kind: str) -> None:
     s.delete("/api/v1/sandboxes/whole")
 
 
+# ---- where a filesystem enforces it ----------------------------------------------------------------------
+
+
+@check
+def a_caught_refusal_is_survived_on_image():
+    s = server("image")
+    sandbox(s, "caught")
+    end = run(s, B + """
+try:
+    with open('big', 'wb') as f:
+        for i in range(60): f.write(B)
+except OSError as e:
+    print(e.errno)
+os.remove('big')
+open('small', 'wb').write(B)
+""", "caught")
+    equal((end["cause"], end["stdout"]), ("ok", "122\n"), str(end)[:600])
+    s.delete("/api/v1/sandboxes/caught")
+
+
+@check
+def a_changed_limit_holds_at_once_on_image():
+    s = server("image")
+    sandbox(s, "changed")
+    write = B + "with open('f%d', 'wb') as f: f.write(B * 12)\nprint('written')"
+    equal(run(s, write % 1, "changed")["cause"], "disk_limit")
+    equal(s.patch("/api/v1/sandboxes/changed", {"limits": {"disk": "64M"}}).status, 200)
+    eventually(lambda: run(s, write % 2, "changed")["stdout"] == "written\n", 5)
+    equal(s.patch("/api/v1/sandboxes/changed", {"limits": {"disk": "8M"}}).status, 200)
+    eventually(lambda: run(s, write % 3, "changed")["cause"] == "disk_limit", 5)
+    s.delete("/api/v1/sandboxes/changed")
+
+
+@check
+def an_upload_past_the_limit_is_507_on_image():
+    s = server("image")
+    sandbox(s, "full")
+    for name, size, status in (("small", 1 << 20, 201), ("large", 12 << 20, 507)):
+        reply = s.request("PUT", "/api/v1/sandboxes/full/files/" + name, b"x" * size,
+                          headers={"Content-Type": "application/octet-stream"})
+        equal(reply.status, status, reply.text[:300])
+    equal(run(s, "import os\nprint(os.listdir())", "full")["stdout"], "['small']\n")
+    s.delete("/api/v1/sandboxes/full")
+
+
+@check
+def an_image_lasts_and_gives_back_what_is_deleted():
+    only_image()
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o755)
+        with Server(data=folder, shelf="image", args=["--shelf-size", "512M"]) as s:
+            sandbox(s, "lasting", disk="200M", file_size="128M")
+            equal(run(s, B + "open('kept', 'wb').write(B * 100)", "lasting")["cause"], "ok")
+            equal(run(s, "open('mine', 'w').write('x')", "default")["cause"], "ok")
+        equal(os.listdir(folder + "/data/sandboxes"), [], "files lie outside the image")
+        image = folder + "/data/sandboxes.image"
+        full = os.stat(image).st_blocks * 512
+        assert full > 100 << 20, full
+        with Server(data=folder, shelf="auto", args=["--cleanup-interval", "200ms"]) as s:
+            end = run(s, "import os\nprint(os.path.getsize('kept') >> 20)", "lasting")
+            equal((end["cause"], end["stdout"]), ("ok", "100\n"), str(end)[:400])
+            equal(s.delete("/api/v1/sandboxes/lasting").status, 204)
+            eventually(lambda: os.stat(image).st_blocks * 512 < full - (64 << 20), 60, "the image stays large")
+            equal(run(s, "import os\nprint(os.listdir())", "default")["stdout"], "['mine']\n")
+
+
+def only_image() -> None:
+    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
+        skip("needs root and loop devices")
+
+
 ROWS = [plain_file, closed_folder, closed_workspace, deep_file, many_entries, countless_entries, work_after_the_end,
         the_limit_is_of_the_whole_sandbox]
-for row in ROWS:
-    def folder(row=row) -> None:
-        row("folder")
-    folder.__name__ = row.__name__ + "_on_a_folder"
-    check(folder)
+ON_IMAGE_ONLY = [unlinked_file]
+for row in ROWS + ON_IMAGE_ONLY:
+    for kind in ("folder", "image") if row in ROWS else ("image",):
+        def one(row=row, kind=kind) -> None:
+            row(kind)
+        one.__name__ = row.__name__ + "_on_" + kind
+        check(one)
 
 if __name__ == "__main__":
     main()

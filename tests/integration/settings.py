@@ -448,6 +448,39 @@ def max_data():
         equal(large.get(there).status, 200)
 
 
+def on_image(**more) -> Server:
+    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
+        skip("needs root and loop devices")
+    return Server(shelf="image", **more)
+
+
+@check
+def shelf():
+    with Server() as s:
+        equal(s.run("1")["cause"], "ok")
+        contains(s.log_text(), "disk limits are counted")
+        assert not os.path.exists(s.data + "/data/sandboxes.image")
+    with on_image() as s:
+        equal(s.run("1")["cause"], "ok")
+        contains(s.log_text(), "disk limits are enforced")
+
+
+@check
+def shelf_size():
+    for size, number in (("512M", 512 << 20), ("1G", 1 << 30)):
+        with on_image(args=["--shelf-size", size]) as s:
+            equal(os.stat(s.data + "/data/sandboxes.image").st_size, number)
+
+
+@check
+def shelf_discard():
+    for value, told in (("true", True), ("false", False)):
+        with on_image(args=["--shelf-size", "512M"], env={"KRAIT_SHELF_DISCARD": value}) as s:
+            mounts = open("/proc/%d/mountinfo" % s.server_pid()).read().splitlines()
+            (own,) = [line for line in mounts if " %s/data/sandboxes " % s.data in line]
+            equal("discard=async" in own, told, own)
+
+
 # ---- log -------------------------------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,7 @@ class Server:
     wrap: list = field(default_factory=list)  # a command in front of krait: setpriv …
     cwd: str = "/"
     program: str = KRAIT
+    shelf: str = "folder"  # tests look at sandboxes' files from outside, and an image is made in a moment, not at once
     usual: list = field(default_factory=lambda: ["--no-files", "--port", "0"])  # options that keep tests apart
 
     def __post_init__(self) -> None:
@@ -76,6 +77,7 @@ class Server:
 
     def start(self) -> "Server":
         env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS")}
+        env["KRAIT_SHELF"] = self.shelf
         env.update(self.env)
         self.log = tempfile.TemporaryFile()
         argv = [*self.wrap, os.path.abspath(self.program), "serve", *self.usual,

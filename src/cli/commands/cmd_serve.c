@@ -38,6 +38,19 @@ static void forget_in_warden(void *arg)
         kr_log(KR_LOG_WARN, "stdin and stdout stay open, ignoring", "errno=%d", errno);
 }
 
+/* A client that waits for its first answer does not wait for an image to be made; one that is there is used. */
+static void choose_shelf(struct kr_serve *s)
+{
+    const struct kr_config *c = s->config;
+    char image[sizeof s->shelf + 16];
+
+    snprintf(image, sizeof image, "%s" KR_SHELF_IMAGE_SUFFIX, s->shelf);
+    s->warden.shelf = (struct kr_shelf_config){
+        .path = s->shelf, .choice = (enum kr_shelf_choice)c->shelf, .size = c->shelf_size, .discard = c->shelf_discard};
+    if (s->stdio && c->shelf == KR_SHELF_AUTO && access(image, F_OK) < 0)
+        s->warden.shelf.choice = KR_SHELF_FOLDER;
+}
+
 static int fill_warden(struct kr_serve *s, struct kr_err *err)
 {
     const struct kr_config *c = s->config;
@@ -48,8 +61,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
         return r;
     s->warden.engine_uid = uid;
     s->warden.engine_gid = gid;
-    s->warden.shelf.path = s->shelf;
-    s->warden.shelf.choice = KR_SHELF_FOLDER;
+    choose_shelf(s);
     s->warden.on_engine_forked = forget_in_warden;
     s->warden.lazy = s->stdio;
     if (s->workspace)

@@ -14,6 +14,7 @@ const char *const kr_cli_preloads[] = {"basic", "data", NULL};
 const char *const kr_cli_networks[] = {"none", "loopback", NULL};
 const char *const kr_cli_tools[] = {"all", "core", NULL};
 const char *const kr_cli_transports[] = {"http", "stdio", NULL};
+const char *const kr_cli_shelves[] = {"auto", "image", "folder", NULL}; /* enum kr_shelf_choice */
 static_assert(sizeof kr_cli_levels / sizeof *kr_cli_levels == KR_LEVEL_MAX_ + 1, "every level can be asked for");
 static_assert(sizeof kr_cli_log_levels / sizeof *kr_cli_log_levels == KR_LOG_MAX_ + 1, "every log level has its word");
 static_assert(sizeof kr_cli_preloads / sizeof *kr_cli_preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");

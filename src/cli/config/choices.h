@@ -3,4 +3,5 @@
 
 extern const char *const kr_cli_levels[],
     *const kr_cli_log_levels[], *const kr_cli_preloads[], *const kr_cli_networks[], *const kr_cli_tools[],
-                                                                                        *const kr_cli_transports[];
+                                                                                        *const kr_cli_transports[],
+                                                                                            *const kr_cli_shelves[];

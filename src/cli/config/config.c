@@ -303,6 +303,20 @@ static const struct kr_config_row rows[] = {
       .test = "integration/settings:max_data",
       .help = "Bytes of the data folder; past them the oldest runs and audit lines go first." },
 
+    { .section = "data", .key = "shelf", .flag = "shelf", .type = KR_SET_CHOICE, AT(shelf), .value = "KIND",
+      .choices = kr_cli_shelves, .fallback = "auto", .example = "folder", .test = "integration/settings:shelf",
+      .help = "Where sandboxes' files are kept. image: a filesystem in one file, which enforces disk limits; as root, "
+              "with loop devices. folder: a plain folder, whose files krait counts. auto: what is there already, else "
+              "quotas of the data folder's own filesystem, else an image where that can be, else a folder." },
+    { .section = "data", .key = "shelf_size", .flag = "shelf-size", .type = KR_SET_SIZE, AT(shelf_size),
+      .value = "SIZE", .min = 256 * MIB, .max = 16 * TIB, .zero = "64 GiB, or 80 % of what is free if that is less",
+      .fallback = "0", .example = "200G", .test = "integration/settings:shelf_size",
+      .help = "Size of an image that is made. It takes the room of what is in it; `krait shelf grow` makes it "
+              "larger." },
+    { .section = "data", .key = "shelf_discard", .flag = "shelf-discard", .type = KR_SET_BOOL, AT(shelf_discard),
+      .fallback = "true", .example = "false", .test = "integration/settings:shelf_discard",
+      .help = "Whether the room of deleted files of an image returns to the disk that it lies on." },
+
     { .section = "log", .key = "level", .flag = "log-level", .env = {{"LOG_LEVEL", NULL}}, .type = KR_SET_CHOICE,
       AT(cells.log_level), .value = "LEVEL", .choices = kr_cli_log_levels, .synonyms = level_words,
       .fallback = "info", .example = "debug", .test = "integration/settings:log_level",

@@ -67,6 +67,9 @@ struct kr_config {
     struct kr_config_mounts mounts;
     /* [data] */
     char *data;
+    int shelf;           /* enum kr_shelf_choice */
+    uint64_t shelf_size; /* 0: the shelf decides */
+    bool shelf_discard;
     /* [log] */
     int log_format; /* enum kr_config_log_format */
     char *log_dir;

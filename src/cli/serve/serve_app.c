@@ -264,6 +264,7 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
     box.store = s->store;
     box.data = c->data;
     box.workspace = s->workspace;
+    box.is_plain_shelf = s->warden.shelf.choice == KR_SHELF_FOLDER;
     box.profiles = c->profiles;
     box.dialect = (enum kr_dialect)c->dialect;
     box.preload = s->warden.zygotes[s->warden.zygote_count - 1].preload;

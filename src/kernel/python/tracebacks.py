@@ -184,7 +184,7 @@ def from_parser(exc: BaseException) -> bool:
 
 def not_ours(exc: BaseException, code: int) -> bool:
     """Whether the system refused it for another reason than a limit of the session: /dev/full, an empty pipe."""
-    if code in (errno.ENOSPC, errno.EDQUOT):
+    if code == errno.ENOSPC:
         return not is_full()
     if isinstance(exc, MemoryError):
         return from_parser(exc)
