@@ -9,6 +9,7 @@ left, no loop device, no mount, no file but a whole image; and the next start wo
     tests/fault/shelf.py [NAME…]     calls of these names only
 """
 import collections
+import contextlib
 import os
 import re
 import subprocess
@@ -60,7 +61,8 @@ def one(options: list[str], log: str) -> str:
     with Data() as data:
         shelf = Traced(data, log, *options)
         wrong = live(shelf, "aa") if shelf.up else ""
-        shelf.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            shelf.process.stdin.close()
         try:
             shelf.process.wait(20)
         except subprocess.TimeoutExpired:

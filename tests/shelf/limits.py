@@ -2,9 +2,13 @@
 """The shelf's limits, at the level of the keeper: what a process can write in a folder, by every way around a count that
 walks. Beside each attack, the same in a plain folder passes, so the attack is one."""
 import contextlib
+import fcntl
 import hashlib
 import os
+import struct
+import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "lib"))
@@ -314,6 +318,59 @@ def an_image_that_is_not_ours_is_left_alone():
         os.symlink("/etc/passwd", image)
         assert not Shelf(data).up
         os.unlink(image)
+
+
+QUOTA_CTL, FULL, SIMPLE = 0xC0109428, 1, 4
+
+
+@contextlib.contextmanager
+def disk(kind: str, *options: str, mount: str = ""):
+    """A data directory on a filesystem that krait did not make."""
+    with tempfile.TemporaryDirectory(prefix="krait-own-") as place:
+        os.chmod(place, 0o755)
+        shelves.mkfs(kind, f"{place}/disk", 1 << 30, *options)
+        shelves.mount(f"{place}/disk", f"{place}/own", mount)
+        try:
+            with Data(f"{place}/own") as data:
+                yield data
+        finally:
+            shelves.unmount(f"{place}/own")
+
+
+def own_quota_holds(data: str, kind: int) -> None:
+    with Shelf(data) as shelf:
+        equal((shelf.kind, shelf.image, shelf.why), (kind, 0, ""))
+        assert in_user(unlinked, folder(shelf, "aa")) <= LIMIT + SLACK
+        assert in_user(unlinked, folder(shelf, "bb", 3 * LIMIT)) > LIMIT + SLACK
+        used = shelf.ask("usage")
+        assert used.room == used.host_free > 0, used
+        equal(shelf.ask("grow", "-", 1 << 31).error, 95, "not ours to grow")
+        for name in ("aa", "bb"):
+            if kind == PROJECT:
+                os.rmdir(f"{shelf.path}/{name}/files")
+            equal(shelf.ask("drop", name).error, 0)
+        assert not os.path.exists(f"{data}/sandboxes.image")
+
+
+@check
+def quotas_of_the_data_directory_come_first():
+    with open("/proc/filesystems") as f:
+        has_btrfs = "\tbtrfs\n" in f.read()
+    simple = has_btrfs and tuple(int(x) for x in os.uname().release.split("-")[0].split(".")[:2]) >= (6, 7)
+    for command in [FULL] * has_btrfs + [SIMPLE] * simple:
+        with disk("btrfs") as data:
+            top = os.open(data, os.O_RDONLY)
+            fcntl.ioctl(top, QUOTA_CTL, bytearray(struct.pack("QQ", command, 0)))
+            os.close(top)
+            own_quota_holds(data, BTRFS)
+    with contextlib.suppress(subprocess.CalledProcessError):  # a kernel without quotas of ext4 does not mount it
+        with disk("ext4", "-F", "-O", "project,quota", "-E", "quotatype=prjquota", mount="prjquota") as data:
+            own_quota_holds(data, PROJECT)
+    with disk("ext4", "-F") as data, Shelf(data, size=512 * MIB) as shelf:
+        equal(shelf.image, 1, "quotas are off there")
+    if has_btrfs:
+        with disk("btrfs") as data, Shelf(data, size=512 * MIB) as shelf:
+            equal(shelf.image, 1, "quotas are off there")
 
 
 @check

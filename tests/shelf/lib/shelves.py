@@ -202,7 +202,8 @@ def mkfs(kind: str, path: str, size: int, *options: str) -> None:
 
 def mount(image: str, point: str, options: str = "") -> None:
     os.makedirs(point, exist_ok=True)
-    subprocess.run(["mount", "-o", ",".join(filter(None, ["loop", options])), image, point], check=True)
+    subprocess.run(["mount", "-o", ",".join(filter(None, ["loop", options])), image, point], check=True,
+                   stderr=subprocess.DEVNULL)
 
 
 def unmount(point: str) -> None:
