@@ -570,8 +570,8 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
         TAILQ_INIT(&b->named[i]);
     }
     r = open_data(b, err);
-    if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_soon_new(loop, on_kick, b, &b->kick) < 0 ||
-                   kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 ||
+    if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_changes_open(b) < 0 ||
+                   kr_soon_new(loop, on_kick, b, &b->kick) < 0 || kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 ||
                    kr_timer_new(loop, on_slot_deadline, b, &b->slot_timer) < 0 ||
                    kr_timer_new(loop, on_prune, b, &b->pruner) < 0 ||
                    kr_timer_new(loop, on_settle, b, &b->settler) < 0 || kr_timer_new(loop, NULL, b, &b->stopper) < 0))
@@ -685,7 +685,9 @@ void kr_box_free(struct kr_box *b)
     kr_fd_close(b->host);
     kr_fd_close(b->logs_dir);
     b->freed = true;
-    if (b->jobs == 0)
+    b->jobs++; /* those that are dropped here must not free it */
+    kr_changes_close(b);
+    if (--b->jobs == 0)
         free(b);
 }
 

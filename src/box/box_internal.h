@@ -2,8 +2,8 @@
 #pragma once
 #include "box.h"
 #include "buf.h"
-#include "changes.h"
 #include "loop.h"
+#include "mirror.h"
 #include "run.h"
 #include "sandbox_settings.h"
 #include <sys/queue.h>
@@ -73,9 +73,14 @@ struct kr_box_session {
     unsigned waiting_count;
     struct kr_box_opener openers[KR_BOX_OPENERS_MAX];
     unsigned opener_count;
-    struct kr_snapshot *before;  /* of its folder; NULL: to be taken before the next run */
-    enum kr_box_look_state look; /* changed by box_changes.c alone */
-    bool many_files;             /* in the folder: it is not looked at on the loop thread any more */
+    /* The rest is changed by box_changes.c alone. */
+    struct kr_box_folder *folder; /* that it has looked at; NULL: none yet */
+    LIST_ENTRY(kr_box_session) folder_link;
+    uint64_t code_ns;           /* when its process ran code first */
+    struct kr_mirror_mark mark; /* from which on the changes are its next run's, or its current one's */
+    enum kr_box_look_state look;
+    unsigned relooks; /* that files stored meanwhile have caused */
+    bool unsure;      /* they were stored during the last one, too */
 };
 
 /* Which change is allowed is a table in box_runs.c. */
@@ -189,6 +194,7 @@ struct kr_box {
     bool keeper; /* retention is this process's */
     int host;    /* the folder of config.workspace (O_PATH), or -1 */
     struct kr_sandbox_cache *cache;
+    struct kr_looks *looks;
     struct kr_notes *notes;            /* made when first needed */
     struct kr_box_shelf *shelves;      /* NULL: nothing enforces limits of folders */
     struct kr_strays *strays;          /* while the shelf is looked through */
@@ -316,13 +322,20 @@ void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_
 void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete);
 
 /* ---- box_changes.c ---- */
+/* 0 or -errno; closed in either case. After the sessions, and after the box was marked as freed. */
+int kr_changes_open(struct kr_box *b);
+void kr_changes_close(struct kr_box *b);
+/* A run begins in the session: what it changes is awaited. */
+void kr_changes_begin(struct kr_box_session *session);
 /* Looks at the session's folder: before its first run, or (run) after that one, whose end it completes. At once if
- * it has few files, else on the thread pool, and goes on with the session then. */
+ * there is little to look at, else on the thread pool, and goes on with the session then. */
 void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run);
 /* Is a look under way? */
 bool kr_changes_looking(const struct kr_box_session *session);
 /* Its next run needs a new look first, or, if it has no folder, none. */
 void kr_changes_forget(struct kr_box_session *session);
+/* It goes. */
+void kr_changes_leave(struct kr_box_session *session);
 
 /* ---- box_strays.c ---- */
 /* Takes away what a killed process left on the shelf: on the thread pool, then in small pieces. */

@@ -238,6 +238,7 @@ bool kr_box_run_begin(struct kr_box_run *r)
     session->executions++;
     session->chatted = false;
     kr_box_run_set_state(r, KR_BOX_RUN_RUNNING);
+    kr_changes_begin(session);
     r->started_us = kr_store_now();
     r->restarted = session->restarted;
     session->restarted = false;

@@ -77,7 +77,7 @@ static void free_env(struct kr_session_spec *spec)
 void kr_box_session_free(struct kr_box_session *session)
 {
     free_env(&session->spec);
-    kr_snapshot_free(session->before);
+    kr_changes_leave(session);
     kr_box_user_drop(session->box, session->user);
     free(session);
 }

@@ -1,5 +1,4 @@
-/* The files that a run made, changed or deleted: a snapshot before, one after, and the difference. Pure: thread
- * pool. */
+/* Snapshots of a workspace, and the files that a run made, changed or deleted. Pure: thread pool. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,9 +34,4 @@ size_t kr_snapshot_count(const struct kr_snapshot *s);
 /* Takes NULL. */
 void kr_snapshot_free(struct kr_snapshot *s);
 
-/* What differs: another inode, size, mtime or ctime (which no program can set). At most max (0: KR_CHANGES_MAX).
- * With an incomplete `before`, a file it does not have counts as created only if its ctime is not older than that
- * snapshot; with an incomplete `after`, nothing is called deleted. 0 or -ENOMEM. */
-int kr_changes_find(const struct kr_snapshot *before, const struct kr_snapshot *after, size_t max,
-                    struct kr_changes *ret);
 void kr_changes_done(struct kr_changes *c);

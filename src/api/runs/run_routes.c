@@ -87,7 +87,9 @@ static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to
     {.name = "ended_at", .type = KR_API_NUMBER, .optional = true, .help = "Unix time.", .example = "1763200000.2"}, \
     {.name = "files", .type = KR_API_ARRAY, .help = "Files it made, changed or deleted: path, change, size.", \
      .example = "[{\"path\":\"a.txt\",\"change\":\"created\",\"size\":2}]"}, \
-    {.name = "files_incomplete", .type = KR_API_BOOL, .help = "There may be others.", .example = "false"}
+    {.name = "files_incomplete", .type = KR_API_BOOL, \
+     .help = "There may be others, or files among them that were stored from outside while the run began.", \
+     .example = "false"}
 
 static const struct kr_api_prop outcome_props[] = {
     {.name = "stdout", .type = KR_API_TEXT, .help = "What it wrote to stdout.", .example = "42\n"},

@@ -2,6 +2,7 @@
  * same thing by plain calls, which must succeed, or the refusal would show nothing. Run by tests/run. */
 #define _GNU_SOURCE 1
 #include "check.h"
+#include "compare-snapshots.h"
 #include "buf.h"
 #include "changes.h"
 #include "clock.h"

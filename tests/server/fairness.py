@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""One tenant beside others: what is in a sandbox's folder, and what is stored there, slows down no run and no file
+operation elsewhere, and bounds what a run there costs.
+
+Times are compared within one run of a server, never with a number of seconds: each row measures the same request with
+and without the load, and the bounds leave room for a busy machine.
+"""
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/lib"))
+from check import check, equal, main  # noqa: E402
+from krait_server import Server  # noqa: E402
+
+FILL = """import os
+for k in range(%d):
+    d = '/workspace/d%%d' %% k
+    os.mkdir(d)
+    for i in range(%d):
+        %s
+print('filled')"""
+FILES = "os.close(os.open(d + '/%d' % i, os.O_CREAT | os.O_WRONLY))"
+LINKS = "os.symlink('x', d + '/%d' % i)"
+
+
+@contextmanager
+def serving():
+    """A server whose data is in memory: what is measured is krait, not the disk of a machine where tests share one."""
+    data = tempfile.mkdtemp(prefix="krait-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    os.chmod(data, 0o755)
+    try:
+        with Server(data=data, validate=False) as s:
+            yield s
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def times(action, count: int) -> list:
+    found = []
+    for _ in range(count):
+        began = time.monotonic()
+        action()
+        found.append(time.monotonic() - began)
+    return sorted(found)
+
+
+def middle(sorted_times: list) -> float:
+    return sorted_times[len(sorted_times) // 2]
+
+
+def make(s: Server, name: str, fill: str = "") -> str:
+    equal(s.post("/api/v1/sandboxes", {"name": name, "limits": {"inodes": 400000}}).status, 201)
+    if fill:
+        end = s.run(fill, sandbox_id=name, session_id="filler", timeout=60)
+        equal(end["stdout"], "filled\n")
+        equal(s.delete(f"/api/v1/sessions/filler?sandbox_id={name}").status, 200)
+    return name
+
+
+class Uploads:
+    """Files that are stored in a sandbox without a pause, until the end of the block."""
+
+    def __init__(self, server: Server, sandbox: str, clients: int = 3) -> None:
+        self.server, self.sandbox, self.stored, self.over = server, sandbox, 0, threading.Event()
+        self.threads = [threading.Thread(target=self.store, args=(i,), daemon=True) for i in range(clients)]
+
+    def store(self, number: int) -> None:
+        n = 0
+        while not self.over.is_set():
+            reply = self.server.put(f"/api/v1/sandboxes/{self.sandbox}/files/up/{number}-{n % 50}", b"x" * 20)
+            self.stored += reply.status in (200, 201)
+            n += 1
+            time.sleep(0.01)
+
+    def __enter__(self) -> "Uploads":
+        for one in self.threads:
+            one.start()
+        return self
+
+    def __exit__(self, *_rest) -> None:
+        self.over.set()
+        for one in self.threads:
+            one.join(30)
+
+
+@check
+def runs_go_on_while_files_are_stored():
+    with serving() as s:
+        make(s, "busy", FILL % (20, 990, FILES))
+        make(s, "quiet")
+        equal(s.run("print(1)", sandbox_id="quiet", timeout=30)["cause"], "ok")  # control
+        with Uploads(s, "busy") as uploads:
+            time.sleep(0.3)
+            began, ended = time.monotonic(), 0
+            while time.monotonic() - began < 6:
+                reply = s.post("/api/v1/runs", {"code": "print(1)", "stream": False, "sandbox_id": "busy"}, timeout=60)
+                equal(reply.json()["cause"], "ok")
+                if time.monotonic() - began < 6:
+                    ended += 1
+            stored = uploads.stored
+        assert stored >= 30, f"control: only {stored} files were stored"
+        assert ended >= 5, f"{ended} runs ended in 6 s while {stored} files were stored"
+
+
+@check
+def a_run_in_a_large_folder_costs_what_it_touches():
+    with serving() as s:
+        make(s, "large", FILL % (10, 1000, FILES))
+        make(s, "empty")
+        code = "open('/workspace/mine.txt', 'w').write(str(%d))"
+        for name in ("large", "empty"):  # a session is opened and its folder has been seen
+            for i in range(3):
+                equal([f["path"] for f in s.run(code % i, sandbox_id=name)["files"]], ["mine.txt"])
+        counter = iter(range(100, 10000))
+        found = {"large": [], "empty": []}
+        for _ in range(25):
+            for name, list_ in found.items():
+                list_ += times(lambda: s.run(code % next(counter), sandbox_id=name), 1)
+        large, empty = (middle(sorted(found[n])) for n in ("large", "empty"))
+        equal([f["path"] for f in s.run(code % 1, sandbox_id="large")["files"]], ["mine.txt"])
+        assert large < 3 * empty, f"{large * 1000:.1f} ms beside {empty * 1000:.1f} ms in an empty folder"
+
+
+@check
+def sleeping_sessions_over_a_large_folder_slow_no_other_sandbox():
+    with serving() as s:
+        make(s, "victim")
+        equal(s.put("/api/v1/sandboxes/victim/files/a.txt", b"hello").status, 201)
+
+        def read() -> None:
+            equal(s.get("/api/v1/sandboxes/victim/files/a.txt").body, b"hello")
+
+        alone = times(read, 40)
+        make(s, "heavy", FILL % (100, 1500, LINKS))
+        sleepers = [threading.Thread(target=s.run, args=("import time; time.sleep(8)",), daemon=True,
+                                     kwargs={"sandbox_id": "heavy", "session_id": f"s{i}"}) for i in range(10)]
+        for one in sleepers:
+            one.start()
+        time.sleep(3)
+        equal(len(s.get("/api/v1/sessions?sandbox_id=heavy").json()["sessions"]), 10)  # control: they are there
+        beside = times(read, 40)
+        for one in sleepers:
+            one.join(60)
+        p90 = (alone[36], beside[36])
+        assert p90[1] < 10 * p90[0] + 0.02, f"p90 {p90[1] * 1000:.1f} ms beside them, {p90[0] * 1000:.1f} ms alone"
+
+
+if __name__ == "__main__":
+    main()
