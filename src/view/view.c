@@ -26,7 +26,8 @@
 #define ROOT "root" /* the family's root once more, without what is mounted in it */
 #define STAGE "cell"
 #define DEVICES "dev"
-static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE, ROOT, STAGE, DEVICES};
+#define SOURCE "source" /* data sets, one upon the other */
+static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE, ROOT, STAGE, DEVICES, SOURCE};
 
 /* What of /usr no session has a use for, or may hold secrets. */
 /* clang-format off */
@@ -227,10 +228,18 @@ int kr_view_enter(const struct kr_view *v, unsigned index, uint32_t *layers, str
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "the cell's view of its root") : 0;
 }
 
-int kr_view_cover(const struct kr_view *v, const char *at, struct kr_err *err)
+static int move_tree(int tree, const char *at)
 {
-    int r = v->plain ? -EINVAL : mount_overlay(MASK_NONE, at, at);
-    if (r == -EINVAL) /* names that differ by case only, or no id map: the folder's filesystem is no layer */
-        return 1;
+    return syscall(SYS_move_mount, tree, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+/* The folder itself is mounted outside of the cell's root, so that the cell's table of mounts does not show it. */
+int kr_view_attach(const struct kr_view *v, int tree, const char *at, struct kr_err *err)
+{
+    int r = v->plain ? 0 : move_tree(tree, SOURCE);
+    if (r >= 0)
+        r = v->plain ? -EINVAL : mount_overlay(MASK_NONE, SOURCE, at);
+    if (r == -EINVAL) /* no layer: names that differ by case only, or no id map */
+        r = move_tree(tree, at);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "the cell's view of %s", at) : 0;
 }

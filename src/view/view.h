@@ -31,7 +31,8 @@ int kr_view_prepare(struct kr_view *v, struct kr_err *err);
 
 /* In a cell's init: mounts the cell's view and makes it the root. `index` is the cell's. *layers gets
  * KR_LAYER_FILES and KR_LAYER_DEVICES if they hold. The working directory is KR_VIEW_DIR afterwards, for
- * kr_view_cover(). */
+ * kr_view_attach(). */
 int kr_view_enter(const struct kr_view *v, unsigned index, uint32_t *layers, struct kr_err *err);
-/* In a cell's init: lays an overlay over a read-only folder that was just attached. 1: its filesystem carries none. */
-int kr_view_cover(const struct kr_view *v, const char *at, struct kr_err *err);
+/* In a cell's init, after kr_view_enter(): attaches a detached read-only mount at `at`, beneath an overlay unless its
+ * filesystem carries none. */
+int kr_view_attach(const struct kr_view *v, int tree, const char *at, struct kr_err *err);

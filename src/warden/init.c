@@ -103,7 +103,7 @@ static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, c
         if (!(how->mounts & (1u << i)))
             continue;
         snprintf(at, sizeof at, "/data/%.40s", a->mounts[i].name);
-        if ((r = put_mount(*trees++, at, err)) < 0 || (r = kr_view_cover(a->view, at, err)) < 0)
+        if ((r = kr_view_attach(a->view, *trees++, at, err)) < 0)
             return r;
     }
     return 0;

@@ -267,7 +267,7 @@ def judge_b4(o, ctx):
 # Which mounts a cell may show: its own filesystems, whose root is "/", a folder of krait's own tmpfs, and where it has
 # none of its own the machine's device nodes.
 MOUNT_ROOTS = ("/", "/dev", "/null", "/zero", "/full", "/random", "/urandom")
-LOWER = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "root", "mask-root", "mask-usr", "mask-none")
+LOWER = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "root", "mask-root", "mask-usr", "mask-none", "source")
 
 
 def mount_tells(line):

@@ -5,10 +5,12 @@ cancelling, what a run is given (variables, environment, data sets, input) and h
 How the server starts, stops and restarts is in server_life.py, who may use it and what it says of itself in
 server_watch.py.
 """
+import fcntl
 import http.client
 import json
 import os
 import random
+import sqlite3
 import sys
 import tempfile
 import threading
@@ -549,6 +551,60 @@ def data_sets_are_mounted_read_only_where_they_are_asked_for():
             contains(error(s.post("/api/v1/sandboxes", {"name": "x", "mounts": ["cencus"]}), 400, "invalid", "mounts"),
                      "cencus")
             contains(json.dumps(s.get("/api/v1/info").json()), "census")
+
+
+LOCK = """
+import fcntl, os
+fds = [os.open(p, os.O_RDONLY) for p in ('/data/census/table.csv', '/data/census')]
+for fd in fds: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+fcntl.lockf(fds[0], fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0)
+"""
+# What h5py and SQLite do with a file they only read; a file and a program that only the owner may use.
+READ = """
+import fcntl, os, sqlite3, subprocess
+with open('/data/census/table.csv') as f: fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
+rows = sqlite3.connect('file:/data/census/base.db?mode=ro', uri=True).execute('select x from t').fetchall()
+told = subprocess.run(['/data/census/own/program'], capture_output=True, text=True).stdout
+print(rows, open('/data/census/own/secret').read(), told)
+print([line for line in open('/proc/self/mountinfo') if '/data/census' in line])
+"""
+
+
+@check
+def locks_on_a_data_set_stay_in_their_sandbox():
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as data:
+        table, own = os.path.join(data, "table.csv"), os.path.join(data, "own")
+        os.mkdir(own, 0o700)
+        for path, text, mode in ((table, "a,b\n", 0o644), (own + "/secret", "kept", 0o600),
+                                 (own + "/program", "#!/bin/sh\necho ran\n", 0o700)):
+            with open(path, "w") as f:
+                f.write(text)
+            os.chmod(path, mode)
+        with sqlite3.connect(os.path.join(data, "base.db")) as db:
+            db.execute("create table t (x)")
+            db.execute("insert into t values (7)")
+        os.chmod(data, 0o755)
+        with Server(args=["--mounts", "census=" + data]) as s:
+            for name in ("one", "two"):
+                equal(s.post("/api/v1/sandboxes", {"name": name, "mounts": ["census"]}).status, 201)
+            for name in ("one", "two"):
+                equal(s.run(LOCK, sandbox_id=name)["cause"], "ok", name + " has the locks to itself")
+            for path in (table, data):  # and so has the host
+                fd = os.open(path, os.O_RDONLY)
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                finally:
+                    os.close(fd)
+            equal(s.run("fcntl.flock(os.open('/data/census', 0), fcntl.LOCK_EX | fcntl.LOCK_NB)",
+                        sandbox_id="two")["error"]["type"], "BlockingIOError", "a lock still is one")
+            equal(s.post("/api/v1/sandboxes", {"name": "reader", "mounts": ["census"]}).status, 201)
+            told = s.run(READ, sandbox_id="reader")
+            contains(told["stdout"], "[(7,)] kept ran")
+            lines = told["stdout"].split("\n", 2)[2]
+            assert "overlay" in lines and os.path.basename(data) not in lines, lines
+            with open(table, "a") as f:
+                f.write("3,4\n")
+            contains(s.run("open('/data/census/table.csv').read()", sandbox_id="reader")["result"], "3,4")
 
 
 # ---- bounds --------------------------------------------------------------------------------------
