@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import subprocess
@@ -16,20 +17,38 @@ from model import QUICK
 MIB = 1 << 20
 
 
-def own_group() -> tuple[str, str]:
-    """Our own memory control group and the file of its limit; "" where we cannot have one below."""
-    for line in census.text("/proc/self/cgroup").splitlines():
-        _, names, path = line.split(":", 2)
+def place_for_group() -> tuple[str, str]:
+    """A control group of memory to make another in, and the file of its limit; "" where there is none.
+    On v1 our own; on v2 the one around it, for ours has processes."""
+    lines = [line.split(":", 2) for line in census.text("/proc/self/cgroup").splitlines()]
+    for _, names, path in lines:
         if "memory" in names.split(","):
             return f"{census.CGROUPS}/memory{path}".rstrip("/"), "memory.limit_in_bytes"
+    for _, names, path in lines:
+        parent = census.CGROUPS + os.path.dirname(path)
+        if not names and "memory" in census.text(f"{parent}/cgroup.subtree_control").split():
+            return parent, "memory.max"
     return "", ""
+
+
+def remove_group(folder: str) -> None:
+    """It, and what krait made in it to be in."""
+    for _ in range(200):
+        try:
+            for inner in glob.glob(f"{folder}/*/"):
+                os.rmdir(inner)
+            os.rmdir(folder)
+            return
+        except OSError:
+            time.sleep(0.02)
+    subprocess.run(["rmdir", folder], check=False)  # says why
 
 
 @contextmanager
 def small_machine(mib: int):
     """A memory control group of so many MiB: the words before a command that runs in it. None where
-    this machine has no cgroup v1 of memory."""
-    parent, limit = own_group()
+    none can be made."""
+    parent, limit = place_for_group()
     if not parent or os.geteuid() != 0:
         yield None
         return
@@ -40,14 +59,7 @@ def small_machine(mib: int):
             f.write(str(mib * MIB))
         yield ("sh", "-c", f'echo 0 >{folder}/cgroup.procs && exec "$@"', "sh")
     finally:
-        for _ in range(200):
-            try:
-                os.rmdir(folder)
-                break
-            except OSError:
-                time.sleep(0.02)
-        else:
-            subprocess.run(["rmdir", folder], check=False)  # says why
+        remove_group(folder)
 
 
 HOLD = "x = bytearray(b'x') * (75 << 20)\nimport time\ntime.sleep(2)\nprint(len(x) >> 20)"
@@ -77,7 +89,9 @@ def judge_small_machine(other: Engine) -> list[str]:
     before = (sorted(state.builders()), sorted(state.zygotes()))
     bad, causes = [], []
     bound = min(
-        [int(census.text(f"{path}/memory.limit_in_bytes") or 1 << 60) for path in state.folders()]
+        int(census.text(f"{path}/{name}") or 1 << 60)
+        for path in state.folders()
+        for name in ("memory.limit_in_bytes", "memory.max")
     )
     if bound > 480 * MIB:
         bad.append(f"all cells together may have {bound >> 20} MiB of 600")
