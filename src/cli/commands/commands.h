@@ -19,6 +19,7 @@ int kr_cmd_keys(int argc, char **argv);
 int kr_cmd_users(int argc, char **argv);
 int kr_cmd_mcp(int argc, char **argv);
 int kr_cmd_setup(int argc, char **argv);
+int kr_cmd_shelf(int argc, char **argv);
 
 extern const struct kr_opt_table kr_run_options_table;
 extern const struct kr_opt_table kr_doctor_options_table;
@@ -26,3 +27,4 @@ extern const struct kr_opt_table kr_keys_options_table;
 extern const struct kr_opt_table kr_users_options_table;
 extern const struct kr_opt_table kr_mcp_options_table;
 extern const struct kr_opt_table kr_setup_options_table;
+extern const struct kr_opt_table kr_shelf_options_table;

@@ -28,6 +28,8 @@ const struct kr_command kr_commands[] = {
     {"keys", kr_cmd_keys, "make, list and revoke keys of the API", &kr_keys_options_table},
     {"users", kr_cmd_users, "add, list, disable and delete users of the API; passwords and rights",
      &kr_users_options_table},
+    {"shelf", kr_cmd_shelf, "look at where sandboxes' files are kept, make it larger, move it",
+     &kr_shelf_options_table},
     {"dump", kr_cmd_dump, "print the program's own tables: config, limits, seccomp, settings and more", NULL},
 };
 const size_t kr_commands_count = sizeof kr_commands / sizeof kr_commands[0];

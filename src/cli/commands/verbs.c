@@ -139,9 +139,9 @@ static int load_config(const char *data, struct kr_config **ret, struct kr_err *
 }
 
 /* A data directory that is made here is the server's: its user's, with all that belongs in it. */
-static int open_store(const struct kr_verb *verb, const struct kr_verb_options *o, struct kr_store **ret,
-                      struct kr_err *err)
+static int open_store(const struct kr_verb *verb, struct kr_verb_call *c, struct kr_store **ret, struct kr_err *err)
 {
+    const struct kr_verb_options *o = c->options;
     cleanup_config struct kr_config *config = NULL;
     cleanup_free struct kr_serve *server = NULL;
     int r = load_config(o->data, &config, err);
@@ -156,6 +156,7 @@ static int open_store(const struct kr_verb *verb, const struct kr_verb_options *
         if ((r = kr_serve_prepare_data(server, err)) < 0)
             return r;
     }
+    snprintf(c->data, sizeof c->data, "%s", config->data);
     return kr_store_open(config->data, verb->creates ? KR_STORE_CREATE : 0, ret, err);
 }
 
@@ -179,7 +180,7 @@ int kr_verbs_main(const struct kr_verbs *v, int argc, char **argv, void *options
         return fflush(stdout) != 0 ? KR_EXIT_OURS : 0;
     }
     if (r >= 0)
-        r = open_store(verb, options, &store, &err);
+        r = open_store(verb, &call, &store, &err);
     call.store = store;
     if (r >= 0)
         r = verb->run(&call, &err);

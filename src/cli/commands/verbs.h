@@ -20,6 +20,7 @@ struct kr_verb_call {
     const char *operands[KR_VERB_OPERANDS_MAX];
     int count;
     struct kr_store *store;
+    char data[4096]; /* the data directory */
 };
 
 struct kr_verb {
