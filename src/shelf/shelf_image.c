@@ -239,10 +239,9 @@ static int make_any(struct kr_shelf *s, struct image *i, int point, struct kr_er
 {
     static const enum kr_shelf_kind kinds[] = {KR_SHELF_IS_BTRFS, KR_SHELF_IS_PROJECT};
     struct kr_err first = {0}, last;
-    int r = -EIO;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         s->kind = kinds[k];
-        if ((r = make_image(&s->config, i, s->kind, err)) >= 0 && (r = bring_up(s, i, point, err)) >= 0)
+        if (make_image(&s->config, i, s->kind, err) >= 0 && bring_up(s, i, point, err) >= 0)
             return 0;
         undo(s, i);
         if (k == 0)
