@@ -79,5 +79,5 @@ int kr_shelf_do(struct kr_shelf *s, const struct kr_w_shelf *question, struct kr
 int kr_shelf_tend(struct kr_shelf *s);
 
 /* A child process that answers the questions of one shelf, frame by frame on the socket that is returned, so that a
- * slow disk does not hold up its parent. It ends when the socket closes. */
+ * slow disk does not hold up its parent: the socket does not block. It ends when the socket closes. */
 int kr_shelf_keeper(struct kr_shelf *s, pid_t *ret_pid, struct kr_err *err);

@@ -109,6 +109,8 @@ int kr_shelf_keeper(struct kr_shelf *s, pid_t *ret_pid, struct kr_err *err)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
     mine = pair[0];
     its = pair[1];
+    if (fcntl(mine, F_SETFL, O_NONBLOCK) < 0) /* a keeper that waits for its disk must not make us wait */
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "fcntl");
     pid = fork();
     if (pid < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "fork the keeper of the shelf");

@@ -196,14 +196,19 @@ static int fork_engine(struct kr_warden *w, kr_engine_main *engine, void *arg, s
 }
 
 /* What is handed to cells as writable is the engine's own, whatever the path means by now. */
-static int open_shelf(struct kr_warden *w, struct kr_err *err)
+static int check_shelf_owner(const struct kr_warden *w, uint32_t uid, struct kr_err *err)
 {
     uint32_t owner = w->config->engine_uid != 0 ? w->config->engine_uid : geteuid();
+    return uid == owner
+               ? 0
+               : kr_err_set(err, KR_ERR_DENIED, EPERM, "folder %s belongs to uid %u, and not to the server's %u",
+                            w->config->shelf.path, uid, owner);
+}
+
+static int open_shelf(struct kr_warden *w, struct kr_err *err)
+{
     int r = kr_workspace_open(&w->shelf, w->config->shelf.path, 0, err);
-    if (r >= 0 && w->shelf.uid != owner)
-        r = kr_err_set(err, KR_ERR_DENIED, EPERM, "folder %s belongs to uid %u, and not to the server's %u",
-                       w->config->shelf.path, w->shelf.uid, owner);
-    return r;
+    return r < 0 ? r : check_shelf_owner(w, w->shelf.uid, err);
 }
 
 /* What the shelf will be is decided before anything is opened: an image is mounted in a mount namespace that is ours
@@ -229,7 +234,7 @@ static int plan_shelf(struct kr_warden *w, struct kr_err *err)
 static int raise_shelf(struct kr_warden *w, struct kr_err *err)
 {
     const struct kr_shelf_config *c = &w->config->shelf;
-    int r = kr_shelf_up(c, &w->plan, w->shelf.dir, &w->quota, err);
+    int r = kr_shelf_up(c, &w->plan, w->shelf.dir, &w->quota, err), top;
     if (r < 0 && (r = kr_shelf_settle_for_folder(c, &w->plan, r, err)) >= 0)
         r = kr_shelf_up(c, &w->plan, w->shelf.dir, &w->quota, err);
     if (r < 0)
@@ -239,9 +244,17 @@ static int raise_shelf(struct kr_warden *w, struct kr_err *err)
     else
         kr_log(KR_LOG_INFO, "disk limits are enforced", "by=%s image=%d",
                w->quota.kind == KR_SHELF_IS_BTRFS ? "btrfs" : "project", w->quota.image);
+    if ((r = check_shelf_owner(w, w->quota.uid, err)) < 0)
+        return r;
+    /* Not by its path, which the engine may have changed since. */
+    top = openat(w->quota.dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (top < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open %s", c->path);
     kr_fd_close(w->shelf.dir);
-    w->shelf.dir = -1;
-    return open_shelf(w, err);
+    w->shelf.dir = top;
+    w->shelf.uid = w->quota.uid;
+    w->shelf.gid = w->quota.gid;
+    return 0;
 }
 
 int kr_setup_shelf(struct kr_warden *w, struct kr_err *err)

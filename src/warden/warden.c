@@ -187,12 +187,23 @@ static void on_stat(struct kr_warden *w, uint32_t id, uint64_t cell)
     (void)kr_warden_tell(w, KR_W_STATS, id, &stats, sizeof stats, NULL, 0);
 }
 
-/* The keeper answers by itself, and its answers are passed on: the disk may be slow. */
+static uint64_t at_ceiling(uint64_t asked, uint64_t ceiling)
+{
+    return ceiling != 0 && (asked == 0 || asked > ceiling) ? ceiling : asked;
+}
+
+/* The keeper answers by itself, and its answers are passed on: the disk may be slow. The administrator's ceilings hold
+ * for what is on the shelf, too; the answer says what is enforced. */
 static void on_shelf(struct kr_warden *w, uint32_t id, const struct kr_w_shelf *req)
 {
+    struct kr_w_shelf question = *req;
     struct kr_err err;
     int r = kr_setup_shelf(w, &err);
-    if (r >= 0 && (r = kr_frame_send(w->keeper, KR_W_SHELF, id, req, sizeof *req, NULL, 0)) < 0)
+    if (question.op == KR_SHELF_MAKE || question.op == KR_SHELF_LIMIT) {
+        question.bytes = at_ceiling(question.bytes, w->config->ceilings.disk);
+        question.inodes = at_ceiling(question.inodes, w->config->ceilings.inodes);
+    }
+    if (r >= 0 && (r = kr_frame_send(w->keeper, KR_W_SHELF, id, &question, sizeof question, NULL, 0)) < 0)
         kr_err_set(&err, KR_ERR_BUSY, -r, "the keeper of the shelf does not take a question");
     if (r < 0)
         kr_warden_refuse(w, id, &err);

@@ -21,7 +21,7 @@
 #define USER_MEMORY (UINT64_C(2) << 30)
 
 static char folder[] = "/tmp/krait-test-wake-XXXXXX";
-static char workspace[64], other[64], locks[64];
+static char workspace[64], other[64], locks[64], data[64], shelf[80];
 
 static int groups[KR_HIERARCHIES_MAX]; /* the folders of HELLO */
 static unsigned group_count;
@@ -32,6 +32,7 @@ union payload {
     struct kr_w_zygote zygote;
     struct kr_w_opened opened;
     struct kr_w_ended ended;
+    struct kr_w_shelved shelved;
     struct kr_err err;
     char room[KR_FRAME_CONTROL_MAX];
 };
@@ -302,6 +303,54 @@ static int puts_another_folder_there(int control, void *arg)
     return 0;
 }
 
+static void ask_shelf(int control, uint32_t id, enum kr_shelf_op op, const char *name, uint64_t bytes)
+{
+    struct kr_w_shelf q = {.op = op, .bytes = bytes};
+
+    memcpy(q.name, name, strlen(name));
+    tell(control, KR_W_SHELF, id, &q, sizeof q);
+}
+
+/* An image is mounted before there is an engine, which sees it at its path; its keeper comes by the first question,
+ * before any zygote. The ceilings hold there, too. What is no question is refused, and many at once are all
+ * answered. */
+static int asks_for_the_shelf(int control, void *arg)
+{
+    union payload p;
+    struct kr_frame f;
+    char path[96];
+
+    (void)arg;
+    MUST(access(shelf, F_OK) == 0);
+    ask_shelf(control, 1, KR_SHELF_OPEN, "", 0);
+    expect(control, KR_W_SHELVED, &p);
+    MUST(p.shelved.kind != KR_SHELF_IS_FOLDER && p.shelved.image == 1);
+    for (uint64_t bytes = 0; bytes <= 64 << 20; bytes += 32 << 20) {
+        ask_shelf(control, 2, bytes == 0 ? KR_SHELF_MAKE : KR_SHELF_LIMIT, "abc", bytes);
+        expect(control, KR_W_SHELVED, &p);
+        MUST(p.shelved.max_bytes >= ceilings.disk && p.shelved.max_bytes <= ceilings.disk + (1 << 20));
+    }
+    snprintf(path, sizeof path, "%s/abc", shelf);
+    MUST(access(path, W_OK) == 0);
+    ask_shelf(control, 3, KR_SHELF_MAKE, "../abc", 1 << 20);
+    expect(control, KR_W_FAILED, &p);
+    ask_shelf(control, 4, KR_SHELF_OP_MAX_, "abc", 0);
+    expect(control, KR_W_FAILED, &p);
+    for (uint32_t i = 100; i < 300; i++)
+        ask_shelf(control, i, KR_SHELF_USAGE, "abc", 0);
+    for (uint32_t i = 100; i < 300; i++)
+        MUST(hear(control, &p, &f, WAIT_MS) == 0 && (f.type == KR_W_SHELVED || f.type == KR_W_FAILED));
+    expect_quiet(control);
+    wake(control, 0);
+    expect(control, KR_W_HELLO, &p);
+    expect_zygote(control, KR_ZYG_STARTING, &p);
+    expect_zygote(control, KR_ZYG_READY, &p);
+    ask_shelf(control, 5, KR_SHELF_DROP, "abc", 0);
+    expect(control, KR_W_SHELVED, &p);
+    MUST(access(path, F_OK) < 0);
+    return 0;
+}
+
 static int launch(kr_engine_main *engine, struct kr_err *err)
 {
     struct kr_warden_config c;
@@ -312,6 +361,8 @@ static int launch(kr_engine_main *engine, struct kr_err *err)
     c.zygote_count = 1;
     c.workspaces[0] = (struct kr_workspace_config){.path = workspace};
     c.workspace_count = 1;
+    if (engine == asks_for_the_shelf)
+        c.shelf = (struct kr_shelf_config){.path = shelf, .choice = KR_SHELF_IMAGE, .size = KR_SHELF_SIZE_MIN};
     c.runtime_dir = locks;
     c.ceilings = ceilings;
     c.user_groups = engine == asks_for_owners;
@@ -343,6 +394,7 @@ CASE(asks_without_a_number)
 CASE(puts_another_folder_there)
 CASE(asks_for_too_much)
 CASE(asks_for_owners)
+CASE(asks_for_the_shelf)
 
 int main(void)
 {
@@ -357,7 +409,9 @@ int main(void)
     snprintf(workspace, sizeof workspace, "%s/workspace", folder);
     snprintf(other, sizeof other, "%s/other", folder);
     snprintf(locks, sizeof locks, "%s/locks", folder);
-    if (mkdir(workspace, 0755) < 0 || mkdir(other, 0755) < 0)
+    snprintf(data, sizeof data, "%s/data", folder);
+    snprintf(shelf, sizeof shelf, "%s/sandboxes", data);
+    if (mkdir(workspace, 0755) < 0 || mkdir(other, 0755) < 0 || mkdir(data, 0755) < 0 || mkdir(shelf, 0700) < 0)
         return 1;
     kr_log_set_level(KR_LOG_ERROR);
     RUN(asks_too_early_test);
@@ -368,6 +422,7 @@ int main(void)
     ceilings = (struct kr_limits){
         .memory = 64 << 20, .processes = 32, .cpu_milli = 500, .disk = 16 << 20, .inodes = 1000, .cpu_time_ms = 60000};
     RUN(asks_for_too_much_test);
+    RUN(asks_for_the_shelf_test);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command) != 0)
         return 1;
