@@ -179,27 +179,13 @@ static void write_sync(struct kr_buf *buf, const struct kr_outcome *o, bool with
     kr_json_object_end(&j);
 }
 
-static void sync_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o)
-{
-    cleanup_buf struct kr_buf buf;
-
-    (void)api;
-    kr_buf_init(&buf, KR_API_ANSWER_MAX);
-    write_sync(&buf, o, true);
-    if (buf.failed) {
-        kr_buf_reset(&buf);
-        write_sync(&buf, o, false);
-    }
-    kr_api_reply(ex, 200, &buf);
-}
-
 static void on_execute_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
                                 unsigned how)
 {
     if (how == HOW_STREAM)
         kr_api_follow(api, ex, log, run_id, 0, kr_api_form_of(ex, true));
     else
-        kr_api_collect(api, ex, log, run_id, how == HOW_SYNC, how == HOW_SYNC ? sync_reply : kr_api_outcome_reply);
+        kr_api_collect(api, ex, log, run_id, how == HOW_SYNC, how == HOW_SYNC ? write_sync : kr_api_write_outcome);
 }
 
 static void start_execute(struct kr_http_ex *ex, struct kr_api *api, struct execute_request *q, const char *sandbox,

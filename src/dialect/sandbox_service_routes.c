@@ -94,7 +94,8 @@ static void write_cut(struct kr_json *j, const char *key, const struct kr_buf *t
     kr_json_str_n(j, kr_buf_str(&buf), buf.len);
 }
 
-static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o)
+/* Output is cut at OUTPUT_CHARS, so that it always fits. */
+static void write_service(struct kr_buf *buf, const struct kr_outcome *o, bool with_output)
 {
     json_t *end = json_loadb(kr_buf_str(&o->end), o->end.len, 0, NULL);
     json_t *error = o->error.len ? json_loadb(o->error.data, o->error.len, 0, NULL) : NULL;
@@ -102,12 +103,10 @@ static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struc
     const char *message = json_string_value(json_object_get(end, "message"));
     int code = (int)json_integer_value(json_object_get(end, "exit_code"));
     bool good = o->cause == KR_CAUSE_OK || (o->cause == KR_CAUSE_EXIT && code == 0);
-    cleanup_buf struct kr_buf buf;
     struct kr_json j;
 
-    (void)api;
-    kr_buf_init(&buf, KR_API_ANSWER_MAX);
-    kr_json_init(&j, &buf);
+    (void)with_output;
+    kr_json_init(&j, buf);
     kr_json_object(&j);
     write_cut(&j, "stdout", &o->out, NULL, NULL);
     write_cut(&j, "stderr", &o->err, traceback, good ? NULL : message);
@@ -117,14 +116,13 @@ static void service_reply(struct kr_api *api, struct kr_http_ex *ex, const struc
     kr_json_object_end(&j);
     json_decref(end);
     json_decref(error);
-    kr_api_reply(ex, 200, &buf);
 }
 
 static void on_service_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
                                 unsigned how)
 {
     (void)how;
-    kr_api_collect(api, ex, log, run_id, false, service_reply);
+    kr_api_collect(api, ex, log, run_id, false, write_service);
 }
 
 static void service_execute(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)

@@ -5,6 +5,7 @@ operation elsewhere, and bounds what a run there costs.
 Times are compared within one run of a server, never with a number of seconds: each row measures the same request with
 and without the load, and the bounds leave room for a busy machine.
 """
+import json
 import os
 import shutil
 import sys
@@ -150,6 +151,36 @@ def sleeping_sessions_over_a_large_folder_slow_no_other_sandbox():
             one.join(60)
         p90 = (alone[36], beside[36])
         assert p90[1] < 10 * p90[0] + 0.02, f"p90 {p90[1] * 1000:.1f} ms beside them, {p90[0] * 1000:.1f} ms alone"
+
+
+@check
+def large_answers_are_whole_for_slow_readers_too():
+    with serving() as s:
+        size = 8_000_000
+        body = json.dumps({"code": f"print('x' * {size}, end='')", "stream": False}).encode()
+        head = ("POST /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n")
+        slow, leaver = s.raw(), s.raw()
+        slow.sendall(head.encode() + body)
+        leaver.sendall(head.encode() + body)
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += slow.recv(1000)
+        leaver.recv(100000)
+        leaver.close()  # in the midst of it
+        length = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        got = answer.split(b"\r\n\r\n", 1)[1]
+        parts = [got]
+        have = len(got)
+        while have < length:
+            parts.append(slow.recv(200_000))
+            assert parts[-1], f"the answer ends after {have} of {length} bytes"
+            have += len(parts[-1])
+            time.sleep(0.002)
+        slow.close()
+        found = json.loads(b"".join(parts))
+        equal((len(found["stdout"]), found["cause"], found["log_cut"]), (size, "ok", False))
+        equal(s.run("print(1)")["stdout"], "1\n")  # control: a small one
 
 
 if __name__ == "__main__":

@@ -24,10 +24,11 @@ void kr_api_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *
  * as a text of control characters is when they are written as JSON, is answered without its output, and says so. */
 #define KR_API_ANSWER_MAX (KR_HTTP_QUEUE_MAX - (1u << 20))
 
-/* Reads the log to its end and calls `then`, which answers; not called when the peer leaves first. */
-typedef void kr_api_collected(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o);
+/* Reads the log to its end and answers with the JSON object that `write` makes of it; a large one is made on the thread
+ * pool: `write` is pure. It leaves texts out that do not fit (buf->failed), or the answer is an error. */
+typedef void kr_api_write_fn(struct kr_buf *buf, const struct kr_outcome *o, bool with_output);
 void kr_api_collect(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id, bool both,
-                    kr_api_collected *then);
+                    kr_api_write_fn *write);
 
 /* What went wrong in the words of document 000 (sandbox-mcp), members of an open object: the exception ("NameError:
  * name 'x' is not defined") and the lines of its traceback, or why krait ended the run. `error` is the exception's

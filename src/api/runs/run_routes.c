@@ -137,7 +137,7 @@ const struct kr_api_doc kr_api_runs_create_doc = {
 
 #define HOW_STREAM 1u
 
-static void write_outcome(struct kr_buf *buf, const struct kr_outcome *o, bool with_output)
+void kr_api_write_outcome(struct kr_buf *buf, const struct kr_outcome *o, bool with_output)
 {
     struct kr_json j;
 
@@ -159,27 +159,13 @@ static void write_outcome(struct kr_buf *buf, const struct kr_outcome *o, bool w
     }
 }
 
-void kr_api_outcome_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o)
-{
-    cleanup_buf struct kr_buf buf;
-
-    (void)api;
-    kr_buf_init(&buf, KR_API_ANSWER_MAX);
-    write_outcome(&buf, o, true);
-    if (buf.failed) {
-        kr_buf_reset(&buf);
-        write_outcome(&buf, o, false);
-    }
-    kr_api_reply(ex, 200, &buf);
-}
-
 static void on_admitted(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id,
                         unsigned how)
 {
     if (how & HOW_STREAM)
         kr_api_follow(api, ex, log, run_id, 0, kr_api_form_of(ex, false));
     else
-        kr_api_collect(api, ex, log, run_id, false, kr_api_outcome_reply);
+        kr_api_collect(api, ex, log, run_id, false, kr_api_write_outcome);
 }
 
 static void create_run(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)

@@ -11,4 +11,4 @@ extern const struct kr_api_doc kr_api_runs_create_doc, kr_api_runs_list_doc, kr_
 /* What a run left, as one object: the end's members, stdout, stderr, displays. */
 extern const struct kr_api_schema kr_api_run_outcome_schema;
 extern const struct kr_api_schema kr_api_run_line_schema;
-void kr_api_outcome_reply(struct kr_api *api, struct kr_http_ex *ex, const struct kr_outcome *o);
+kr_api_write_fn kr_api_write_outcome;
