@@ -164,13 +164,20 @@ static void pace_user(const struct kr_cell *c, int without)
 
 void kr_cell_pace(struct kr_cell *c, enum kr_pace pace)
 {
+    int ends = c->state == KR_CELL_ENDING, r;
     struct kr_err err;
-    if (c->state != KR_CELL_STARTED && c->state != KR_CELL_ENDING)
+    pace = ends ? KR_PACE_RUN : pace;
+    if ((c->state != KR_CELL_STARTED && !ends) || c->group.pace == pace)
         return;
-    if (kr_cgroup_pace(&c->family->w->cgroups, &c->group, c->state == KR_CELL_ENDING ? KR_PACE_RUN : pace, &err) < 0)
-        kr_log(KR_LOG_WARN, "pace of a cell not set, ignoring", "error=\"%s\"", err.msg);
+    r = kr_cgroup_pace(&c->family->w->cgroups, &c->group, pace, &err);
     if (c->group.user != 0)
         pace_user(c, 0);
+    if (r >= 0)
+        return;
+    kr_log(KR_LOG_WARN, ends || pace == KR_PACE_REST ? "pace of a cell not set, ignoring" : "pace of a cell not set",
+           "error=\"%s\"", err.msg);
+    if (!ends && pace != KR_PACE_REST)
+        kr_cell_kill(c);
 }
 
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err)

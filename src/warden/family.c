@@ -216,7 +216,7 @@ void kr_family_kill(struct kr_family *f)
     if (f->builder > 0 && f->builder_pidfd >= 0)
         (void)syscall(SYS_pidfd_send_signal, f->builder_pidfd, SIGKILL, NULL, 0);
     for (unsigned i = 0; f->w->cells && i < f->w->cell_max; i++) /* a frozen one would take its time to die */
-        if (f->w->cells[i] && f->w->cells[i]->family == f)
+        if (f->w->cells[i] && f->w->cells[i]->family == f && f->w->cells[i]->group.pace == KR_PACE_FROZEN)
             kr_cell_pace(f->w->cells[i], KR_PACE_RUN);
 }
 

@@ -188,7 +188,8 @@ int kr_cell_signal(struct kr_cell *c, int signo);
 /* It will not become what was asked for: the requester gets the error, and the cell ends. */
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err);
 void kr_cell_kill(struct kr_cell *c);
-/* Only a cell whose session was handed over is paced, and one that ends runs freely: it must have the time to die. */
+/* Only a cell whose session was handed over is paced, and one that ends runs freely: it must have the time to die. One
+ * that can be neither frozen nor thawed is ended. */
 void kr_cell_pace(struct kr_cell *c, enum kr_pace pace);
 /* A zygote reports the end of one of its own sessions. */
 void kr_cell_on_exit(struct kr_family *f, const struct kr_z_exit *e);

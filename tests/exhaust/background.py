@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import signal
+import subprocess
 import time
 
 from census import Census, depth, text, tree
@@ -286,6 +287,26 @@ def frozen_sessions_after_kill(engine: Engine) -> list[str]:
     return bad + following.close()
 
 
+def unfreezable(engine: Engine) -> list[str]:
+    """A cell whose control group refuses to freeze it is ended: it does not go on unbounded."""
+    if not is_held(engine) or not os.path.exists("/usr/bin/strace"):
+        return []
+    state, session = Census(engine.pid), engine.open(dict(QUICK, background_cpu="100ms"))
+    files = [p + f for p in state.cell_folders() for f in ("cpu.cfs_quota_us", "cgroup.freeze")]
+    paths = [part for path in files if os.path.exists(path) for part in ("-P", path)]
+    inject = ["-e", "trace=write,pwrite64", "-e", "inject=write,pwrite64:error=EIO", "-o", "/dev/null"]
+    tracer = subprocess.Popen(["/usr/bin/strace", "-qq", *inject, *paths, "-p", str(engine.pid)])
+    deadline = time.monotonic() + 10
+    while f"TracerPid:\t{tracer.pid}" not in text(f"/proc/{engine.pid}/status") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    session.run(BURN)
+    bad = state.wait_empty(20)
+    tracer.terminate()
+    tracer.wait()
+    said = session.close()
+    return bad + ([] if said != "closed" else ["the session is still there"])
+
+
 SCENARIOS = [
     background_budget,
     background_thread,
@@ -296,4 +317,5 @@ SCENARIOS = [
     frozen_sessions_end,
     frozen_sessions_at_the_end,
     frozen_sessions_after_kill,
+    unfreezable,
 ]
