@@ -113,7 +113,7 @@ def background_budget(engine: Engine) -> list[str]:
     bad = [] if BUDGET * 0.9 < used < BUDGET + SLACK else [f"{used:.2f} s were used of {BUDGET} s"]
     if (first.cause, second.cause, third.stdout) != ("ok", "ok", "42\n"):
         bad += wrong("the session does not go on", first, second, third)
-    if float(second.stdout.split()[0]) > BUDGET + SLACK:
+    if float(second.stdout.split()[0]) > BUDGET + SLACK + second.seconds:  # it goes on during the run
         bad += wrong("the child used more than the budget", second)
     told = [bool(run.end.get("session_frozen")) for run in (first, second, third)]
     return bad + ([] if told == [False, True, False] else [f"session_frozen was told as {told}"])
