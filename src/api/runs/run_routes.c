@@ -80,7 +80,7 @@ static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to
     {.name = "session_notice", .type = KR_API_TEXT, .optional = true, \
      .help = "What happened to its session since the run before.", \
      .example = "between two runs: disk limit of 8 MiB reached: the program was killed"}, \
-    {.name = "session_frozen", .type = KR_API_BOOL, \
+    {.name = "session_frozen", .type = KR_API_BOOL, .optional = true, \
      .help = "Its session had used up `background_cpu` between two runs and was frozen until this one.", \
      .example = "false"}, \
     {.name = "started_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"}, \
