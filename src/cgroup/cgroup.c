@@ -314,6 +314,8 @@ int kr_cgroups_done(struct kr_cgroups *g)
     int r = 0;
     while (g->free_count > 0)
         kr_group_close(g, &g->free[--g->free_count]);
+    if (g->count > 0)
+        g->used = kr_fd_close(g->used);
     for (unsigned i = 0; i < g->count; i++) {
         int one = kr_cgroup_remove_stale(g->hier[i].path);
         r = one < 0 ? one : r;

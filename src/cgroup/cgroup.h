@@ -38,6 +38,7 @@ struct kr_cgroups {
     uint32_t layers;                /* all of them together */
     struct kr_cgroup_bounds bounds; /* what all cells may have; 0 where nothing can bound it */
     struct kr_cgroup_bounds users;  /* and those of one user */
+    int used;                       /* the file that says what memory all cells use; -1: none. Of count 0: undefined */
     struct kr_cgroup_hier hier[KR_HIERARCHIES_MAX];
     struct kr_group free[KR_GROUPS_FREE_MAX]; /* as good as new, for the next cells */
     unsigned free_count, open_count, open_max;

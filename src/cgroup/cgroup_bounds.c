@@ -5,6 +5,7 @@
  * charged, from then on to the folder around it. At the bound the kernel kills in that folder, where there is nothing
  * but cells. Invariant: where there is a memory controller there is a bound. */
 #include "cgroup_files.h"
+#include "counters.h"
 #include "fd.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -74,6 +75,11 @@ static uint64_t processes_here(const struct kr_cgroup_hier *h)
     return lowest_above(h, "pids.max", most);
 }
 
+static const char *used_file(const struct kr_cgroup_hier *h)
+{
+    return h->is.v2 ? "memory.current" : "memory.usage_in_bytes";
+}
+
 int kr_cgroups_bound(struct kr_cgroups *g, const struct kr_cgroup_bounds *wanted,
                      const struct kr_cgroup_bounds *wanted_users, struct kr_err *err)
 {
@@ -85,6 +91,11 @@ int kr_cgroups_bound(struct kr_cgroups *g, const struct kr_cgroup_bounds *wanted
         g->bounds.processes = wanted->processes > 0 ? wanted->processes : SHARE(processes_here(pids));
     g->users.memory = wanted_users->memory > 0 ? wanted_users->memory : g->bounds.memory / 2;
     g->users.processes = wanted_users->processes > 0 ? wanted_users->processes : g->bounds.processes / 2;
+    if (memory) { /* opening it for each session would be a twentieth of a hand-over */
+        g->used = openat(memory->dir, used_file(memory), O_RDONLY | O_CLOEXEC);
+        if (g->used < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, errno, "cgroup %s/%s", memory->path, used_file(memory));
+    }
     return kr_group_bound(g, &whole, &g->bounds, err);
 }
 
@@ -121,19 +132,14 @@ static int no_memory(struct kr_err *err)
     return -EAGAIN;
 }
 
-/* Is there more than the reserve left in a folder of cells that may have so much? */
-static int has_memory(const struct kr_cgroups *g, const struct kr_group *group, uint64_t most, enum kr_err_kind kind,
-                      const char *whose, struct kr_err *err)
+/* Is there more than the reserve left in a folder of cells that may have so much? `fd`: of what they use. */
+static int has_memory(const struct kr_cgroup_hier *h, int fd, const struct kr_group *group, uint64_t most,
+                      enum kr_err_kind kind, const char *whose, struct kr_err *err)
 {
-    const struct kr_cgroup_hier *h = hier_of(g, KR_LAYER_CGROUP_MEMORY);
-    uint64_t used, files;
-    char path[96], text[64];
-    if (!h || most == 0)
-        return 0;
-    kr_group_path(group, h->is.v2 ? "memory.current" : "memory.usage_in_bytes", path, sizeof path);
-    if (kr_fd_read_file_at(h->dir, path, text, sizeof text) <= 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, EIO, "the memory of %s cannot be read", whose);
-    used = strtoull(text, NULL, 10);
+    uint64_t used = 0, files;
+    int r = fd < 0 ? -EBADF : kr_counter_look(fd, NULL, &used);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "the memory of %s cannot be read", whose);
     if (used + reserve_of(most) <= most)
         return 0;
     files = reclaimable(h, group);
@@ -148,6 +154,7 @@ static int has_memory(const struct kr_cgroups *g, const struct kr_group *group, 
 
 int kr_cgroups_admit(const struct kr_cgroups *g, uint64_t promised, struct kr_err *err)
 {
+    const struct kr_cgroup_hier *h = hier_of(g, KR_LAYER_CGROUP_MEMORY);
     if (g->bounds.memory > 0 && promised / PROMISES > g->bounds.memory) {
         kr_err_set(err, KR_ERR_LIMIT, 0,
                    "sessions were promised %" PRIu64
@@ -156,10 +163,18 @@ int kr_cgroups_admit(const struct kr_cgroups *g, uint64_t promised, struct kr_er
                    PROMISES);
         return no_memory(err);
     }
-    return has_memory(g, &whole, g->bounds.memory, KR_ERR_LIMIT, "sessions", err);
+    return h ? has_memory(h, g->used, &whole, g->bounds.memory, KR_ERR_LIMIT, "sessions", err) : 0;
 }
 
 int kr_cgroups_admit_user(const struct kr_cgroups *g, uint64_t user, struct kr_err *err)
 {
-    return has_memory(g, &(struct kr_group){.user = user}, g->users.memory, KR_ERR_BUSY, "the user's sessions", err);
+    const struct kr_cgroup_hier *h = hier_of(g, KR_LAYER_CGROUP_MEMORY);
+    const struct kr_group group = {.user = user};
+    cleanup_fd int fd = -1;
+    char path[96];
+    if (!h)
+        return 0;
+    kr_group_path(&group, used_file(h), path, sizeof path);
+    fd = openat(h->dir, path, O_RDONLY | O_CLOEXEC);
+    return has_memory(h, fd, &group, g->users.memory, KR_ERR_BUSY, "the user's sessions", err);
 }

@@ -220,7 +220,7 @@ int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err)
     char *save;
     int any_v1;
     ssize_t k;
-    *g = (struct kr_cgroups){.note = g->note, .note_arg = g->note_arg};
+    *g = (struct kr_cgroups){.note = g->note, .note_arg = g->note_arg, .used = -1};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         g->open_max = files.rlim_cur / KR_GROUPS_OPEN_SHARE < KR_GROUPS_OPEN_MAX
                           ? (unsigned)(files.rlim_cur / KR_GROUPS_OPEN_SHARE)

@@ -15,9 +15,12 @@
 #define EXPOSED 1000u
 #define SHARED_MAX 500u
 
-void kr_oom_protect(void)
+int kr_oom_protect(struct kr_err *err)
 {
-    (void)kr_fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", PROTECTED);
+    int r = kr_fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", PROTECTED);
+    if (r == -EACCES || r == -EROFS || r == -ENOENT)
+        return 0;
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "protect krait where memory runs out") : 0;
 }
 
 unsigned kr_oom_shared(pid_t zygote, uint64_t memory)

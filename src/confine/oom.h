@@ -5,8 +5,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Protects the calling process and what it will fork. Needs CAP_SYS_RESOURCE; without it things stay as they are. */
-void kr_oom_protect(void);
+/* Protects the calling process and what it will fork. Needs CAP_SYS_RESOURCE; without it, or where /proc is not to be
+ * written, things stay as they are. 0, or -errno with err. */
+int kr_oom_protect(struct kr_err *err);
 /* What a session shares with its zygote, in thousandths of `memory`: the kernel counts it as the session's size, though
  * its end frees none of it. At least 1. */
 unsigned kr_oom_shared(pid_t zygote, uint64_t memory);

@@ -108,6 +108,8 @@ static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main
     kr_fd_close(w->instance.lock);
     for (unsigned i = 0; i < w->cgroups.count; i++)
         close(w->cgroups.hier[i].dir);
+    if (w->cgroups.count > 0)
+        kr_fd_close(w->cgroups.used);
     close_folders(w);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -585,8 +587,8 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     kr_log_set_who("warden");
     if ((r = kr_warden_caps_drop(err)) < 0)
         return r;
-    kr_oom_protect(); /* and with us the engine, the builders, the zygotes and the inits */
-    if ((r = set_own_limits(w, err)) < 0)
+    /* And with us the engine, the builders, the zygotes and the inits. */
+    if ((r = kr_oom_protect(err)) < 0 || (r = set_own_limits(w, err)) < 0)
         return r;
     w->asleep = w->config->lazy;
     if (w->asleep) { /* what fails is the answer to a request for a zygote; but the engine looks at its shelf at once */
