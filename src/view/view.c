@@ -132,11 +132,23 @@ static int cover_hidden(void)
     return 0;
 }
 
-/* Whether the kernel has overlays, allows them in a user namespace, and takes these folders (not on a second level of
- * overlays, which krait in a container of a container would be). */
+/* 1 if the kernel has overlays, allows them in a user namespace, and takes these folders (not on a second level of
+ * overlays, which krait in a container of a container would be). 0 if not. What says nothing about that is an error. */
 static int try_overlay(const char *mask, const char *lower)
 {
-    return mount_overlay(mask, lower, STAGE) >= 0 && umount2(STAGE, 0) >= 0;
+    int r = mount_overlay(mask, lower, STAGE);
+    if (r == -EPERM || r == -EACCES || r == -EINVAL || r == -ENODEV)
+        return 0;
+    if (r < 0)
+        return r;
+    return umount2(STAGE, 0) < 0 ? -errno : 1;
+}
+
+static int try_tree(const struct kr_view *v, struct kr_view_tree *t)
+{
+    int r = t->plain || v->plain ? 0 : try_overlay(mask_of(t->at), t->at);
+    t->plain = r == 0;
+    return r == 0 && strcmp(t->at, "/usr") == 0 ? cover_hidden() : r;
 }
 
 static int prepare(struct kr_view *v)
@@ -145,16 +157,12 @@ static int prepare(struct kr_view *v)
     int r;
     if (chdir(KR_VIEW_DIR) < 0 || mount("/", ROOT, NULL, MS_BIND, NULL) < 0)
         return -errno;
-    r = make_masks();
-    if (r < 0)
+    if ((r = make_masks()) < 0 || (r = try_overlay(MASK_ROOT, ROOT)) < 0)
         return r;
-    v->plain = !try_overlay(MASK_ROOT, ROOT);
-    for (unsigned i = 0; i < v->count; i++) {
-        struct kr_view_tree *t = &v->trees[i];
-        t->plain = t->plain || v->plain || !try_overlay(mask_of(t->at), t->at);
-        if (t->plain && strcmp(t->at, "/usr") == 0 && (r = cover_hidden()) < 0)
+    v->plain = r == 0;
+    for (unsigned i = 0; i < v->count; i++)
+        if ((r = try_tree(v, &v->trees[i])) < 0)
             return r;
-    }
     if (syscall(SYS_mount_setattr, AT_FDCWD, ".", 0, &ro, sizeof ro) < 0 || chdir("/") < 0)
         return -errno;
     return 0;
@@ -209,8 +217,11 @@ static int enter(const struct kr_view *v, unsigned index, uint32_t *layers)
         return -errno;
     if (v->own_devices)
         *layers |= KR_LAYER_DEVICES;
-    if (v->plain)
-        return attach_devices(v, index, "/dev");
+    if (v->plain) {
+        r = attach_devices(v, index, "/dev");
+        /* The session sees the family's root: other cells' device nodes are not for it. */
+        return r < 0 ? r : mount(MASK_NONE, KR_VIEW_DIR, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+    }
     r = mount_overlay(MASK_ROOT, ROOT, STAGE);
     for (unsigned i = 0; r >= 0 && i < v->count; i++) {
         r = attach_tree(&v->trees[i]);
