@@ -246,6 +246,35 @@ def an_image_lasts_and_gives_back_what_is_deleted():
             equal(run(s, "import os\nprint(os.listdir())", "default")["stdout"], "['mine']\n")
 
 
+def full_host(kind: str, size: str, *args: str) -> None:
+    """The server's data on a small filesystem of its own, which a program fills below its own limit."""
+    if os.geteuid() != 0:
+        skip("needs root: a mount")
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o755)
+        mounting = 'mount -t tmpfs -o mode=755,size=%s tmpfs "$1" && shift && exec "$@"' % size
+        with Server(data=folder, shelf=kind, args=list(args), wrap=["unshare", "--mount", "sh", "-c", mounting, "sh",
+                                                                   folder]) as s:
+            sandbox(s, "greedy", disk="1G", file_size="1G")
+            end = run(s, B + "with open('big', 'wb') as f:\n    for i in range(600): f.write(B)\n", "greedy")
+            assert end["cause"] in ("exception", "lost"), str(end)[:600]
+            contains(end["message"], "the server's disk is")
+            equal(end["limits_hit"], [])
+            end = run(s, B + "os.remove('big')\nopen('small', 'wb').write(B)", "greedy")
+            equal(end["cause"], "ok", "control: deleting makes room again: %s" % end)
+
+
+@check
+def a_full_host_is_not_the_limit_on_folder():
+    full_host("folder", "80M")
+
+
+@check
+def a_full_host_is_not_the_limit_on_image():
+    only_image()
+    full_host("image", "400M", "--shelf-size", "512M")
+
+
 def only_image() -> None:
     if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
         skip("needs root and loop devices")
