@@ -265,8 +265,8 @@ int kr_shelf_begin(struct kr_box *b);
 void kr_shelf_stop(struct kr_box *b);
 void kr_shelf_end(struct kr_box *b);
 bool kr_shelf_enforces(const struct kr_box *b);
-/* A spare folder gets this name. False: there is none. */
-bool kr_shelf_give(struct kr_box *b, const char *folder);
+/* A spare folder gets this name, unless it is there. 0; 1: there is none yet, and one is being made. */
+int kr_shelf_place(struct kr_box *b, const char *folder);
 /* May a session begin? False: it waits for a folder with limits, and on_kick() comes when there is one, or none will
  * be. */
 bool kr_shelf_ready(struct kr_box *b, const struct kr_box_session *session);

@@ -70,13 +70,14 @@ void kr_sandbox_done(struct kr_sandbox *s)
 
 /* ---- folders ---- */
 
+/* 0; 1: it is being made, and sessions wait for it; or -errno. */
 static int make_folder(struct kr_box *b, const char *folder, struct kr_err *err)
 {
     char path[KR_STORE_ID_ROOM + 8];
 
     snprintf(path, sizeof path, "%s/files", folder);
-    if (kr_shelf_enforces(b) && faccessat(b->shelf, folder, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        (void)kr_shelf_give(b, folder); /* without a spare it is a plain folder, which the engine measures */
+    if (kr_shelf_place(b, folder) == 1)
+        return 1;
     if (mkdirat(b->shelf, folder, 0700) < 0 && errno != EEXIST)
         return kr_err_set_disk(err, errno, "make the folder of a sandbox");
     if (mkdirat(b->shelf, path, 0755) < 0 && errno != EEXIST)
@@ -96,6 +97,8 @@ int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct k
 
     if (r < 0)
         return r;
+    if (r == 1)
+        return kr_err_set(err, KR_ERR_BUSY, 0, "the folder of the sandbox is being made: try again in a moment");
     if (kr_box_is_host(b, s)) {
         fd = fcntl(b->host, F_DUPFD_CLOEXEC, 3);
         return fd < 0 ? kr_err_set(err, KR_ERR_SYSTEM, errno, "open the workspace") : fd;
@@ -258,7 +261,7 @@ int kr_box_sandbox_reset(struct kr_box *b, const struct kr_caller *who, const ch
         r = make_folder(b, folder, err);
     if (r >= 0)
         kr_box_audit(b, who, "sandbox.reset", s.row.id, "ok", NULL);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 int kr_box_sandbox_delete(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err)

@@ -2,10 +2,9 @@
  *
  * Called by box_sandboxes.c (make, limit), box_room.c (sessions that wait), box.c (remove) and box_disk.c (usage). Only
  * the privileged side can make such a folder, and callers do not wait: so a few spare ones are kept, and a new sandbox
- * gets one by a rename. Invariants: a spare has the limits of a sandbox that sets none before it is given away; where
- * there is no spare, the folder is a plain one, which the engine measures, and which is replaced, if it is still empty,
- * before a session begins in it; the limits that were set last are remembered for LIMITS folders, and set again when
- * that is not known. */
+ * gets one by a rename. Invariants: a spare has the limits of a sandbox that sets none before it is given away; a
+ * sandbox without a folder waits for a spare, and only if none can be made its folder is a plain one, which the engine
+ * measures; the limits that were set last are remembered for LIMITS folders, and set again when that is not known. */
 #include "box_internal.h"
 #include "log.h"
 #include <errno.h>
@@ -124,7 +123,7 @@ static void on_again(void *data)
     fill_spares(data);
 }
 
-bool kr_shelf_give(struct kr_box *b, const char *folder)
+static bool give_spare(struct kr_box *b, const char *folder)
 {
     struct kr_box_shelf *s = b->shelves;
     struct limit *row;
@@ -171,34 +170,44 @@ static bool is_in_use(const struct kr_box *b, const struct kr_box_session *but)
     return false;
 }
 
-/* An empty plain folder becomes one with limits. What is in use, or not empty, stays what it is. */
-static void replace_plain(struct kr_box *b, const char *folder)
+static bool is_coming(const struct kr_box_shelf *s)
 {
-    char files[KR_STORE_ID_ROOM + 8];
+    bool coming = s->ask.id != 0;
 
-    snprintf(files, sizeof files, "%s/files", folder);
-    if ((unlinkat(b->shelf, files, AT_REMOVEDIR) < 0 && errno != ENOENT) ||
-        unlinkat(b->shelf, folder, AT_REMOVEDIR) < 0 || !kr_shelf_give(b, folder))
-        (void)mkdirat(b->shelf, folder, 0700); /* EEXIST: it stayed */
-    (void)mkdirat(b->shelf, files, 0755);
+    for (unsigned i = 0; i < ASKS; i++)
+        coming |= s->making[i].ask.id != 0;
+    return coming;
+}
+
+int kr_shelf_place(struct kr_box *b, const char *folder)
+{
+    struct kr_box_shelf *s = b->shelves;
+
+    if (!s || (s->kind == KR_SHELF_IS_FOLDER && !s->ask.id) ||
+        faccessat(b->shelf, folder, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || give_spare(b, folder))
+        return 0;
+    return is_coming(s) ? 1 : 0;
 }
 
 bool kr_shelf_ready(struct kr_box *b, const struct kr_box_session *session)
 {
-    struct kr_box_shelf *s = b->shelves;
-    bool is_coming = false;
+    const char *folder = session->spec.folder;
+    char files[KR_STORE_ID_ROOM + 8];
 
-    if (!s)
+    if (!b->shelves || session->spec.workspace != KR_WORKSPACE_SHELF)
         return true;
-    if (s->ask.id)
+    if (b->shelves->ask.id)
         return false;
-    if (session->spec.workspace != KR_WORKSPACE_SHELF || !is_plain(s, session->spec.folder) || is_in_use(b, session))
-        return true;
-    for (unsigned i = 0; i < ASKS; i++)
-        is_coming |= s->making[i].ask.id != 0;
-    if (s->spare_count > 0)
-        replace_plain(b, session->spec.folder);
-    return s->spare_count > 0 || !is_coming || !is_plain(s, session->spec.folder);
+    snprintf(files, sizeof files, "%s/files", folder);
+    /* An empty plain folder becomes one with limits; what is in use, or not empty, stays what it is. */
+    if (is_plain(b->shelves, folder) && !is_in_use(b, session) &&
+        (unlinkat(b->shelf, files, AT_REMOVEDIR) == 0 || errno == ENOENT))
+        (void)unlinkat(b->shelf, folder, AT_REMOVEDIR);
+    if (kr_shelf_place(b, folder) == 1)
+        return false;
+    (void)mkdirat(b->shelf, folder, 0700); /* EEXIST: as it should be. What is missing the session's start tells */
+    (void)mkdirat(b->shelf, files, 0755);
+    return true;
 }
 
 /* ---- limits ---- */

@@ -167,11 +167,11 @@ static void check_idle_folder(struct kr_session *s)
     uint64_t now = kr_clock_ns(), ms;
 
     if (!is_known || usage.cpu_ns != s->swept_cpu_ns) {
-        kr_sweep_again(s->sweep);
+        if (kr_sweep_again(s->sweep)) /* else the next tick tries again */
+            s->swept_cpu_ns = usage.cpu_ns;
         if (is_known || !s->still_ns)
             s->still_ns = now;
     }
-    s->swept_cpu_ns = usage.cpu_ns;
     ms = (now - (s->still_ns > s->idle_since_ns ? s->still_ns : s->idle_since_ns)) / 1000000u / IDLE_PART;
     s->idle_tick_ms = ms < KR_SESSION_TICK_MS        ? KR_SESSION_TICK_MS
                       : ms > KR_SESSION_IDLE_TICK_MS ? KR_SESSION_IDLE_TICK_MS
@@ -183,7 +183,7 @@ static void check_folder(struct kr_session *s)
     if (!folder_is_within(s))
         return;
     if (s->run && !s->counts_only)
-        kr_sweep_again(s->sweep);
+        (void)kr_sweep_again(s->sweep);
     else
         check_idle_folder(s);
 }

@@ -98,12 +98,12 @@ static bool must_rest(const struct folder *f)
     return f->ended_ns && kr_clock_ns() - f->ended_ns < f->took_ns * KR_SWEEP_REST;
 }
 
-static void walk_folder(struct folder *f)
+static bool walk_folder(struct folder *f)
 {
     static const struct kr_work_calls calls = {.run = run_walk, .done = on_walk_done, .dropped = on_walk_dropped};
 
-    if (!kr_work_busy(&f->work) && !must_rest(f))
-        (void)kr_lane_start(f->all->lane, &f->work, &calls, f); /* a full lane: the next tick tries again */
+    /* A full lane: the next tick tries again. */
+    return !kr_work_busy(&f->work) && !must_rest(f) && kr_lane_start(f->all->lane, &f->work, &calls, f) >= 0;
 }
 
 /* The one of that path, made if it is not there. NULL: no memory. */
@@ -172,7 +172,7 @@ int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_
     /* Of a larger one, a thread does it: the loop does not wait. */
     s->have_base = measure_path(path, FEW_ENTRIES, &s->base) == 0 && s->base.gap == KR_MEASURE_WHOLE;
     if (!s->have_base)
-        walk_folder(f);
+        (void)walk_folder(f);
     return 0;
 }
 
@@ -190,7 +190,7 @@ void kr_sweep_close(struct kr_sweep *s)
     free_folder(f);
 }
 
-void kr_sweep_again(struct kr_sweep *s)
+bool kr_sweep_again(struct kr_sweep *s)
 {
     struct folder *f = s->folder;
 
@@ -199,7 +199,7 @@ void kr_sweep_again(struct kr_sweep *s)
         s->base = f->last;
         s->base_walk = f->walks;
     }
-    walk_folder(f);
+    return walk_folder(f);
 }
 
 bool kr_sweep_seen(const struct kr_sweep *s, const struct kr_measure **ret_base, const struct kr_measure **ret_now)

@@ -24,7 +24,8 @@ void kr_sweeps_close(struct kr_sweeps *all);
 int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_sweep);
 /* May be called while a walk is under way. Takes NULL. */
 void kr_sweep_close(struct kr_sweep *s);
-/* Starts another walk unless one is under way or the folder must be left alone. */
-void kr_sweep_again(struct kr_sweep *s);
+/* Starts another walk. False if one is under way or the folder must be left alone: then what was written last is not
+ * seen yet. */
+bool kr_sweep_again(struct kr_sweep *s);
 /* The baseline and the last look, which is the same at first; false until there is one. */
 bool kr_sweep_seen(const struct kr_sweep *s, const struct kr_measure **ret_base, const struct kr_measure **ret_now);
