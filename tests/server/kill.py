@@ -30,6 +30,7 @@ from processes import become_subreaper, below, cgroups_of, leftovers, roles, sta
 
 SEED = int(os.environ.get("KR_SEED", "0")) or int.from_bytes(os.urandom(4), "big")
 KILLS = int(os.environ.get("KR_KILLS", "50"))
+SHELF = os.environ.get("KR_SHELF", "folder")  # server/kill_image.py: "image"
 # Shares of the kills. "start": the warden or the server while krait starts; "both": warden and server at once.
 VICTIMS = {"server": 15, "warden": 13, "zygote": 12, "both": 4, "start": 6}
 GONE_S = 20.0  # until when processes must have ended
@@ -57,7 +58,7 @@ class Storm(Clients):
 
     def make(self) -> Server:
         return Server(args=["--log-level", "warn", "--max-sandboxes-per-user", "1000"], data=self.folder,
-                      validate=False, env={"TMPDIR": self.temp})
+                      validate=False, env={"TMPDIR": self.temp}, shelf=SHELF)
 
     def start(self) -> float:
         began = time.monotonic()
@@ -303,17 +304,26 @@ class Storm(Clients):
         mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if self.folder in line]
         if mounts:
             self.wrong("mounts", f"{mounts[:2]}")
+        devices = [path for path in glob.glob("/sys/block/loop*/loop/backing_file") if self.is_ours(path)]
+        if len(devices) != (SHELF == "image"):
+            self.wrong("mounts", f"loop devices of one image: {devices}")
         end = time.monotonic() + 3
         while (found := self.strangers()) and time.monotonic() < end:  # upkeep works in pieces
             time.sleep(0.02)
         if found:
             self.wrong("leftovers", f"after a kill of {self.victim}: {found[:5]}")
 
+    def is_ours(self, path: str) -> bool:
+        try:
+            return Path(path).read_text().startswith(self.folder + "/")
+        except OSError:
+            return False  # it was cleared meanwhile
+
     def strangers(self) -> list:
         """What is in the data directory and should not be. No client is at work now."""
         found = [f"tmp/{one}" for one in os.listdir(self.temp)]
         top = {"krait.db", "krait.db-wal", "krait.db-shm", "krait.lock", "pepper", "sandboxes", "logs", "serve.lock",
-               "mcp.sock"}
+               "mcp.sock"} | ({"sandboxes.image"} if SHELF == "image" else set())
         notes = [one for one in os.listdir(self.data) if one.startswith("krait.notes.")]
         found += notes if len(notes) != 1 else []  # those of the one that lives
         found += [one for one in os.listdir(self.data) if one not in top and one not in notes]
