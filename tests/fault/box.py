@@ -24,6 +24,7 @@ from proof import children
 START_S = 60
 # Longer than the longest deadline of krait's own on this way (10 s, for a GO that does not come).
 ANSWER_S = 25
+LOOK_S = 4.0  # until a session can be seen whole
 ASKED = {
     "memory": "64M",
     "processes": 11,
@@ -194,9 +195,26 @@ class Box:
     # ---- one cell --------------------------------------------------------------------------------
 
     def session_and_init(self) -> tuple[int, int]:
-        sessions, inits = children(self.zygote), [
-            pid for pid in children(self.builder) if pid != self.zygote
-        ]
+        """Of the first family that has a session. One whose zygote has ended is a child of the builder, as
+        the inits are, which have the number 1 in their cell.
+        """
+        sessions, inits = [], []
+        for builder in children(self.warden)[1:]:
+            here = []
+            for pid in children(builder):
+                try:
+                    numbers, level = (proof.status_of(one)["NSpid"].split() for one in (pid, builder))
+                except (OSError, KeyError):
+                    continue  # it has ended meanwhile
+                if len(numbers) == len(level):
+                    sessions += children(pid)
+                elif numbers[-1] == "1":
+                    here.append(pid)
+                else:
+                    sessions.append(pid)
+            inits = here or inits
+            if sessions:
+                break
         return (sessions[0] if sessions else -1), (inits[0] if inits else -1)
 
     def use(self, answer: dict, out: Outcome, prepare=None) -> None:
@@ -216,15 +234,17 @@ class Box:
         self.close(answer["session"])
 
     def look(self, out: Outcome) -> None:
-        """From outside. The family may be another by now, and the old one not gone yet."""
-        deadline = time.monotonic() + 1.0
+        """From outside. The family may be another by now, and the old one not gone yet; or the session has
+        outlived its zygote, and the next one is awaited to compare with.
+        """
+        deadline = time.monotonic() + LOOK_S
         while out.outside is None and time.monotonic() < deadline:
             before = self.builder
             self.find_roles()
             out.replaced = out.replaced or self.builder != before
             self.spoiled = self.spoiled or out.replaced
-            session, init = self.session_and_init()
             try:
+                session, init = self.session_and_init()
                 out.outside = proof.outside(session, init, self.zygote)
                 out.session = session
                 out.dac = proof.mount_aside(session)
