@@ -50,6 +50,7 @@ class Scenario:
     workspace: bool = True
     network: str = "none"
     user: int = 0
+    owner: int = 0
 
     def request(self) -> dict:
         return {
@@ -59,6 +60,7 @@ class Scenario:
             "pooled": False,
             "workspace": 0 if self.workspace else None,
             "limits": ASKED,
+            "owner": self.owner,
             "env": {},
         }
 
@@ -67,6 +69,7 @@ SCENARIOS = {
     "root": Scenario("root"),
     "loopback": Scenario("loopback", workspace=False, network="loopback"),
     "user": Scenario("user", user=64123),
+    "owner": Scenario("owner", ("--user-memory", str(1 << 28)), workspace=False, owner=7),
 }
 
 

@@ -98,7 +98,11 @@ class Traces:
 
     def cells(self) -> list[str]:
         return [
-            cell for path in self.groups for cell in glob.glob(path + "/**/c*/", recursive=True) if self.is_ours(path)
+            cell
+            for path in self.groups
+            for shape in ("/c*/", "/u*/")
+            for cell in glob.glob(path + shape)
+            if self.is_ours(path)
         ]
 
     def is_ours(self, path: str) -> bool:
