@@ -23,7 +23,7 @@ DRIVER = os.path.join(os.environ.get("KR_BUILD", os.path.join(ROOT, "build")), "
 MIB = 1 << 20
 SERVER = 1234567  # the uid and gid of a server
 FOLDER, BTRFS, PROJECT = range(3)
-GONE_S = 10.0
+GONE_S = 60.0  # an unmount writes what is left, and a busy disk takes its time
 SLACK = 512 * 1024  # what a limit may be passed by: metadata
 
 libc = ctypes.CDLL(None, use_errno=True)
