@@ -151,9 +151,10 @@ void kr_mirror_trim(struct kr_mirror *m, const struct kr_mirror_mark *oldest)
         drop_journal(m, count < m->journal_count ? (size_t)count : m->journal_count);
 }
 
-static int compare_entries(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b, void *journal)
 {
-    const struct entry *x = *(const struct entry *const *)a, *y = *(const struct entry *const *)b;
+    const struct entry *x = (const struct entry *)journal + *(const size_t *)a;
+    const struct entry *y = (const struct entry *)journal + *(const size_t *)b;
     int order = strcmp(x->path, y->path);
 
     return order ? order : (x > y) - (x < y); /* the oldest of a path first */
@@ -186,7 +187,8 @@ int kr_mirror_changes(struct kr_mirror *m, const struct kr_mirror_mark *since, s
     struct kr_changes c = {.incomplete = !m->now || m->incomplete >= since->sync || since->at < m->first};
     size_t from = since->at > m->first ? (size_t)(since->at - m->first) : 0;
     size_t count = m->journal_count > from ? m->journal_count - from : 0;
-    const struct entry **list;
+    const struct entry *e, *last = NULL;
+    size_t *list;
 
     if (count == 0 || !m->now) {
         *ret = c;
@@ -195,17 +197,20 @@ int kr_mirror_changes(struct kr_mirror *m, const struct kr_mirror_mark *since, s
     list = calloc(count, sizeof *list);
     c.files = calloc(count < KR_CHANGES_MAX ? count : KR_CHANGES_MAX, sizeof *c.files);
     if (!list || !c.files) {
-        free((void *)list);
+        free(list);
         free(c.files);
         return -ENOMEM;
     }
     for (size_t i = 0; i < count; i++)
-        list[i] = &m->journal[from + i];
-    qsort((void *)list, count, sizeof *list, compare_entries);
-    for (size_t i = 0; i < count; i++)
-        if (i == 0 || strcmp(list[i]->path, list[i - 1]->path) != 0)
-            add_change(m, list[i], &c);
-    free((void *)list);
+        list[i] = from + i;
+    qsort_r(list, count, sizeof *list, compare_entries, m->journal);
+    for (size_t i = 0; i < count; i++) {
+        e = &m->journal[list[i]];
+        if (!last || strcmp(e->path, last->path) != 0)
+            add_change(m, e, &c);
+        last = e;
+    }
+    free(list);
     *ret = c;
     return 0;
 }
@@ -228,7 +233,10 @@ static void compare_pair(struct kr_mirror *m, const struct kr_snapshot *after, c
         return;
     if (now && !old && before->incomplete && now->ctime_ns < before->taken_ns)
         return; /* it was there; the walk had not got to it */
-    note(m, old ? before->text + old->path : after->text + now->path, old);
+    if (old)
+        note(m, before->text + old->path, old);
+    else if (now)
+        note(m, after->text + now->path, NULL);
 }
 
 static void compare_snapshots(struct kr_mirror *m, struct kr_snapshot *after)

@@ -276,22 +276,26 @@ static void touch(struct kr_tree_watch *w, struct touched *t, uint32_t mask)
     t->moved_away = mask & IN_MOVED_FROM;
 }
 
-static void take_event(struct kr_tree_watch *w, const struct inotify_event *e)
+/* False: it could not be kept, or others before it were not. */
+static bool take_event(struct kr_tree_watch *w, const struct inotify_event *e)
 {
     struct touched *t;
 
-    if (e->mask & (IN_Q_OVERFLOW | IN_UNMOUNT) || ++w->events > KR_TREE_EVENTS_MAX) {
-        w->lost = true;
-    } else if (e->mask & IN_IGNORED) {
+    if (e->mask & (IN_Q_OVERFLOW | IN_UNMOUNT) || ++w->events > KR_TREE_EVENTS_MAX)
+        return false;
+    if (e->mask & IN_IGNORED) {
         forget_folder(w, e->wd);
         w->doubt = true;
-    } else if (e->mask & IN_ISDIR || e->len == 0) {
-        w->doubt |= (e->mask & (MASK & ~(unsigned)IN_OPEN)) != 0; /* opening a folder changes nothing */
-    } else if ((t = get_touched(w, e->wd, e->name))) {
-        touch(w, t, e->mask);
-    } else {
-        w->lost = true;
+        return true;
     }
+    if (e->mask & IN_ISDIR || e->len == 0) {
+        w->doubt |= (e->mask & (MASK & ~(unsigned)IN_OPEN)) != 0; /* opening a folder changes nothing */
+        return true;
+    }
+    t = get_touched(w, e->wd, e->name);
+    if (t)
+        touch(w, t, e->mask);
+    return t != NULL;
 }
 
 bool kr_tree_watch_drain(struct kr_tree_watch *w, size_t max_bytes)
@@ -312,7 +316,7 @@ bool kr_tree_watch_drain(struct kr_tree_watch *w, size_t max_bytes)
         for (char *at = buf; at < buf + n;) {
             const struct inotify_event *e = (const struct inotify_event *)(void *)at;
 
-            take_event(w, e);
+            w->lost |= !take_event(w, e);
             at += sizeof *e + e->len;
         }
     }
