@@ -96,6 +96,23 @@ class Outcome:
     roles: dict[int, str] = field(default_factory=dict)  # whose calls the hits are
 
 
+def numbers(pid: int) -> list[str]:
+    """Its pids, from our pid namespace inwards; none if it has ended."""
+    try:
+        return proof.status_of(pid)["NSpid"].split()
+    except (OSError, KeyError):
+        return []
+
+
+def levels(pid: int) -> int:
+    return len(numbers(pid))
+
+
+def number(pid: int) -> str:
+    """Its pid in its innermost namespace."""
+    return (numbers(pid) or [""])[-1]
+
+
 class Box:
     def __init__(self, krait: str, scenario: Scenario, folder: str, bait: str) -> None:
         self.scenario, self.bait = scenario, bait
@@ -148,14 +165,15 @@ class Box:
             raise Dead(f"the zygote cannot start: {event} {self.said()}")
 
     def find_roles(self) -> None:
-        """By the tree: the engine is the warden's first child, the youngest one with children is
-        the builder, and the zygote is the builder's first.
+        """By the tree: the engine is the warden's first child, the youngest one with a child in its own
+        pid namespace is the builder, and that child the zygote.
         """
         mine = children(self.warden)
         self.engine = mine[0] if mine else -1
         for pid in mine[1:]:
-            if children(pid):
-                self.builder, self.zygote = pid, children(pid)[0]
+            near = [one for one in children(pid) if levels(one) == levels(pid) > 0]
+            if near:
+                self.builder, self.zygote = pid, near[0]
 
     # ---- lines -----------------------------------------------------------------------------------
 
@@ -205,13 +223,9 @@ class Box:
         for builder in children(self.warden)[1:]:
             here = []
             for pid in children(builder):
-                try:
-                    numbers, level = (proof.status_of(one)["NSpid"].split() for one in (pid, builder))
-                except (OSError, KeyError):
-                    continue  # it has ended meanwhile
-                if len(numbers) == len(level):
+                if levels(pid) == levels(builder):
                     sessions += children(pid)
-                elif numbers[-1] == "1":
+                elif number(pid) == "1":
                     here.append(pid)
                 else:
                     sessions.append(pid)
