@@ -187,7 +187,8 @@ WORKING = {"full": None, "*": "ok"}
 
 def working(stage: Stage) -> list:
     session = stage.open(workspace=0)
-    code = "FOLDERS = ('/workspace', '/tmp', '/dev/shm')\nimport sys\nINTERPRETER = sys.executable\n" + WORKS
+    folders = "(os.getcwd(),)" if stage.contained else "('/workspace', '/tmp', '/dev/shm')"
+    code = f"import os, sys\nFOLDERS = {folders}\nINTERPRETER = sys.executable\n" + WORKS
     seen = session.run(code).marked()
     session.close()
     bad = expect(WORKING)(seen, stage)
