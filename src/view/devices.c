@@ -79,10 +79,11 @@ int kr_devices_new(struct kr_err *err)
 
 int kr_devices_give(int devices, unsigned index, struct kr_err *err)
 {
+    struct stat st;
     char name[16];
     int r;
     snprintf(name, sizeof name, "%u", index);
-    if (faccessat(devices, name, F_OK, 0) == 0)
+    if (fstatat(devices, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     r = errno == ENOENT ? make(devices, name) : -errno;
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "make a cell's device nodes") : 0;

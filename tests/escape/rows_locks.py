@@ -245,7 +245,11 @@ def hidden(stage: Stage) -> list:
 def hidden_control() -> list:
     with planted() as (name, folders):
         seen = plain(with_paths(LOOK, tuple(folders))).marked()
-    return [f"{path}: {got}" for path, got in seen.items() if name not in got] if folders else ["no place for a bait"]
+    if folders:
+        return [f"{path}: {got}" for path, got in seen.items() if name not in got]
+    there = tuple(path for path in HIDDEN if os.path.isdir(path))  # a machine whose /usr is read-only
+    seen = plain(with_paths(LOOK, there)).marked()
+    return [f"{path}: {got}" for path, got in seen.items() if not isinstance(got, list)] if there else ["nothing to hide"]
 
 
 THE_HOSTS = "the machine's own tree is seen there, behind Landlock: doctor says so"
