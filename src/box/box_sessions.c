@@ -134,6 +134,8 @@ void kr_box_session_set_state(struct kr_box_session *session, enum kr_box_sessio
     share->leaving += (unsigned)leaves;
     if (slots < 0)
         kr_box_kick(b); /* another session may wait for the slot */
+    if (slots < 0 && u->sessions == 0 && b->config.user_groups)
+        kr_engine_forget_owner(b->engine, u->number);
 }
 
 static uint32_t zygote_of(const struct kr_box *b, enum kr_preload preload)

@@ -101,6 +101,11 @@ int kr_engine_has_room(const struct kr_engine *e, struct kr_err *err)
                       (unsigned long long)most.rlim_cur);
 }
 
+void kr_engine_forget_owner(struct kr_engine *e, uint64_t owner)
+{
+    kr_pools_forget(e, owner);
+}
+
 /* From the pool, or a new one. 0, or -errno with err. */
 static int start_open(struct kr_engine *e, struct kr_open *open, struct kr_err *err)
 {
@@ -108,8 +113,8 @@ static int start_open(struct kr_engine *e, struct kr_open *open, struct kr_err *
     struct kr_pool *pool = kr_pool_find(e, &key);
     struct kr_session *s = NULL;
 
-    if (open->pooled && pool && !open->spec.stdin_pipe && !open->spec.joins)
-        s = kr_pool_take(pool);
+    if (open->pooled && pool && !open->spec.stdin_pipe)
+        s = kr_pool_take(pool, &open->spec);
     if (s && kr_session_adopt(s, open) >= 0)
         return 0;
     if (s) {

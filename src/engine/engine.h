@@ -63,6 +63,9 @@ void kr_engine_stop(struct kr_engine *e);
 int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool pooled,
                    const struct kr_session_calls *calls, void *data, struct kr_err *err);
 
+/* The owner (kr_session_spec) has no session left. */
+void kr_engine_forget_owner(struct kr_engine *e, uint64_t owner);
+
 /* Asks the holder about the folders of sandboxes (holder.h). 0 and fn is called once, or -errno. */
 int kr_engine_shelf(struct kr_engine *e, const struct kr_w_shelf *question, struct kr_shelf_ask *ask, kr_shelf_fn *fn,
                     void *data);

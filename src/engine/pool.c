@@ -5,7 +5,11 @@
  * per pool and two in all, so that pools never starve an open that waits for its session; a creation that fails holds
  * the next one back, 100 ms at first and twice as long each time up to five seconds. Where several opens come at once
  * and find nothing, nothing is made until that is over: a session that is parked costs more than one that is made for
- * its run, and those opens would wait for the difference. */
+ * its run, and those opens would wait for the difference.
+ *
+ * Where the sessions of an owner lie together (kr_session_spec.joins) a parked session of no owner cannot join them. So
+ * one is parked among them, for each of the owners that joined last. An owner that has no session left has none parked
+ * either: its next session is the first again. */
 #include "pool.h"
 #include "engine_internal.h"
 #include "log.h"
@@ -18,6 +22,13 @@
 #define CALM_MS 5u /* after a hand-over its run has the machine to itself for so long, while others are parked */
 #define PRESSED_MS 20u
 
+/* An owner whose next session is parked beside its others. */
+struct pool_owner {
+    uint64_t owner;            /* 0: this row is free */
+    uint64_t turn;             /* when it took or missed one, counted */
+    struct kr_session *parked; /* NULL: none yet */
+};
+
 struct kr_pool {
     TAILQ_ENTRY(kr_pool) link; /* of the engine's list */
     struct kr_engine *engine;
@@ -26,6 +37,8 @@ struct kr_pool {
     struct kr_session_list sessions; /* parked, oldest first */
     struct kr_timer *backoff, *calm, *pressed;
     uint64_t backoff_ms; /* of the failure before, 0: none */
+    struct pool_owner owners[KR_POOL_OWNERS_MAX];
+    uint64_t turn, creating_for; /* creating_for: the owner of the session that is being made; 0: none */
 };
 
 static void refill_pool(struct kr_pool *p);
@@ -102,6 +115,74 @@ void kr_pools_free(struct kr_engine *e)
     }
 }
 
+/* ---- owners ---- */
+
+static struct pool_owner *find_owner(struct kr_pool *p, uint64_t owner)
+{
+    for (size_t i = 0; owner && i < KR_POOL_OWNERS_MAX; i++)
+        if (p->owners[i].owner == owner)
+            return &p->owners[i];
+    return NULL;
+}
+
+static void forget_owner(struct pool_owner *o)
+{
+    struct kr_session *s = o->parked;
+
+    *o = (struct pool_owner){0};
+    if (s) {
+        s->pool = NULL;
+        kr_session_kill(s);
+    }
+}
+
+/* It joined its sessions: it will again. The one that did so longest ago makes room. */
+static void note_owner(struct kr_pool *p, uint64_t owner)
+{
+    struct pool_owner *o = find_owner(p, owner);
+
+    for (size_t i = 0; !o && i < KR_POOL_OWNERS_MAX; i++)
+        if (!p->owners[i].owner)
+            o = &p->owners[i];
+    if (!o) {
+        o = &p->owners[0];
+        for (size_t i = 1; i < KR_POOL_OWNERS_MAX; i++)
+            if (p->owners[i].turn < o->turn)
+                o = &p->owners[i];
+    }
+    if (o->owner != owner)
+        forget_owner(o);
+    o->owner = owner;
+    o->turn = ++p->turn;
+}
+
+/* The owner for which a session is to be parked next, the latest first, or 0. */
+static uint64_t owner_without(const struct kr_pool *p)
+{
+    const struct pool_owner *best = NULL;
+
+    for (size_t i = 0; i < KR_POOL_OWNERS_MAX; i++) {
+        const struct pool_owner *o = &p->owners[i];
+
+        if (o->owner && !o->parked && (!best || o->turn > best->turn))
+            best = o;
+    }
+    return best ? best->owner : 0;
+}
+
+void kr_pools_forget(struct kr_engine *e, uint64_t owner)
+{
+    struct kr_pool *p;
+
+    TAILQ_FOREACH(p, &e->pools, link)
+    {
+        struct pool_owner *o = find_owner(p, owner);
+
+        if (o)
+            forget_owner(o);
+    }
+}
+
 /* ---- making ---- */
 
 /* Twice as long as the last time; logged once, until a creation succeeds again. */
@@ -128,9 +209,13 @@ static void refill_pool(struct kr_pool *p)
         return;
     if (kr_timer_armed(p->backoff) || kr_timer_armed(p->pressed))
         return;
-    if (p->creating > 0 || p->parked >= p->size || e->creations >= CREATIONS_MAX)
+    if (p->creating > 0 || e->creations >= CREATIONS_MAX)
+        return;
+    spec.owner = p->parked < p->size ? 0 : owner_without(p);
+    if (p->parked >= p->size && !spec.owner)
         return;
     kr_limits_default(&spec.limits); /* of its first moments; START brings its own */
+    p->creating_for = spec.owner;
     p->creating++;
     e->creations++;
     if (kr_session_create(e, NULL, p, &spec, &err) < 0)
@@ -153,13 +238,33 @@ void kr_pools_refill(struct kr_engine *e)
     refill_pool(p);
 }
 
+/* A session was made for an owner, or could not be: then it is not tried again before the owner's next open. */
+static void owner_made(struct kr_pool *p, uint64_t owner, struct kr_session *s)
+{
+    struct pool_owner *o = find_owner(p, owner);
+
+    if (s && o && !o->parked) {
+        o->parked = s;
+    } else if (s) { /* the owner was forgotten while it warmed up */
+        s->pool = NULL;
+        kr_session_kill(s);
+    } else if (o) {
+        forget_owner(o);
+    }
+}
+
 void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *err)
 {
+    uint64_t owner = p->creating_for;
+
     p->creating--;
+    p->creating_for = 0;
     p->engine->creations--;
     if (s && s->generation != p->engine->zygotes[p->key.zygote].generation) {
         s->pool = NULL; /* its zygote was replaced while it warmed up */
         kr_session_kill(s);
+    } else if (owner) {
+        owner_made(p, owner, s);
     } else if (s) {
         TAILQ_INSERT_TAIL(&p->sessions, s, parked);
         p->parked++;
@@ -172,10 +277,18 @@ void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *
 
 /* ---- parked sessions ---- */
 
-struct kr_session *kr_pool_take(struct kr_pool *p)
+struct kr_session *kr_pool_take(struct kr_pool *p, const struct kr_session_spec *spec)
 {
-    struct kr_session *s = TAILQ_FIRST(&p->sessions);
+    struct pool_owner *o = find_owner(p, spec->owner);
+    struct kr_session *s = o ? o->parked : NULL;
 
+    if (s)
+        o->parked = NULL;
+    if (spec->joins)
+        note_owner(p, spec->owner);
+    if (s || spec->joins)
+        return s;
+    s = TAILQ_FIRST(&p->sessions);
     if (!s && p->engine->opens_in_flight > 1)
         kr_timer_arm(p->pressed, PRESSED_MS);
     if (!s)
@@ -187,8 +300,16 @@ struct kr_session *kr_pool_take(struct kr_pool *p)
 
 void kr_pool_lost(struct kr_pool *p, struct kr_session *s)
 {
+    struct pool_owner *o = find_owner(p, s->spec.owner);
     struct kr_err err;
 
+    if (s->spec.owner) {
+        if (o && o->parked == s) {
+            o->parked = NULL;
+            forget_owner(o);
+        }
+        return;
+    }
     TAILQ_REMOVE(&p->sessions, s, parked);
     p->parked--;
     kr_err_set(&err, KR_ERR_SYSTEM, 0, "a parked session ended");
@@ -208,6 +329,9 @@ static void drop_generation(struct kr_pool *p, uint32_t generation)
         s->pool = NULL;
         kr_session_kill(s);
     }
+    for (size_t i = 0; i < KR_POOL_OWNERS_MAX; i++)
+        if (p->owners[i].parked && p->owners[i].parked->generation == generation)
+            forget_owner(&p->owners[i]);
 }
 
 void kr_pools_drop(struct kr_engine *e, uint32_t zygote, uint32_t generation)

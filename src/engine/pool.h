@@ -11,6 +11,8 @@ struct kr_pool;
 struct kr_session;
 struct kr_session_spec;
 
+#define KR_POOL_OWNERS_MAX 8u /* owners with a parked session beside their others, in each pool */
+
 /* Code policies and isolation tiers, of which there is one each so far. */
 enum kr_policy { KR_POLICY_OPEN, KR_POLICY_MAX_ };
 enum kr_tier { KR_TIER_CELL, KR_TIER_MAX_ };
@@ -31,9 +33,9 @@ struct kr_pool_key kr_pool_key_of(const struct kr_engine *e, const struct kr_ses
 int kr_pool_add(struct kr_engine *e, const struct kr_pool_key *key, uint32_t size);
 /* The pool of this key, or NULL. */
 struct kr_pool *kr_pool_find(const struct kr_engine *e, const struct kr_pool_key *key);
-/* The session that has been parked longest, or NULL; it is the caller's, who calls kr_pool_taken() when the
- * hand-over is done. */
-struct kr_session *kr_pool_take(struct kr_pool *p);
+/* The session that has been parked longest, or for an owner that joins its sessions the one that is parked beside them,
+ * or NULL; it is the caller's, who calls kr_pool_taken() when the hand-over is done. */
+struct kr_session *kr_pool_take(struct kr_pool *p, const struct kr_session_spec *spec);
 /* A session was handed over: another will be made, at once if none is left, else in a moment. */
 void kr_pool_taken(struct kr_pool *p);
 /* A creation came to its end: the session is parked (err NULL), or it failed. */
@@ -43,6 +45,8 @@ void kr_pool_lost(struct kr_pool *p, struct kr_session *s);
 
 /* Starts the next creation of each pool where one is missing and nothing holds it back. */
 void kr_pools_refill(struct kr_engine *e);
+/* The owner has no session left: what is parked beside them goes too. */
+void kr_pools_forget(struct kr_engine *e, uint64_t owner);
 /* Kills the parked sessions of a zygote's generation. */
 void kr_pools_drop(struct kr_engine *e, uint32_t zygote, uint32_t generation);
 /* Parked sessions of a zygote, and how many there should be. */

@@ -41,7 +41,7 @@ struct kr_session_spec {
     struct kr_limits limits;
     enum kr_background background;
     uint64_t owner;         /* sessions of one share what an owner may have; 0: none */
-    bool joins;             /* the owner has others: it is made beside them, and not taken from the pool */
+    bool joins;             /* the owner has others: it is made or was parked beside them */
     uint64_t disk_left;     /* bytes that a folder of the shelf may grow by whatever its limit is; 0: no bound */
     bool script;            /* one program is run and the interpreter ends with it */
     bool stdin_pipe;        /* a pipe on descriptor 0; never from the pool */

@@ -86,8 +86,7 @@ static int ask_builder(struct kr_cell *c, struct kr_err *err)
     return ask_family(c, 0, KR_B_CELL, &req, sizeof req, fds, 2, err);
 }
 
-/* The cgroup of the owner's live cells, or 0. One that is ending is not joined: it is gone before the next is. */
-static uint64_t user_of(const struct kr_warden *w, uint64_t owner)
+uint64_t kr_cell_user_of(const struct kr_warden *w, uint64_t owner)
 {
     for (unsigned i = 0; owner != 0 && i < w->cell_max; i++)
         if (w->cells[i] && w->cells[i]->owner == owner && w->cells[i]->state != KR_CELL_ENDING)
@@ -261,7 +260,7 @@ static struct kr_cell *take_spare(struct kr_family *f, uint32_t network)
 void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req)
 {
     struct kr_err err;
-    uint64_t user = f->w->config->user_groups ? user_of(f->w, req->owner) : 0;
+    uint64_t user = f->w->config->user_groups ? kr_cell_user_of(f->w, req->owner) : 0;
     struct kr_cell *c = NULL;
     if (user != 0 && kr_cgroups_admit_user(&f->w->cgroups, user, &err) < 0) {
         kr_warden_refuse(f->w, id, &err);

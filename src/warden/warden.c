@@ -143,6 +143,19 @@ static void serve_opens(struct kr_warden *w)
     }
 }
 
+/* May the cell be the owner's? One that was parked for no owner brings a cgroup with all that an owner may have: an
+ * owner that has one already would have it twice. */
+static int check_owner(const struct kr_warden *w, const struct kr_cell *c, uint64_t owner, struct kr_err *err)
+{
+    uint64_t user;
+    if (c->owner != 0 && owner != c->owner)
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "the session was opened for another owner");
+    user = w->config->user_groups && c->owner == 0 ? kr_cell_user_of(w, owner) : 0;
+    if (user != 0 && user != c->group.user)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, EAGAIN, "the owner has other sessions, which this one cannot join");
+    return 0;
+}
+
 static void on_start(struct kr_warden *w, uint32_t id, const struct kr_w_start *req)
 {
     struct kr_err err = {0};
@@ -158,8 +171,8 @@ static void on_start(struct kr_warden *w, uint32_t id, const struct kr_w_start *
         r = kr_limits_within(&req->limits, &w->config->ceilings, &err);
     if (r >= 0 && (!c || c->state != KR_CELL_PARKED))
         r = kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no parked session in cell %llx", (unsigned long long)req->cell);
-    if (r >= 0 && c && c->owner != 0 && req->owner != c->owner)
-        r = kr_err_set(&err, KR_ERR_INVALID, EINVAL, "the session was opened for another owner");
+    if (r >= 0 && c)
+        r = check_owner(w, c, req->owner, &err);
     if (r >= 0 && c)
         r = kr_cgroups_admit(&w->cgroups, w->promised - c->promised + req->limits.memory, &err);
     if (r < 0 || !c) {

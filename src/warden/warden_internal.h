@@ -215,6 +215,8 @@ void kr_cell_on_forked(struct kr_cell *c, pid_t inside, int pidfd);
 void kr_cell_on_init(struct kr_cell *c);
 /* Takes an OPEN on, with a cell that stands, one that is being built, or a new one. It answers by itself. */
 void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req);
+/* The cgroup of the owner's live cells, or 0. One that is ending is not joined: it is gone before the next is. */
+uint64_t kr_cell_user_of(const struct kr_warden *w, uint64_t owner);
 /* Is the session in its cgroup? Looked up until it is. */
 int kr_cell_check_place(struct kr_cell *c, struct kr_err *err);
 /* The answer to START, whose id is in c->asked, comes when the init has done its part. */

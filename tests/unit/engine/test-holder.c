@@ -14,6 +14,8 @@ struct world {
     struct kr_holder *holder;
     struct fake_holder_log log;
     enum kr_background background; /* of the sessions that are opened */
+    uint64_t owner;                /* of the next open */
+    bool joins;
     uint64_t budget_ms;
     struct kr_engine *engine;
     struct kr_session *session;
@@ -117,7 +119,11 @@ static const struct kr_session_calls w_calls = {.on_open = w_opened, .on_ended =
 
 static bool w_open_net(struct world *w, enum kr_net_kind network, bool pooled)
 {
-    struct kr_session_spec spec = {.workspace = -1, .network = {.kind = network}, .background = w->background};
+    struct kr_session_spec spec = {.workspace = -1,
+                                   .network = {.kind = network},
+                                   .background = w->background,
+                                   .owner = w->owner,
+                                   .joins = w->joins};
     struct kr_err err;
 
     kr_limits_default(&spec.limits);
@@ -377,6 +383,54 @@ static void two_keys_never_share_a_parked_session(void)
     CHECK(w_done(&w));
 }
 
+static uint32_t parked_for(struct world *w, uint64_t owner)
+{
+    const struct kr_session *s;
+    uint32_t n = 0;
+
+    TAILQ_FOREACH(s, &w->engine->sessions, link)
+    n += s->state == KR_SESSION_PARKED && s->pool && s->spec.owner == owner;
+    return n;
+}
+
+static bool w_open_of(struct world *w, uint64_t owner, bool joins)
+{
+    w->owner = owner;
+    w->joins = joins;
+    return w_open_net(w, KR_NET_NONE, true);
+}
+
+static bool w_parked_for(struct world *w, uint64_t owner, uint32_t count)
+{
+    for (int i = 0; i < 500 && parked_for(w, owner) != count; i++)
+        spin(w, 10);
+    return parked_for(w, owner) == count;
+}
+
+static void owners_never_share_a_parked_session(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 1, false) && w_parked(&w, 1));
+    CHECK(w_open_of(&w, 5, false) && kr_session_pooled(w.session) && w_parked(&w, 1));
+    /* The first that joins is made; the next is parked beside it, and for that owner alone. */
+    CHECK(w_open_of(&w, 5, true) && !kr_session_pooled(w.session));
+    CHECK(w_parked_for(&w, 5, 1) && w_parked(&w, 1));
+    CHECK(w_open_of(&w, 6, true) && !kr_session_pooled(w.session) && parked_for(&w, 5) == 1);
+    CHECK(w_open_of(&w, 5, true) && kr_session_pooled(w.session) && w.log.started.owner == 5);
+    CHECK(w_parked_for(&w, 5, 1) && w_parked_for(&w, 6, 1) && w_parked(&w, 1));
+    /* Without sessions it has none parked; it begins with one of no owner again. */
+    kr_engine_forget_owner(w.engine, 5);
+    CHECK(parked_for(&w, 5) == 0 && parked_for(&w, 6) == 1);
+    CHECK(w_open_of(&w, 5, false) && kr_session_pooled(w.session) && parked_for(&w, 6) == 1);
+    CHECK(w_parked(&w, 1));
+    /* Of many owners the last have one. */
+    for (uint64_t owner = 10; owner < 10 + 2 * KR_POOL_OWNERS_MAX; owner++)
+        CHECK(w_open_of(&w, owner, true) && w_parked_for(&w, owner, 1));
+    CHECK(parked_for(&w, 6) == 0 && parked_for(&w, 10) == 0 && parked_for(&w, 9 + 2 * KR_POOL_OWNERS_MAX) == 1);
+    CHECK(w_done(&w));
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -393,5 +447,6 @@ int main(void)
     RUN(a_sandbox_may_end_what_a_run_leaves);
     RUN(a_pool_is_found_by_every_field_of_its_key);
     RUN(two_keys_never_share_a_parked_session);
+    RUN(owners_never_share_a_parked_session);
     CHECK_DONE();
 }

@@ -233,7 +233,7 @@ static uint64_t opened_for(int control, uint64_t owner, union payload *p)
 /* Sessions of one owner are in one bounded cgroup, those of another in another; none changes its owner. */
 static int asks_for_owners(int control, void *arg)
 {
-    struct kr_w_start start = {.workspace = KR_WORKSPACE_NONE, .owner = 6};
+    struct kr_w_start start = {.workspace = KR_WORKSPACE_NONE, .owner = 6}, parked = start;
     union payload p;
     uint64_t five, six;
 
@@ -250,11 +250,19 @@ static int asks_for_owners(int control, void *arg)
     MUST(opened_for(control, 5, &p) == five);
     six = opened_for(control, 6, &p);
     MUST(six != five && opened_for(control, 0, &p) != five && p.opened.user != six);
+    parked.cell = p.opened.cell;
     tell(control, KR_W_START, 8, &start, sizeof start);
     expect(control, KR_W_FAILED, &p);
     MUST(strstr(p.err.msg, "another owner") != NULL);
     start.owner = 5;
     tell(control, KR_W_START, 9, &start, sizeof start);
+    expect(control, KR_W_STARTED, &p);
+    parked.limits = start.limits;
+    tell(control, KR_W_START, 10, &parked, sizeof parked);
+    expect(control, KR_W_FAILED, &p);
+    MUST(strstr(p.err.msg, "cannot join") != NULL);
+    parked.owner = 7;
+    tell(control, KR_W_START, 11, &parked, sizeof parked);
     expect(control, KR_W_STARTED, &p);
     return 0;
 }
