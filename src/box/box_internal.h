@@ -68,6 +68,8 @@ struct kr_box_session {
     struct kr_session_spec spec;       /* env is owned */
     int64_t created_us, used_us;
     uint64_t executions, asked_ns, deadline_ns; /* deadline: for room */
+    bool needs_folder;                          /* in a pass of box_room.c: its folder is not ready */
+    bool limit_asked; /* while it waits: the limits of its folder were set, or are being set (box_shelf.c) */
     struct kr_box_run *current;
     struct kr_box_run_list waiting;
     unsigned waiting_count;
@@ -267,9 +269,9 @@ void kr_shelf_end(struct kr_box *b);
 bool kr_shelf_enforces(const struct kr_box *b);
 /* A spare folder gets this name, unless it is there. 0; 1: there is none yet, and one is being made. */
 int kr_shelf_place(struct kr_box *b, const char *folder);
-/* May a session begin? False: it waits for a folder with limits, and on_kick() comes when there is one, or none will
- * be. */
-bool kr_shelf_ready(struct kr_box *b, const struct kr_box_session *session);
+/* May a session begin? False: it waits for a folder with its limits, and on_kick() comes when there is one, or none
+ * will be. */
+bool kr_shelf_ready(struct kr_box *b, struct kr_box_session *session);
 /* Sets the limits of a folder: its sandbox's, or what the user has left, if that is less. Costs little if they are
  * set already. */
 void kr_shelf_limit(struct kr_box *b, const char *user, const char *folder, const struct kr_limits *limits);

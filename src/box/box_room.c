@@ -42,25 +42,27 @@ static bool is_share_full(const struct kr_box *b, const struct kr_profile *p)
     return p->max_sessions && b->shares[p->dialect].sessions >= p->max_sessions;
 }
 
-/* Among those that wait, the session of the user with the fewest sessions comes first. False: it waits for its folder,
- * and no slot need be freed for it. */
-static bool open_some(struct kr_box *b)
+/* Among those that wait, the session of the user with the fewest sessions comes first. One that waits for its folder
+ * holds up no other. */
+static void open_some(struct kr_box *b)
 {
     struct kr_box_session *session, *best;
 
+    TAILQ_FOREACH(session, &b->waiting_list, waiting_link)
+    session->needs_folder = false;
     while (!is_full(b) && b->waiting > 0) {
         best = NULL;
         TAILQ_FOREACH(session, &b->waiting_list, waiting_link)
-        if (!is_user_full(b, session->user) && !is_share_full(b, session->profile) &&
+        if (!session->needs_folder && !is_user_full(b, session->user) && !is_share_full(b, session->profile) &&
             (!best || session->user->sessions < best->user->sessions))
             best = session;
         if (!best)
-            return true;
-        if (!kr_shelf_ready(b, best))
-            return false;
-        kr_box_session_start(best);
+            return;
+        if (kr_shelf_ready(b, best))
+            kr_box_session_start(best);
+        else
+            best->needs_folder = true;
     }
-    return true;
 }
 
 /* What is left to claim in a pass over the sessions that wait. */
@@ -114,14 +116,16 @@ static void look_at_waiting(struct kr_box *b)
         uint64_t until = session->deadline_ns;
 
         next = TAILQ_NEXT(session, waiting_link);
-        if (claim_slot(b, session, &pass))
+        if (!session->needs_folder && claim_slot(b, session, &pass)) /* a folder comes from the disk, not from others */
             until += EVICT_NS;
         if (now < until) {
             first = until < first ? until : first;
             continue;
         }
         kr_err_set(&err, KR_ERR_BUSY, 0, "%s",
-                   b->most && b->full.code == EAGAIN ? b->full.msg : "every session is busy; try again in a moment");
+                   session->needs_folder ? "the disk of the sandboxes is slow: the folder is not ready; try again later"
+                   : b->most && b->full.code == EAGAIN ? b->full.msg
+                                                       : "every session is busy; try again in a moment");
         kr_box_session_fail(session, KR_CAUSE_LOST, &err);
     }
     if (first != UINT64_MAX)
@@ -132,8 +136,8 @@ void kr_box_sessions_admit(struct kr_box *b)
 {
     if (b->stopping || b->waiting == 0)
         return;
-    if (open_some(b))
-        look_at_waiting(b);
+    open_some(b);
+    look_at_waiting(b);
 }
 
 bool kr_box_session_wait_again(struct kr_box_session *session, const struct kr_err *why)

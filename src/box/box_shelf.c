@@ -4,7 +4,8 @@
  * the privileged side can make such a folder, and callers do not wait: so a few spare ones are kept, and a new sandbox
  * gets one by a rename. Invariants: a spare has the limits of a sandbox that sets none before it is given away; a
  * sandbox without a folder waits for a spare, and only if none can be made its folder is a plain one, which the engine
- * measures; the limits that were set last are remembered for LIMITS folders, and set again when that is not known. */
+ * measures; no session begins while the limits of its folder are being set; the limits that were set last are
+ * remembered for LIMITS folders, and set again when that is not known or failed. */
 #include "box_internal.h"
 #include "log.h"
 #include <errno.h>
@@ -18,7 +19,7 @@
 #define SPARES 16u
 #define ASKS 2u        /* spares that are being made at once */
 #define LIMITS 4096u   /* a power of two */
-#define AGAIN_MS 5000u /* after a spare could not be made */
+#define AGAIN_MS 5000u /* after a spare could not be made, or a limit not be set */
 #define LEAST_BYTES (64u << 10)
 
 struct limit {
@@ -30,6 +31,7 @@ struct limit {
 /* A question whose answer changes nothing here. */
 struct order {
     struct kr_shelf_ask ask;
+    struct kr_box_shelf *shelf;
     LIST_ENTRY(order) link;
     char folder[KR_STORE_ID_ROOM];
 };
@@ -120,7 +122,10 @@ static void fill_spares(struct kr_box_shelf *s)
 
 static void on_again(void *data)
 {
-    fill_spares(data);
+    struct kr_box_shelf *s = data;
+
+    fill_spares(s);
+    kr_box_kick(s->box);
 }
 
 static bool give_spare(struct kr_box *b, const char *folder)
@@ -189,7 +194,95 @@ int kr_shelf_place(struct kr_box *b, const char *folder)
     return is_coming(s) ? 1 : 0;
 }
 
-bool kr_shelf_ready(struct kr_box *b, const struct kr_box_session *session)
+/* ---- limits ---- */
+
+static bool is_ordered(const struct kr_box_shelf *s, const char *folder)
+{
+    const struct order *o;
+
+    LIST_FOREACH(o, &s->orders, link)
+    if (strcmp(o->folder, folder) == 0)
+        return true;
+    return false;
+}
+
+/* It is asked for again: by the next request, and by sessions that wait. */
+static void forget_limit(struct kr_box_shelf *s, const char *folder)
+{
+    struct limit *row = limit_of(s, folder);
+    struct kr_box_session *session;
+
+    row->bytes = row->inodes = 0;
+    TAILQ_FOREACH(session, &s->box->waiting_list, waiting_link)
+    if (strcmp(session->spec.folder, folder) == 0)
+        session->limit_asked = false;
+}
+
+static void on_limited(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err)
+{
+    struct order *o = data;
+    struct kr_box_shelf *s = o->shelf;
+
+    LIST_REMOVE(o, link);
+    if (!shelved)
+        forget_limit(s, o->folder);
+    if (!shelved && err->code != ENOENT) {
+        kr_log(KR_LOG_WARN, "limit of a sandbox's folder not set", "folder=%s error=\"%s\"", o->folder, err->msg);
+        kr_timer_arm(s->again, AGAIN_MS);
+    } else {
+        kr_box_kick(s->box); /* a session may wait for it */
+    }
+    free(o);
+}
+
+/* 0: they are set, or an order is under way; or -errno. */
+static int set_limit(struct kr_box *b, const char *user, const char *folder, const struct kr_limits *limits)
+{
+    struct kr_box_shelf *s = b->shelves;
+    struct kr_w_shelf question = {.op = KR_SHELF_LIMIT, .bytes = limits->disk, .inodes = limits->inodes};
+    const struct kr_box_user *u;
+    struct limit *row;
+    struct order *o;
+    uint64_t left;
+    int r;
+
+    if (!s || s->kind == KR_SHELF_IS_FOLDER)
+        return 0;
+    row = limit_of(s, folder);
+    TAILQ_FOREACH(u, &b->users, link)
+    if (strcmp(u->id, user) == 0 && (left = kr_disk_left(b, u)) > 0 && row->used + left < question.bytes)
+        question.bytes = row->used + left > LEAST_BYTES ? row->used + left : LEAST_BYTES;
+    if (row->bytes == question.bytes && row->inodes == question.inodes)
+        return 0;
+    o = calloc(1, sizeof *o);
+    if (!o)
+        return -ENOMEM;
+    o->shelf = s;
+    snprintf(o->folder, sizeof o->folder, "%s", folder);
+    memcpy(question.name, o->folder, sizeof question.name);
+    r = kr_engine_shelf(b->engine, &question, &o->ask, on_limited, o);
+    if (r < 0) {
+        free(o);
+        return r;
+    }
+    row->bytes = question.bytes;
+    row->inodes = question.inodes;
+    LIST_INSERT_HEAD(&s->orders, o, link);
+    return 0;
+}
+
+void kr_shelf_limit(struct kr_box *b, const char *user, const char *folder, const struct kr_limits *limits)
+{
+    (void)set_limit(b, user, folder, limits); /* the next caller tries again, and no session begins before */
+}
+
+void kr_shelf_used(struct kr_box *b, const char *folder, uint64_t bytes)
+{
+    if (b->shelves && b->shelves->limits)
+        limit_of(b->shelves, folder)->used = bytes;
+}
+
+bool kr_shelf_ready(struct kr_box *b, struct kr_box_session *session)
 {
     const char *folder = session->spec.folder;
     char files[KR_STORE_ID_ROOM + 8];
@@ -207,56 +300,13 @@ bool kr_shelf_ready(struct kr_box *b, const struct kr_box_session *session)
         return false;
     (void)mkdirat(b->shelf, folder, 0700); /* EEXIST: as it should be. What is missing the session's start tells */
     (void)mkdirat(b->shelf, files, 0755);
-    return true;
-}
-
-/* ---- limits ---- */
-
-static void on_limited(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err)
-{
-    struct order *o = data;
-
-    if (!shelved && err->code != ENOENT)
-        kr_log(KR_LOG_WARN, "limit of a sandbox's folder not set", "folder=%s error=\"%s\"", o->folder, err->msg);
-    LIST_REMOVE(o, link);
-    free(o);
-}
-
-void kr_shelf_limit(struct kr_box *b, const char *user, const char *folder, const struct kr_limits *limits)
-{
-    struct kr_box_shelf *s = b->shelves;
-    struct kr_w_shelf question = {.op = KR_SHELF_LIMIT, .bytes = limits->disk, .inodes = limits->inodes};
-    const struct kr_box_user *u;
-    struct limit *row;
-    struct order *o;
-    uint64_t left;
-
-    if (!s || s->kind == KR_SHELF_IS_FOLDER)
-        return;
-    row = limit_of(s, folder);
-    TAILQ_FOREACH(u, &b->users, link)
-    if (strcmp(u->id, user) == 0 && (left = kr_disk_left(b, u)) > 0 && row->used + left < question.bytes)
-        question.bytes = row->used + left > LEAST_BYTES ? row->used + left : LEAST_BYTES;
-    if (row->bytes == question.bytes && row->inodes == question.inodes)
-        return;
-    o = calloc(1, sizeof *o);
-    if (!o)
-        return; /* the next caller tries again */
-    snprintf(o->folder, sizeof o->folder, "%s", folder);
-    memcpy(question.name, o->folder, sizeof question.name);
-    if (kr_engine_shelf(b->engine, &question, &o->ask, on_limited, o) < 0) {
-        free(o);
-        return;
+    /* A spare that it got just now has the usual limits. */
+    if (!session->limit_asked && set_limit(b, session->user->id, folder, &session->spec.limits) < 0) {
+        kr_timer_arm(b->shelves->again, AGAIN_MS);
+        return false;
     }
-    row->bytes = question.bytes;
-    row->inodes = question.inodes;
-    LIST_INSERT_HEAD(&s->orders, o, link);
-}
-
-void kr_shelf_used(struct kr_box *b, const char *folder, uint64_t bytes)
-{
-    if (b->shelves && b->shelves->limits)
-        limit_of(b->shelves, folder)->used = bytes;
+    session->limit_asked = is_ordered(b->shelves, folder);
+    return !session->limit_asked;
 }
 
 /* ---- questions of others ---- */

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,13 +45,22 @@ static void keep_empty(struct kr_strays *s, const char *name)
     memcpy(s->empty[s->count++], name, KR_STORE_ID_ROOM);
 }
 
+/* One without `files` may be a spare of this process (box_shelf.c). */
+static bool is_older(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
 static void look_at(struct kr_strays *s, const char *name)
 {
     cleanup_fd int folder = openat(s->shelf, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     cleanup_fd int files = folder < 0 ? -1 : openat(folder, "files", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct kr_err err;
+    struct stat st;
 
-    if (folder >= 0 && (files < 0 || kr_files_clean(files, &s->born, &err) == 1))
+    if (folder < 0 || fstat(folder, &st) < 0)
+        return;
+    if (files < 0 ? is_older(&st.st_ctim, &s->born) : kr_files_clean(files, &s->born, &err) == 1)
         keep_empty(s, name);
 }
 

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """The disk limit of sandboxes: ways to pass it, each with a control, and what is told when it holds."""
 import os
+import signal
 import sys
 import tempfile
+import threading
 import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
@@ -211,6 +213,47 @@ def a_changed_limit_holds_at_once_on_image():
     equal(s.patch("/api/v1/sandboxes/changed", {"limits": {"disk": "8M"}}).status, 200)
     eventually(lambda: run(s, write % 3, "changed")["cause"] == "disk_limit", 5)
     s.delete("/api/v1/sandboxes/changed")
+
+
+def keeper_of(s: Server) -> int:
+    """The process that sets the limits: root's, with the image's device open."""
+    for pid in open(f"/proc/{s.process.pid}/task/{s.process.pid}/children").read().split():
+        links = (f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd"))
+        if os.stat("/proc/" + pid).st_uid == 0 and any(os.readlink(one).startswith("/dev/loop") for one in links):
+            return int(pid)
+    raise AssertionError("no keeper")
+
+
+@check
+def a_slow_disk_lets_no_session_begin_without_its_limit():
+    """The keeper stands still, as it does when the filesystem commits: a session that needs it waits, others do not."""
+    only_image()
+    write = B + "with open('big', 'wb') as f: f.write(B * 40)\nprint('survived')"
+    with Server(shelf="image", args=["--shelf-size", "512M", "--queue-wait", "3s"]) as s:
+        sandbox(s, "first")
+        equal(run(s, "print(1)", "first")["cause"], "ok")
+        log = s.log_text()
+        assert "removed a folder without a sandbox" not in log, log[-600:]
+        keeper = keeper_of(s)
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            sandbox(s, "late")
+            made = [s.post("/api/v1/sandboxes", {"name": "n%d" % i}).status for i in range(20)]  # more than are spare
+            equal(set(made), {201})
+            for name in ("late", "n19"):
+                asked = time.monotonic()
+                told = s.post(RUNS, {"code": write, "sandbox_id": name, "stream": False})
+                assert told.status == 503 or told.json()["cause"] == "lost", told.text[:300]
+                assert time.monotonic() - asked < 20, "refused too late"
+            waiting = threading.Thread(target=s.post, args=(RUNS, {"code": "1", "sandbox_id": "n18", "stream": False}))
+            waiting.start()
+            asked = time.monotonic()
+            equal(run(s, "print(2)", "first", session_id="another")["cause"], "ok", "control: its limits were set")
+            assert time.monotonic() - asked < 2.5, "another sandbox's session waited, too"
+            waiting.join()
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        eventually(lambda: run(s, write, "late")["cause"] == "disk_limit", 20)
 
 
 @check
