@@ -280,7 +280,7 @@ static void remove_inside(int dirfd, int users)
     DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     if (!dir)
         return;
-    copy = -1; /* the stream's */
+    (void)steal_fd(&copy); /* the stream's */
     for (struct dirent *e; (e = readdir(dir));) {
         cleanup_fd int inner = -1;
         if (e->d_type != DT_DIR || e->d_name[0] == '.' || unlinkat(dirfd, e->d_name, AT_REMOVEDIR) == 0)

@@ -105,7 +105,7 @@ static int kill_others(const struct kr_cgroups *g, const struct kr_group *group,
     list = fdopen(fd, "r");
     if (!list)
         return -errno;
-    fd = -1; /* the stream's */
+    (void)steal_fd(&fd); /* the stream's */
     while (fscanf(list, "%ld", &pid) == 1) {
         if (pid == spared || pid <= 0) /* 0: of a pid namespace that we do not see */
             continue;

@@ -234,11 +234,11 @@ static struct level *add_level(struct measuring *m)
 static int go_down(struct measuring *m, int fd, const char *name)
 {
     struct level *level = NULL;
-    struct stat st;
-    int mode, sub = open_folder(fd, name, &st, &mode);
+    struct stat st = {0};
+    int mode = 0, sub = open_folder(fd, name, &st, &mode);
 
     if (sub >= 0 && (st.st_dev != m->dev || !(level = add_level(m)))) {
-        sub = kr_fd_close(sub);
+        kr_fd_close(sub);
         if (st.st_dev == m->dev)
             miss_folder(m);
         return fd;
@@ -317,8 +317,8 @@ static void walk_from(struct measuring *m, int fd)
 
 static int measure_once(struct measuring *m, int dirfd)
 {
-    struct stat st;
-    int fd, mode;
+    struct stat st = {0};
+    int fd, mode = 0;
 
     *m->out = (struct kr_measure){0};
     m->names_len = m->seen_count = 0;

@@ -397,7 +397,7 @@ static int list_files(struct kr_verb_call *c, struct kr_err *err)
     struct kr_files_list_spec spec = {.limit = 10000};
     struct kr_files_list list;
     char size[32], when[KR_VERBS_TIME_ROOM];
-    const char *path;
+    const char *path = "";
     struct opened o;
     int r, ws = open_sandbox(c, &o, c->operands[0], &path, err);
 
@@ -424,7 +424,7 @@ static int copy_files(struct kr_verb_call *c, struct kr_err *err)
 {
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
-    const char *path, *to = c->operands[1];
+    const char *path = "", *to = c->operands[1];
     struct opened o;
     struct stat st;
     int r = 0, ws, fd = -1;
@@ -452,20 +452,21 @@ static int copy_files(struct kr_verb_call *c, struct kr_err *err)
 static int move(struct kr_verb_call *c, struct kr_err *err)
 {
     const struct shelf_options *options = c->options;
+    bool to_image = options->to && strcmp(options->to, "image") == 0;
     uint64_t size = 0;
     int r = options->size ? parse_size(options->size, &size, err) : 0;
 
     if (r < 0)
         return r;
-    if (options->to && strcmp(options->to, "image") == 0)
+    if (to_image)
         r = kr_shelf_to_image(c->data, size, err);
     else if (options->to && strcmp(options->to, "folder") == 0)
         r = kr_shelf_to_folder(c->data, err);
     else
         r = kr_err_set(err, KR_ERR_INVALID, 0, "--to: say image or folder");
     if (r >= 0)
-        fprintf(stderr, "krait shelf: the sandboxes are in the %s %s/sandboxes%s\n", options->to, c->data,
-                strcmp(options->to, "image") == 0 ? KR_SHELF_IMAGE_SUFFIX : "");
+        fprintf(stderr, "krait shelf: the sandboxes are in the %s %s/sandboxes%s\n", to_image ? "image" : "folder",
+                c->data, to_image ? KR_SHELF_IMAGE_SUFFIX : "");
     return r;
 }
 

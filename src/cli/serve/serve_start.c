@@ -177,7 +177,7 @@ static bool may_take_over(int fd, const struct stat *st)
     dir = fdopendir(list);
     if (!dir)
         return false;
-    list = -1;
+    (void)steal_fd(&list); /* the stream's */
     errno = 0;
     while (names < 3 && (e = readdir(dir)))
         names++;
