@@ -17,16 +17,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file that root makes in a directory of the server's user must stay usable by the server. */
+/* A file that root makes in a directory of the server's user must stay usable by the server. The server itself may be
+ * root of a user namespace: its files have the right owner, and its filter refuses the call. */
 static int own_as_directory(const struct kr_store *s, int fd)
 {
-    struct stat st;
+    struct stat dir, file;
 
     if (geteuid() != 0)
         return 0;
-    if (fstat(s->dir_fd, &st) < 0 || fchown(fd, st.st_uid, st.st_gid) < 0)
+    if (fstat(s->dir_fd, &dir) < 0 || fstat(fd, &file) < 0)
         return -errno;
-    return 0;
+    if (dir.st_uid == file.st_uid && dir.st_gid == file.st_gid)
+        return 0;
+    return fchown(fd, dir.st_uid, dir.st_gid) < 0 ? -errno : 0;
 }
 
 int kr_store_file_open(const struct kr_store *s, const char *name, int flags)

@@ -83,7 +83,7 @@ def gone(pids: list) -> list:
 def kill_role(role: str) -> None:
     e = Engine("--pool", "2")
     try:
-        e.session("x = 1")
+        first = e.session("x = 1")
         e.session(DAEMON)
         busy = e.session()
         e.send(op="run", session=busy, code=BUSY)
@@ -95,11 +95,15 @@ def kill_role(role: str) -> None:
         victim = random.choice(victims)
         doomed = [victim, *below(victim)]
         os.kill(victim, signal.SIGKILL)
-        expected = everything if role in ("warden", "engine", "builder", "zygote") else doomed
-        if role in ("builder", "zygote"):
+        expected = everything if role in ("warden", "engine", "builder") else doomed
+        if role == "builder":
             expected = [one for one in everything if one not in roles(warden)["engine"]]
+        if role == "zygote":  # its sessions go on
+            expected = [victim]
         left = gone(expected)
         assert not left, f"still there after {DEADLINE_S} s: {left}"
+        if role == "zygote":
+            assert e.wait(e.send(op="run", session=first, code="x + 1"), "end")["result"] == "2"
         if role in ("builder", "zygote", "init"):  # the engine goes on, with a new zygote if it must
             assert e.wait(e.send(op="run", session=e.session(), code="6*7"), "end")["result"] == "42"
     finally:
