@@ -3,8 +3,9 @@
  * Small pieces are gathered and go out with one call at the end of the step (kr_http_conn_settle()); large ones go out
  * at once, without a copy, as far as the socket takes them. Invariant: bytes leave in the order they were added;
  * `blocked` holds exactly while the socket refused some of them, and nothing is tried then until it says it is
- * writable. Memory is held only while something waits, and stats.unsent_bytes is the sum of it: past the bound the
- * connection that holds most is cut, so that slow readers of large answers cannot cost quick readers theirs. */
+ * writable. Memory is held only while something waits, and stats.unsent_bytes is the sum of it and of what handlers
+ * hold (kr_http_hold()): past the bound the connection that holds most is cut, so that slow readers of large
+ * answers cannot cost quick readers theirs. */
 #include "http_internal.h"
 #include "log.h"
 #include <errno.h>
@@ -24,11 +25,18 @@ void kr_http_out_drop(struct kr_http_conn *c)
     c->out_at = c->out_len = c->out_cap = 0;
 }
 
+void kr_http_hold_drop(struct kr_http_conn *c)
+{
+    c->server->stats.unsent_bytes -= c->held;
+    c->held = 0;
+}
+
 /* A write failed, or must not be tried: the connection is gone, which its exchange learns at the next step. */
 static void broken(struct kr_http_conn *c)
 {
     c->broken = true;
     kr_http_out_drop(c);
+    kr_http_hold_drop(c);
     kr_http_conn_soon(c);
 }
 
@@ -78,6 +86,11 @@ void kr_http_flush(struct kr_http_ex *ex)
         kr_http_out_flush(ex->conn);
 }
 
+static size_t memory_of(const struct kr_http_conn *c)
+{
+    return c->out_cap + c->held;
+}
+
 /* The sum may grow by so much for this connection: cuts those that hold most, perhaps itself, until it fits. */
 static bool share(struct kr_http_conn *c, size_t more)
 {
@@ -87,12 +100,27 @@ static bool share(struct kr_http_conn *c, size_t more)
         struct kr_http_conn *most = c, *other;
 
         TAILQ_FOREACH(other, &s->conns, all)
-        if (other->out_cap > most->out_cap)
+        if (memory_of(other) > memory_of(most))
             most = other;
-        if (most == c || most->out_cap < c->out_cap + more)
+        if (most == c || memory_of(most) < memory_of(c) + more)
             return false;
         cut_conn(most, "answers of all connections too large, cutting the one with most", 0);
     }
+    return true;
+}
+
+bool kr_http_hold(struct kr_http_ex *ex, size_t bytes)
+{
+    struct kr_http_conn *c = ex->conn;
+
+    if (ex->over || c->broken)
+        return false;
+    if (!share(c, bytes)) {
+        cut_conn(c, "answer too large for its queue, cutting the connection", bytes);
+        return false;
+    }
+    c->held += bytes;
+    c->server->stats.unsent_bytes += bytes;
     return true;
 }
 

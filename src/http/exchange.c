@@ -247,6 +247,7 @@ void kr_http_ex_done(struct kr_http_ex *ex, bool complete)
         s->config.on_report(s->config.app, &report);
     s->stats.exchanges--;
     s->stats.collected_bytes -= ex->collected_cap;
+    kr_http_hold_drop(c);
     c->ex = NULL;
     free(ex->collected);
     free(ex->headers);

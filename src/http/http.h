@@ -181,6 +181,9 @@ void kr_http_reply_json(struct kr_http_ex *ex, int status, const struct kr_buf *
 /* Begins an answer written in pieces. length -1: unknown (chunked; HTTP/1.0: until close). After it kr_http_write() and
  * kr_http_end(). With a length, writing more or less than it cuts the connection. */
 void kr_http_begin(struct kr_http_ex *ex, int status, const char *type, int64_t length);
+/* The handler keeps so many bytes of the answer until they are written: they count with what waits for slow readers,
+ * until the exchange is over. False: they are too many; the connection is cut, and on_gone is on its way. */
+bool kr_http_hold(struct kr_http_ex *ex, size_t bytes);
 /* Returns the bytes that wait for the peer: above KR_HTTP_QUEUE_HIGH stop until on_drain. The bytes are copied. After
  * the connection broke it returns 0, and on_gone is on its way. */
 size_t kr_http_write(struct kr_http_ex *ex, const void *data, size_t len);

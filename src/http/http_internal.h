@@ -43,6 +43,7 @@ struct kr_http_conn {
     char *out;    /* bytes the socket has not taken; NULL if none */
     uint32_t in_len, in_cap;
     uint32_t out_at, out_len, out_cap; /* [out_at, out_len) wait */
+    size_t held;                       /* bytes of an answer that its handler keeps and writes in pieces */
     uint32_t window;                   /* body bytes of this D_BODY window; in C_LINGER, bytes dropped */
     struct kr_http_scan scan;
     struct kr_http_body body;
@@ -184,7 +185,8 @@ void kr_http_fail(struct kr_http_conn *c, int status, const char *text);
 /* Queues the parts (at most 6); large ones go out at once as far as the socket takes them. */
 void kr_http_out_add(struct kr_http_conn *c, const struct iovec *parts, unsigned count);
 void kr_http_out_flush(struct kr_http_conn *c);
-void kr_http_out_drop(struct kr_http_conn *c); /* forgets what waits */
+void kr_http_out_drop(struct kr_http_conn *c);  /* forgets what waits */
+void kr_http_hold_drop(struct kr_http_conn *c); /* what kr_http_hold() counted is counted no more */
 static inline size_t kr_http_out_pending(const struct kr_http_conn *c)
 {
     return c->out_len - c->out_at;

@@ -100,6 +100,8 @@ static void on_written(void *data)
             kr_http_reply_error(ex, 500, NULL);
         return;
     }
+    if (!kr_http_hold(c->ex, c->buf.len)) /* the connection is cut, and on_gone() comes */
+        return;
     kr_http_begin(c->ex, 200, "application/json", (int64_t)c->buf.len);
     kr_soon_ask(c->next);
 }
