@@ -254,6 +254,16 @@ def memory_137():
 
 
 @check
+def a_fifo_in_the_place_of_a_figure_holds_nothing_up():
+    code = ("import os\nos.mkfifo('figure-1.png')\n"
+            "class Figure:\n    def _repr_png_(self): return b'x' * 100\ndisplay(Figure())\n")
+    with tempfile.TemporaryDirectory() as folder:
+        done = run("--workspace", folder, "--figures", folder, "-c", code)
+        contains(done.stderr, b"cannot save figure-1.png")
+        equal(done.returncode, 0)
+
+
+@check
 def figures_are_saved_or_counted():
     code = ("class F:\n    def _repr_png_(self): return b'\\x89PNG fake'\n    def __repr__(self): return 'F'\n"
             "from builtins import display\ndisplay(F()); display(F())\n")

@@ -48,7 +48,8 @@ static int write_figure(int dir, int from, const struct request *req)
     int r = 0;
 
     snprintf(name, sizeof name, "figure-%u.%s", req->number, kinds[req->kind].suffix);
-    fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    /* The folder may be the workspace: a session's FIFO of that name must not hold us up. */
+    fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
         r = -errno;
     for (uint64_t left = req->len; left > 0;) { /* what cannot be saved is read all the same: the next one follows */
