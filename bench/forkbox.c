@@ -176,7 +176,7 @@ int kr_bench_fork(struct kr_family *f, struct kr_bench_child *c, struct kr_err *
         fds[4] = c->cell->init_pidfd;
     }
     req.cell = c->id;
-    r = kr_frame_send(f->zygote_control, KR_Z_FORK, 0, &req, sizeof req, fds, c->cell ? 5 : 4);
+    r = kr_frame_send(f->zygote_control, KR_Z_FORK, 1, &req, sizeof req, fds, c->cell ? 5 : 4);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "ask the bench's zygote");
     for (int i = 0; i < 4; i++)

@@ -191,7 +191,9 @@ int kr_shelf_place(struct kr_box *b, const char *folder)
     if (!s || (s->kind == KR_SHELF_IS_FOLDER && !s->ask.id) ||
         faccessat(b->shelf, folder, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || give_spare(b, folder))
         return 0;
-    return is_coming(s) ? 1 : 0;
+    if (!is_coming(s) && !kr_timer_armed(s->again))
+        kr_timer_arm(s->again, AGAIN_MS);
+    return 1; /* a plain folder in its place would have no limit at all */
 }
 
 /* ---- limits ---- */

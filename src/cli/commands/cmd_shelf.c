@@ -372,6 +372,8 @@ static int find_sandbox(const struct kr_verb_call *c, const char *name, size_t l
 static int open_sandbox(const struct kr_verb_call *c, struct opened *o, const char *address, const char **ret_path,
                         struct kr_err *err)
 {
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     size_t len = strcspn(address, "/");
     char folder[KR_STORE_ID_ROOM], files[KR_STORE_ID_ROOM + 8];
     int r = find_sandbox(c, address, len, folder, err), fd;
@@ -381,7 +383,7 @@ static int open_sandbox(const struct kr_verb_call *c, struct opened *o, const ch
     if (r < 0)
         return r;
     snprintf(files, sizeof files, "%s/files", folder);
-    fd = openat(o->shelf.dir, files, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = (int)syscall(SYS_openat2, o->shelf.dir, files, &how, sizeof how); /* the name is the server's */
     if (fd < 0) {
         r = errno == ENOENT ? kr_err_set(err, KR_ERR_NOT_FOUND, 0, "the sandbox has no files yet")
                             : kr_err_set(err, KR_ERR_SYSTEM, errno, "open the sandbox's folder");

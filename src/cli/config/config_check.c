@@ -236,17 +236,6 @@ static void fill_profile(const struct kr_config *c, struct kr_profile *profile)
         profile->max_sessions = 0; /* it is the bound of all profiles together */
 }
 
-/* Several users, whom one another's sessions must not crowd out? All who have api_key are one. */
-static bool has_users(const struct kr_config *c)
-{
-    bool several =
-        c->require_auth || kr_config_given(c, "max-memory-per-user") || kr_config_given(c, "max-processes-per-user");
-
-    for (size_t d = 0; d < KR_DIALECT_MAX_; d++)
-        several |= c->profiles[d].allow_registration;
-    return several && c->transport == KR_TRANSPORT_HTTP;
-}
-
 static int make_profiles(struct kr_config *c, struct kr_err *err)
 {
     int r = 0;
@@ -266,7 +255,6 @@ static int make_profiles(struct kr_config *c, struct kr_err *err)
     }
     c->profile.limits = c->profiles[c->dialect].limits;
     c->profile.ceilings = c->profiles[c->dialect].ceilings;
-    c->box.user_groups = has_users(c);
     return r;
 }
 
@@ -436,6 +424,17 @@ static int make_listeners(struct kr_config *c, struct kr_err *err)
     return r;
 }
 
+/* Several users, whom one another's sessions must not crowd out? All who have api_key are one. */
+static bool has_users(const struct kr_config *c)
+{
+    bool several =
+        c->require_auth || kr_config_given(c, "max-memory-per-user") || kr_config_given(c, "max-processes-per-user");
+
+    for (size_t i = 0; i < c->listener_count; i++) /* a document that lets clients register may have no listener here */
+        several |= c->profiles[c->listeners[i].dialect].allow_registration;
+    return several && c->transport == KR_TRANSPORT_HTTP;
+}
+
 static void advise(struct kr_config *c)
 {
     char where[96];
@@ -483,6 +482,7 @@ int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_er
     c->auth_on = c->auth.api_key || c->require_auth;
     if (r >= 0)
         r = make_listeners(c, err);
+    c->box.user_groups = has_users(c);
     if (r >= 0)
         advise(c);
     return r;

@@ -460,8 +460,9 @@ static void profiles_of_dialects(void)
     CHECK(p->max_sandboxes_per_user == 3 && p->allow_registration && p->login_ttl_ms == 300 * 60000u);
     p = &config->profiles[KR_DIALECT_KRAIT];
     CHECK(strcmp(p->sandbox, "default") == 0 && p->max_sessions == 0 && p->idle_timeout_ms == 4 * 3600000u);
-    CHECK(config->box.max_sessions == 0);
+    CHECK(config->box.max_sessions == 0 && config->box.user_groups); /* clients of the third may register */
     CHECK(load("--listen 1,2=sandbox-mcp --max-sessions 7 --idle-timeout 9s", "") == 0);
+    CHECK(!config->box.user_groups);
     p = &config->profiles[KR_DIALECT_SANDBOX_MCP];
     CHECK(p->max_sessions == 0 && config->box.max_sessions == 7 && p->idle_timeout_ms == 9000);
 }
