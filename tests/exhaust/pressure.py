@@ -253,7 +253,11 @@ def user_rests(engine: Engine) -> list[str]:
     session = other.open(QUICK, owner=7)
     session.run("import os\nif os.fork() == 0:\n    while True: pass")
     pid = state.in_cgroups()[-1]
-    full, deadline = weight_of_user(state, pid), time.monotonic() + 10
+    number = session.start("import time\ntime.sleep(1)")
+    time.sleep(0.5)
+    full = weight_of_user(state, pid)  # in a run: on a slow machine the weight may have fallen since the first ended
+    session.wait(number)
+    deadline = time.monotonic() + 10
     while weight_of_user(state, pid) > 2 and time.monotonic() < deadline:
         time.sleep(0.1)
     if not 0 < weight_of_user(state, pid) <= 2 < full:
