@@ -22,6 +22,7 @@ CAUSES = (
     "lost"
 ).split()
 KEPT = 1 << 20  # characters of each stream that are kept for looking at
+SLOWER = float(os.environ.get("KR_SLOWER", "1"))  # an emulated machine is waited for so much longer
 USER = 54377  # an ordinary uid that nothing else uses: whatever runs under it is this suite's
 
 
@@ -162,6 +163,7 @@ class Engine:
 
     def events(self, number: int, last: tuple, seconds: float):
         """The events of a request up to one of `last`."""
+        seconds *= SLOWER
         box, deadline = self._box(number), time.monotonic() + seconds
         while True:
             try:

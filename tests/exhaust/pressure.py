@@ -193,7 +193,8 @@ def users_are_bounded(engine: Engine) -> list[str]:
     lost = ended(other, first) + ended(other, second)
     if runs[0].stdout != "150\n" or ended(other, beside):
         bad.append(f"another user's session: {runs[0]}, {ended(other, beside)}")
-    if lost != ["lost"]:
+    # One is enough; where memory of the killed one comes back late the kernel kills the other as well.
+    if lost not in (["lost"], ["lost", "lost"]):
         bad.append(f"300 MiB of 256 for one user, and lost were {lost}: {runs[1]}; {runs[2]}")
     for session in (first, second, beside):
         session.close()
