@@ -5,7 +5,7 @@
  * thread pool, and may block on the disk, never on a FIFO. Errors name the path and the reason; their texts may be
  * shown.
  *
- * Paths: relative to the workspace, or absolute beneath /workspace or /app/results, which is the same folder. `.`,
+ * Paths: relative to the workspace, or absolute beneath /workspace or another name that a cell has for it. `.`,
  * empty parts and a trailing slash are dropped; `..` is refused. "" is the workspace itself. Bytes need not be
  * UTF-8. */
 #pragma once

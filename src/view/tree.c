@@ -4,6 +4,7 @@
 #include "devices.h"
 #include "embed.h"
 #include "fd.h"
+#include "programs.h"
 #include "proto.h"
 #include <dirent.h>
 #include <errno.h>
@@ -39,10 +40,12 @@ static const struct row rows[] = {
     {DIRECTORY, "/tmp", NULL}, {DIRECTORY, "/workspace", NULL}, {DIRECTORY, "/venv", NULL}, {DIRECTORY, "/run", NULL},
     {DIRECTORY, "/home", NULL}, {DIRECTORY, "/root", NULL}, {DIRECTORY, "/var", NULL}, {DIRECTORY, "/app", NULL},
     {DIRECTORY, "/krait", NULL}, {DIRECTORY, "/etc/ssl", NULL}, {DIRECTORY, "/data", NULL},
+    {DIRECTORY, "/mnt", NULL},
     {BIND, "/usr", NULL},
     {LIKE_HOST, "/bin", NULL}, {LIKE_HOST, "/sbin", NULL}, {LIKE_HOST, "/lib", NULL}, {LIKE_HOST, "/lib32", NULL},
     {LIKE_HOST, "/lib64", NULL}, {LIKE_HOST, "/libx32", NULL},
     {LINK, "/var/tmp", "/tmp"}, {LINK, "/app/results", "/workspace"},
+    {LINK, "/home/user", "/workspace"}, {LINK, "/mnt/data", "/workspace"},
     {LINK, "/dev/fd", "/proc/self/fd"}, {LINK, "/dev/stdin", "/proc/self/fd/0"},
     {LINK, "/dev/stdout", "/proc/self/fd/1"}, {LINK, "/dev/stderr", "/proc/self/fd/2"},
     {DEVICE, "/dev/null", NULL}, {DEVICE, "/dev/zero", NULL}, {DEVICE, "/dev/full", NULL},
@@ -59,6 +62,13 @@ static const struct row rows[] = {
     {TEXT, "/etc/nsswitch.conf",
      "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"},
     {TEXT, "/etc/resolv.conf", ""},
+    /* Without a network five tries are 15 s of waiting. What the host manages is read-only here, so there is nothing to
+     * break: pip turns to ~/.local. */
+    {TEXT, "/etc/pip.conf", "[global]\nretries = 0\nbreak-system-packages = true\ndisable-pip-version-check = true\n"},
+    /* A workspace may belong to another id than its user (a throw-away one to the cell's root), and in a cell there is
+     * no other user to be safe from. */
+    {TEXT, "/etc/gitconfig", "[safe]\n\tdirectory = *\n[user]\n\tname = user\n\temail = user@localhost\n"
+                             "[init]\n\tdefaultBranch = main\n"},
 };
 /* clang-format on */
 
@@ -255,7 +265,7 @@ static int build_rows(const struct kr_tree_args *a, struct kr_view *v, struct kr
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /dev");
     if ((r = copy_python_etc()) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /etc/python3*");
-    if ((r = put_kernel()) < 0)
+    if ((r = put_kernel()) < 0 || (r = kr_programs_put(STAGE "/krait", a->python)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /krait");
     if (a->prefix && (r = attach_prefix(v, a->prefix, a->prefix_tree)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", a->prefix);

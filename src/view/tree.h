@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct kr_tree_args {
+    const char *python;             /* what `python` and `pip` are to mean in a session */
     const char *prefix;             /* interpreter's folder outside /usr, or NULL */
     int prefix_tree;                /* detached mount of it, or -1 */
     int devices;                    /* detached tmpfs of device nodes (devices.h), or -1: the host's are mounted */

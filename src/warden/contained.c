@@ -11,6 +11,7 @@
 #include "fd.h"
 #include "frame.h"
 #include "log.h"
+#include "programs.h"
 #include "zygote_exec.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -50,16 +51,18 @@ static int put_one(const char *dir, const struct kr_embed *e)
     return r < 0 ? r : rename(next, path) < 0 ? -errno : 0;
 }
 
-static int put_kernel(const char *dir, const char *scratch, struct kr_err *err)
+static int put_kernel(const char *dir, const char *scratch, const char *python, struct kr_err *err)
 {
+    int r;
     if ((mkdir(dir, 0700) < 0 && errno != EEXIST) || (mkdir(scratch, 0700) < 0 && errno != EEXIST))
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "make %s", dir);
     for (size_t i = 0; i < kr_embed_files_count; i++) {
-        int r = put_one(dir, &kr_embed_files[i]);
+        r = put_one(dir, &kr_embed_files[i]);
         if (r < 0)
             return kr_err_set(err, KR_ERR_SYSTEM, -r, "put %s into %s", kr_embed_files[i].name, dir);
     }
-    return 0;
+    r = kr_programs_put(dir, python);
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "put programs into %s", dir) : 0;
 }
 
 /* Kills our children, and those that become ours by it, until waitpid() knows of none. */
@@ -127,7 +130,7 @@ _Noreturn void kr_contained_main(const struct kr_builder_args *a, const char *ru
     snprintf(dir, sizeof dir, "%s/kernel-%u", runtime_dir, slot);
     snprintf(scratch, sizeof scratch, "%s/scratch-%u", runtime_dir, slot);
     signals = prepare(a);
-    if (signals < 0 || put_kernel(dir, scratch, &err) < 0)
+    if (signals < 0 || put_kernel(dir, scratch, a->python, &err) < 0)
         die(a, &err);
     zygote = fork();
     if (zygote == 0)

@@ -18,6 +18,8 @@ WRITABLE = (
     "/dev/stderr",
     "/dev/fd",
     "/app/results",
+    "/home/user",
+    "/mnt/data",
 )
 # Where people keep their files, and files that were handed over are looked for.
 HOST = ("/home/", "/Users/", "/root/", "/mnt/", "/media/", "/srv/", "/opt/", "/data/", "/content/", "/kaggle/")

@@ -18,6 +18,7 @@ from krait_kernel import channel, forktricks, streams
 
 STACK = 1 << 20  # of a thread; the default of 8 MB would count against RLIMIT_DATA
 HOME = "/workspace"
+PROGRAMS = os.path.join(os.path.dirname(__file__), "bin")  # python and pip of this interpreter
 OWN = "KRAIT_"  # variables for ourselves: the C side reads them in a new session, user code never
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
@@ -33,11 +34,11 @@ def base_environment() -> dict:
         "HOME": HOME,
         "USER": "user",
         "LOGNAME": "user",
-        "SHELL": "/bin/sh",
+        "SHELL": "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "TERM": "dumb",
-        "PATH": ":".join(([folder] if folder and folder not in path else []) + path),
+        "PATH": ":".join([PROGRAMS] + ([folder] if folder and folder not in path else []) + path),
         "MPLBACKEND": "Agg",  # for children; in this process the backend is ours
         "MPLCONFIGDIR": "/tmp/.matplotlib",
         "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ among the user's files,
@@ -114,6 +115,7 @@ def _paths(spec: dict) -> list:
         return []
     paths = [
         (scratch, True),
+        (PROGRAMS, False),
         (sys.prefix, False),
         (sys.base_prefix, False),
         ("/etc/python%d.%d" % sys.version_info[:2], False),

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+"""A session looks like a normal machine: programs under their usual names, a home, a user, names of the workspace,
+terminals."""
+import json
+import os
+import sys
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
+from check import check, contains, equal, main
+from drive import Engine, run_json
+
+engine = None
+SHELL = """
+import json, subprocess
+done = subprocess.run(%r, shell=True, capture_output=True, text=True, timeout=50, executable="/bin/bash")
+print(json.dumps([done.returncode, done.stdout, done.stderr]))
+"""
+
+
+def shell(command: str, *levels: str) -> tuple:
+    """(status, stdout, stderr) of a shell command in a fresh session, or in `krait run` with these options."""
+    if levels:
+        return tuple(json.loads(run_json(*levels, "-c", SHELL % command)["stdout"]))
+    s = engine.open()
+    result = engine.run(s, SHELL % command)
+    equal(result.cause, "ok", str(result.end["error"]))
+    engine.close(s)
+    return tuple(json.loads(result.stdout))
+
+
+def python(code: str) -> str:
+    s = engine.open()
+    result = engine.run(s, code)
+    equal(result.cause, "ok", str(result.end["error"]) + result.stderr)
+    engine.close(s)
+    return result.stdout
+
+
+@check
+def python_and_pip_are_those_of_the_session():
+    own = python("import sys; print(sys.version_info[:3], sys.prefix)")
+    for name in ("python", "python3", "/usr/bin/env python", "bash -lc 'python \"$@\"' -"):
+        equal(shell("%s -c 'import sys; print(sys.version_info[:3], sys.prefix)'" % name), (0, own, ""), name)
+    for name in ("pip", "pip3", "python -m pip"):
+        status, out, err = shell(name + " --version")
+        equal((status, err), (0, ""), name)
+        contains(out, "(python %d.%d)" % sys.version_info[:2])
+    # Without a network pip does not try again and again, and the reason is said.
+    status, _out, err = shell("pip install a-package-that-is-nowhere")
+    assert status != 0 and "externally-managed" not in err, err
+    contains(err.splitlines()[-1], "no network")
+    status, out, err = shell("mkdir p && echo 'from setuptools import setup; setup(name=\"p\", py_modules=[\"pm\"])' "
+                             "> p/setup.py && echo x=7 > p/pm.py && pip install -q --no-build-isolation --no-deps ./p "
+                             "&& python -c 'import pm; print(pm.x)'")
+    equal((status, out), (0, "7\n"), err)
+
+
+@check
+def python_is_the_session_s_at_level_contained():
+    options = ("--level", "contained", "--allow-contained")
+    status, out, err = shell("python --version && pip --version", *options)
+    equal((status, err), (0, ""))
+    contains(out, "Python %d.%d" % sys.version_info[:2])
+
+
+@check
+def home_belongs_to_user():
+    status, out, err = shell("id -un; id -gn; whoami; cd /tmp; echo ~ ~user; cd; pwd; echo $SHELL; touch ~/f && ls ~")
+    equal((status, out, err), (0, "user\nuser\nuser\n/workspace /workspace\n/workspace\n/bin/bash\nf\n", ""))
+    equal(python("import getpass, os, pathlib, pwd, grp\n"
+                 "print(getpass.getuser(), pathlib.Path.home(), os.path.expanduser('~user'), os.path.expanduser('~'), "
+                 "pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name)"),
+          "user /workspace /workspace /workspace user user\n")
+
+
+@check
+def workspace_has_further_names():
+    out = python("""
+import os
+for name in ("/home/user", "/mnt/data", "/app/results"):
+    with open(name + "/a.txt", "w") as f:
+        f.write(name)
+    print(open("/workspace/a.txt").read(), os.path.samefile(name, "/workspace"), os.path.realpath(name))
+    os.rename(name + "/a.txt", "/workspace/b.txt")
+    os.chdir(name)
+    print(os.getcwd(), sorted(os.listdir("/workspace")))
+    os.remove("b.txt")
+""")
+    equal(out, "".join("%s True /workspace\n/workspace ['b.txt']\n" % name
+                       for name in ("/home/user", "/mnt/data", "/app/results")))
+
+
+@check
+def usual_tools_work():
+    status, out, err = shell("""
+set -e
+printf 'b\\na\\n' | sort > f && tar czf f.tgz f && tar tzf f.tgz
+git init -q r && cd r && cp ../f . && git add f && git commit -qm one && git log --format='%an %ae %s' && cd ..
+git init -q . && git status --short | head -1
+git clone -q r s && cat s/f
+""")
+    equal((status, out), (0, "f\nuser user@localhost one\n?? f\na\nb\n"), err)
+    status, out, err = shell("curl -sS http://example.com/")
+    equal((status, out), (6, ""))
+    contains(err, "Could not resolve host")
+    status, out, err = shell("bash -l -c 'shopt -q login_shell && echo login $HOME'")
+    equal((status, out, err), (0, "login /workspace\n", ""))
+
+
+if __name__ == "__main__":
+    with Engine() as engine:
+        main()
