@@ -17,12 +17,13 @@
 #define KR_SESSION_EXIT_MS 2000u      /* from a script's S_END to the end of its process */
 #define KR_SESSION_TICK_MS 250u       /* looks at counters during a run */
 #define KR_SESSION_IDLE_TICK_MS 8000u /* the longest time between two looks at the folder of an idle session */
-#define KR_SESSION_HANGUP_MS 1000u    /* a closed channel whose process lives on */
-#define KR_SESSION_GAP_MS 50u         /* an idle time shorter than this is not accounted apart */
-#define KR_ENGINE_ZYGOTE_MS 60000u    /* how long an open waits for its zygote */
-#define KR_ENGINE_OPENS_MAX 8u        /* OPENs under way at once, the pool's own not counted */
-#define KR_ENGINE_FDS_PER_SESSION 3u  /* channel, stdout, stderr; and stdin, where it has a pipe there */
-#define KR_ENGINE_FDS_RESERVE 32u     /* for everything else: folders that are swept, files that are written */
+#define KR_SESSION_NO_LOOK UINT64_MAX
+#define KR_SESSION_HANGUP_MS 1000u   /* a closed channel whose process lives on */
+#define KR_SESSION_GAP_MS 50u        /* an idle time shorter than this is not accounted apart */
+#define KR_ENGINE_ZYGOTE_MS 60000u   /* how long an open waits for its zygote */
+#define KR_ENGINE_OPENS_MAX 8u       /* OPENs under way at once, the pool's own not counted */
+#define KR_ENGINE_FDS_PER_SESSION 3u /* channel, stdout, stderr; and stdin, where it has a pipe there */
+#define KR_ENGINE_FDS_RESERVE 32u    /* for everything else: folders that are swept, files that are written */
 
 TAILQ_HEAD(kr_run_list, kr_run);
 TAILQ_HEAD(kr_session_list, kr_session);
@@ -89,6 +90,7 @@ struct kr_session {
     struct kr_shelf_ask shelf_ask;
     bool counts_only;      /* the sweep is for the entries: bytes are limited by the folder's filesystem */
     bool shelf_full;       /* the shelf had no room left when a write of the run was refused */
+    uint64_t look_from_ns; /* a verdict is made only from a look that began then or later; NO_LOOK: none is due */
     uint64_t swept_cpu_ns; /* the CPU counter at the last look between two runs */
     uint64_t still_ns;     /* since when that counter stands still */
     unsigned idle_tick_ms; /* until the next look between two runs */

@@ -138,7 +138,7 @@ void kr_run_start(struct kr_run *r)
     s->run = r;
     set_state(r, KR_RUN_RUNNING);
     r->id = ++s->last_run;
-    r->started_ns = now;
+    r->started_ns = s->look_from_ns = now;
     r->before = s->usage;
     if (r->id > 1 && now - s->idle_since_ns > KR_SESSION_GAP_MS * UINT64_C(1000000))
         look_before(r);
@@ -345,6 +345,7 @@ void kr_run_settle(struct kr_run *r, const struct kr_usage *usage)
     if (usage)
         s->usage = *usage;
     s->run = NULL;
+    s->look_from_ns = KR_SESSION_NO_LOOK; /* the next look is the first that can blame what it left */
     if (s->state < KR_SESSION_KILLED)
         kr_session_set_state(s, KR_SESSION_IDLE);
     kr_run_finish(r, NULL);

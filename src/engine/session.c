@@ -137,7 +137,9 @@ static void on_tick_usage(void *data, const struct kr_usage *usage)
     }
 }
 
-/* What the last look found. False: the session is ended for it. */
+/* What a look found that began after the run did, or after the session was last seen to use CPU time. Sessions of one
+ * sandbox share their looks: what an older one found may be another session's, and gone. False: the session is ended
+ * for it. */
 static bool folder_is_within(struct kr_session *s)
 {
     const struct kr_measure_bound bound = {.bytes = s->counts_only ? UINT64_MAX : s->spec.limits.disk,
@@ -147,8 +149,10 @@ static bool folder_is_within(struct kr_session *s)
                                            .grows = s->spec.workspace != KR_WORKSPACE_SHELF};
     const struct kr_measure *base, *now;
 
-    if (!kr_sweep_seen(s->sweep, &base, &now))
+    if (!kr_sweep_seen(s->sweep, s->look_from_ns, &base, &now))
         return true;
+    if (!s->run)
+        s->look_from_ns = KR_SESSION_NO_LOOK;
     s->disk_over = kr_measure_judge(&bound, base, now);
     s->disk_gap = now->gap;
     s->disk_short =
@@ -167,8 +171,11 @@ static void check_idle_folder(struct kr_session *s)
     uint64_t now = kr_clock_ns(), ms;
 
     if (!is_known || usage.cpu_ns != s->swept_cpu_ns) {
-        if (kr_sweep_again(s->sweep)) /* else the next tick tries again */
+        if (kr_sweep_again(s->sweep)) { /* else the next tick tries again */
             s->swept_cpu_ns = usage.cpu_ns;
+            if (s->look_from_ns == KR_SESSION_NO_LOOK)
+                s->look_from_ns = now;
+        }
         if (is_known || !s->still_ns)
             s->still_ns = now;
     }

@@ -24,10 +24,11 @@ struct folder {
     unsigned sweeps;
     uint64_t walks; /* that succeeded */
     struct kr_measure last;
-    uint64_t ended_ns; /* the last one */
+    uint64_t last_began_ns; /* when the walk began that found it */
+    uint64_t ended_ns;      /* the last walk */
     uint64_t took_ns;
-    int found_r; /* of the walk under way; the thread pool writes these three, the loop reads them after it */
-    uint64_t found_ns;
+    int found_r; /* of the walk under way; the thread pool writes these four, the loop reads them after it */
+    uint64_t began_ns, found_ns;
     struct kr_measure found;
 };
 
@@ -63,10 +64,10 @@ static void free_folder(struct folder *f)
 static void run_walk(void *data)
 {
     struct folder *f = data;
-    uint64_t began_ns = kr_clock_ns();
 
+    f->began_ns = kr_clock_ns();
     f->found_r = measure_path(f->path, KR_MEASURE_ENTRIES_MAX, &f->found);
-    f->found_ns = kr_clock_ns() - began_ns;
+    f->found_ns = kr_clock_ns() - f->began_ns;
 }
 
 static void on_walk_done(void *data)
@@ -86,6 +87,7 @@ static void on_walk_done(void *data)
         f->found = (struct kr_measure){.unreadable = 1, .gap = KR_MEASURE_UNREADABLE};
     f->walks++;
     f->last = f->found;
+    f->last_began_ns = f->began_ns;
 }
 
 static void on_walk_dropped(void *data)
@@ -202,11 +204,12 @@ bool kr_sweep_again(struct kr_sweep *s)
     return walk_folder(f);
 }
 
-bool kr_sweep_seen(const struct kr_sweep *s, const struct kr_measure **ret_base, const struct kr_measure **ret_now)
+bool kr_sweep_seen(const struct kr_sweep *s, uint64_t from_ns, const struct kr_measure **ret_base,
+                   const struct kr_measure **ret_now)
 {
     const struct folder *f = s->folder;
 
     *ret_base = &s->base;
-    *ret_now = f->walks > 0 && f->walks >= s->base_walk ? &f->last : &s->base;
-    return s->have_base;
+    *ret_now = &f->last;
+    return s->have_base && f->walks > 0 && f->walks >= s->base_walk && f->last_began_ns >= from_ns;
 }

@@ -182,6 +182,39 @@ def the_limit_is_of_the_whole_sandbox(kind: str) -> None:
     s.delete("/api/v1/sandboxes/whole")
 
 
+# ---- what another session did, and undid ------------------------------------------------------------------
+
+OVERS = {"bytes": "with open('over', 'wb') as f:\n    for i in range(12): f.write(B)\n",
+         "entries": "os.mkdir('over')\nfor i in range(300): os.symlink('x', 'over/%d' % i)\n"}
+UNDO = "import os, shutil\nshutil.rmtree('over') if os.path.isdir('over') else os.remove('over')\n"
+
+
+def undone_excess(s, name: str, over: str) -> bool:
+    """One round: False if `main` was looked at while the folder was over, and ended for that between two runs."""
+    sandbox(s, name, inodes=100)
+    equal(run(s, "x = 7\nimport time", name)["cause"], "ok")
+    run(s, B + over, name, session="a")
+    if run(s, "time.sleep(0.26)", name)["cause"] != "ok":  # it was over, and seen to be
+        return False
+    equal(run(s, UNDO, name, fresh=True)["cause"], "ok")
+    end = run(s, "import time\ntime.sleep(1.2)\nprint('x' in globals())", name)
+    equal(end["cause"], "ok", "the excess is gone since before the run: %s" % str(end)[:500])
+    s.delete("/api/v1/sandboxes/" + name)
+    return not end["session_restarted"] and end["stdout"] == "True\n"
+
+
+def an_excess_that_is_undone_ends_no_later_run(kind: str) -> None:
+    s = server(kind)
+    for over in OVERS.values():
+        assert any(undone_excess(s, "undone", over) for _ in range(5)), "main was restarted each time"
+    # A control: one that is still there when the run begins ends it.
+    if kind == "folder":
+        sandbox(s, "still")
+        equal(run(s, "import time", "still")["cause"], "ok")
+        run(s, B + OVERS["bytes"], "still", session="a")
+        refused(run(s, WAIT, "still"), "disk limit of 8 MiB")
+
+
 # ---- where a filesystem enforces it ----------------------------------------------------------------------
 
 
@@ -328,7 +361,7 @@ def only_image() -> None:
 
 
 ROWS = [plain_file, closed_folder, closed_workspace, deep_file, many_entries, countless_entries, work_after_the_end,
-        the_limit_is_of_the_whole_sandbox]
+        the_limit_is_of_the_whole_sandbox, an_excess_that_is_undone_ends_no_later_run]
 ON_IMAGE_ONLY = [unlinked_file]
 for row in ROWS + ON_IMAGE_ONLY:
     for kind in ("folder", "image") if row in ROWS else ("image",):
