@@ -3,6 +3,7 @@
  * Invariants: memory is bounded by what the caller allows, and what does not fit is counted or marked as cut; nothing
  * is parsed before a voice asks for it. */
 #include "run_outcome.h"
+#include "json_load.h"
 #include "utf8.h"
 
 #define MARK_MAX 256u /* bytes of the mark between head and tail */
@@ -139,24 +140,20 @@ void kr_outcome_take(struct kr_outcome *o, const struct kr_event *e)
 
 json_t *kr_outcome_object(const struct kr_buf *json)
 {
-    return json->len > 0 ? json_loadb(json->data, json->len, JSON_ALLOW_NUL, NULL) : NULL;
+    return json->len > 0 ? kr_json_load(json->data, json->len, JSON_ALLOW_NUL, NULL) : NULL;
 }
 
 json_t *kr_outcome_displays(const struct kr_outcome *o)
 {
-    const char *at = o->displays.data;
-    size_t left = o->displays.len;
-    json_t *list = json_array(), *one;
-    json_error_t e;
+    cleanup_buf struct kr_buf text;
+    json_t *list;
 
-    while (list && left > 0 && (one = json_loadb(at, left, JSON_ALLOW_NUL | JSON_DISABLE_EOF_CHECK, &e))) {
-        size_t taken = (size_t)e.position < left ? (size_t)e.position + 1 : left; /* with the comma behind it */
-
-        json_array_append_new(list, one);
-        at += taken;
-        left -= taken;
-    }
-    return list;
+    kr_buf_init(&text, o->displays.len + 2);
+    kr_buf_add_str(&text, "[");
+    kr_buf_add(&text, o->displays.data, o->displays.len);
+    kr_buf_add_str(&text, "]");
+    list = text.failed ? NULL : kr_json_load(text.data, text.len, JSON_ALLOW_NUL, NULL);
+    return list ? list : json_array();
 }
 
 /* ---- the whole ---- */

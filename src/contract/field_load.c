@@ -4,6 +4,7 @@
  * takes some 64 bytes for each value, so both are counted first. */
 #include "field_internal.h"
 #include "err.h"
+#include "json_load.h"
 #include "json_scan.h"
 #include "query.h"
 #include <stdio.h>
@@ -24,7 +25,7 @@ json_t *kr_api_load(struct kr_api_parse *p, const char *text, size_t len)
         kr_api_flaw_body(p, 0, "json_invalid", "JSON decode error", too_much, "the body %s", too_much);
         return NULL;
     }
-    root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
+    root = kr_json_load(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
     if (!root && json_error_code(&where) == json_error_out_of_memory)
         kr_api_flaw_memory(p);
     else if (!root)

@@ -3,6 +3,7 @@
  * Invariant: a member of the request's struct is written only with a value that obeys all of its row. */
 #include "field_internal.h"
 #include "err.h"
+#include "json_load.h"
 #include "reply.h"
 #include <errno.h>
 #include <math.h>
@@ -142,6 +143,17 @@ static void fill_text(const struct spot *s, struct kr_text *target)
 
 /* ---- numbers ---- */
 
+/* A number past 64 bits or a double: past the row's bound if it has one. */
+static void refuse_size(const struct spot *s)
+{
+    bool negative = kr_json_kept(s->value)[0] == '-';
+
+    if (negative ? s->f->has_min : s->f->has_max)
+        (void)is_within(s, VALUES, negative ? -HUGE_VAL : HUGE_VAL);
+    else
+        refuse_value(s, "value_error", "Value error, the number is too large", "is too large a number");
+}
+
 static void fill_int(const struct spot *s, int64_t *target)
 {
     json_t *v = s->value;
@@ -149,6 +161,8 @@ static void fill_int(const struct spot *s, int64_t *target)
 
     if (json_is_integer(v))
         n = json_integer_value(v);
+    else if (kr_json_kept(v) && !strpbrk(kr_json_kept(v), ".eE"))
+        return refuse_size(s);
     else if (json_is_real(v) && floor(json_real_value(v)) == json_real_value(v) && fabs(json_real_value(v)) < 1e15)
         n = (int64_t)json_real_value(v); /* 10.0 is an integer to JSON Schema as well */
     else if (json_is_real(v))
@@ -165,16 +179,21 @@ static void fill_int(const struct spot *s, int64_t *target)
 
 static void fill_number(const struct spot *s, double *target)
 {
+    const char *kept = kr_json_kept(s->value);
     json_t *v = s->value;
     double n = 0;
 
     if (json_is_number(v))
         n = json_number_value(v);
+    else if (kept)
+        n = strtod(kept, NULL);
     else if (!json_is_string(v) || !(s->lenient || s->p->from_text))
         return refuse_value(s, "float_type", "Input should be a valid number", "must be a number");
     else if (!kr_api_number_of(json_string_value(v), s->lenient, &n) || has_nul(v))
         return refuse_value(s, "float_parsing", "Input should be a valid number, unable to parse string as a number",
                             "must be a number");
+    if (kept && !isfinite(n))
+        return refuse_size(s);
     if (is_within(s, VALUES, n))
         *target = n;
 }
@@ -226,7 +245,7 @@ static void fill_object(const struct spot *s, void *request)
 {
     const struct kr_api_field *f = s->f;
 
-    if (!json_is_object(s->value))
+    if (!kr_json_is_object(s->value))
         refuse_value(s, "dict_type", "Input should be a valid dictionary", "must be an object");
     else if (!is_within(s, MEMBERS, (double)json_object_size(s->value)))
         return;

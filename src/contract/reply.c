@@ -8,6 +8,7 @@
 #include "route_doc.h"
 #include "http.h"
 #include "json.h"
+#include "json_load.h"
 #include "log.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -238,7 +239,7 @@ void kr_api_fail_named(struct kr_http_ex *ex, const struct kr_err *err)
 void kr_api_fail_input(struct kr_http_ex *ex, const struct kr_api_input *in, const struct kr_err *err)
 {
     cleanup_buf struct kr_buf out;
-    char *list = in->voice == KR_API_DOCUMENT && in->flaws ? json_dumps(in->flaws, JSON_COMPACT) : NULL;
+    char *list = in->voice == KR_API_DOCUMENT && in->flaws ? kr_json_dump(in->flaws, 0) : NULL;
     struct kr_json j;
 
     kr_buf_init(&out, KR_API_REPLY_MAX);

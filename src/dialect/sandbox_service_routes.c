@@ -4,13 +4,13 @@
  * output cut at 10,000 characters, leaving cancels: as its document says. */
 #include "dialect_routes.h"
 #include "json.h"
+#include "json_load.h"
 #include "body_read.h"
 #include "reply.h"
 #include "run_routes.h"
 #include "run_start.h"
 #include "utf8.h"
 #include "monitor.h"
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,8 +97,8 @@ static void write_cut(struct kr_json *j, const char *key, const struct kr_buf *t
 /* Output is cut at OUTPUT_CHARS, so that it always fits. */
 static void write_service(struct kr_buf *buf, const struct kr_outcome *o, bool with_output)
 {
-    json_t *end = json_loadb(kr_buf_str(&o->end), o->end.len, 0, NULL);
-    json_t *error = o->error.len ? json_loadb(o->error.data, o->error.len, 0, NULL) : NULL;
+    json_t *end = kr_json_load(kr_buf_str(&o->end), o->end.len, 0, NULL);
+    json_t *error = o->error.len ? kr_json_load(o->error.data, o->error.len, 0, NULL) : NULL;
     const char *traceback = json_string_value(json_object_get(error, "traceback"));
     const char *message = json_string_value(json_object_get(end, "message"));
     int code = (int)json_integer_value(json_object_get(end, "exit_code"));

@@ -5,6 +5,7 @@
  * sees nothing that json_scan.c has not found small enough: its trees take up to 80 times the bytes they came in. */
 #include "claim.h"
 #include "log.h"
+#include "json_load.h"
 #include "json_scan.h"
 #include <assert.h>
 #include <errno.h>
@@ -13,7 +14,7 @@
 #include <string.h>
 
 /* Far above what a session of ours says (src/kernel/python/channel.py keeps below), far below what would be felt. */
-static const struct kr_scan_max scan_max = {.values = 50000, .depth = 64, .scalar = 64, .bare = 4u << 20};
+static const struct kr_scan_max scan_max = {.values = 50000, .depth = 64, .scalar = 512, .bare = 4u << 20};
 
 static int wrong(struct kr_err *err, const char *what)
 {
@@ -41,7 +42,7 @@ static json_t *parse_claim(const void *data, size_t len, struct kr_err *err)
         wrong(err, excesses[excess]);
         return NULL;
     }
-    j = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    j = kr_json_load(data, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
     if (!j) {
         /* Quoted: it repeats bytes of the session's, and goes to terminals. */
         kr_err_set(err, KR_ERR_PROTOCOL, 0, "the session sent what is no JSON: %s",
@@ -257,7 +258,7 @@ int kr_claim_display(const char *data, size_t len, const char **ret_json, size_t
         r = member(j, "metadata", JSON_OBJECT, &metadata, err);
     if (r >= 0 && !is_plain_display(j, data, len)) {
         checked = json_pack("{sOso}", "data", bundle, "metadata", metadata ? json_incref(metadata) : json_object());
-        made = checked ? json_dumps(checked, JSON_COMPACT) : NULL;
+        made = checked ? kr_json_dump(checked, 0) : NULL;
         json_decref(checked);
         r = made ? 0 : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "display");
     }

@@ -3,7 +3,7 @@
  * Called by the commands and by the domain. Invariant: every member that docs/design/wire.md lists is always there;
  * what is not known is null, never a made-up number. */
 #include "report.h"
-#include <jansson.h>
+#include "json_load.h"
 #include <stdlib.h>
 
 void kr_report_value(struct kr_json *j, const json_t *value)
@@ -18,7 +18,7 @@ void kr_report_value(struct kr_json *j, const json_t *value)
         kr_json_str_n(j, json_string_value(value), json_string_length(value));
         return;
     }
-    text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    text = kr_json_dump(value, JSON_ENCODE_ANY);
     if (text)
         kr_json_raw(j, text, __builtin_strlen(text));
     else

@@ -5,6 +5,7 @@
 #include "run_spec.h"
 #include "buf.h"
 #include "json.h"
+#include "json_load.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,7 +101,7 @@ static void write_script(struct kr_json *j, const struct kr_run_script *script)
 
 static int write_object(struct kr_json *j, const char *key, const json_t *object)
 {
-    char *text = json_dumps(object, JSON_COMPACT);
+    char *text = kr_json_dump(object, 0);
 
     if (!text)
         return -ENOMEM;

@@ -11,6 +11,7 @@
 #include "loop.h"
 #include "mcp.h"
 #include "peer.h"
+#include "rpc_id.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +28,14 @@ struct kr_mcp_lines {
     struct kr_mcp_peer *peer;  /* NULL once it is over */
     struct kr_watch *in, *out; /* NULL where there is no readiness; one for both if they are one descriptor */
     struct kr_outq *outq;
-    int in_file, out_file;  /* such descriptors, or -1 */
-    struct kr_timer *timer; /* reads a file, or tells that it is over */
-    struct kr_buf buf;      /* what came and is not handed on yet */
-    bool skipping;          /* a line that was too long */
-    bool paused;            /* its reader is slow */
-    bool ended;             /* of the input */
-    bool failed;            /* nothing can be written: it ends when the loop comes round */
+    int in_file, out_file;      /* such descriptors, or -1 */
+    struct kr_timer *timer;     /* reads a file, or tells that it is over */
+    struct kr_buf buf;          /* what came and is not handed on yet */
+    bool skipping;              /* a line that was too long */
+    struct kr_mcp_id_scan scan; /* of that line */
+    bool paused;                /* its reader is slow */
+    bool ended;                 /* of the input */
+    bool failed;                /* nothing can be written: it ends when the loop comes round */
     void (*on_closed)(void *data);
     void *data;
 };
@@ -118,10 +120,13 @@ static bool is_blank(const char *text, size_t len)
 
 static void take_line(struct kr_mcp_lines *l, const char *text, size_t len)
 {
-    if (l->skipping || len > KR_MCP_MESSAGE_MAX)
-        kr_mcp_peer_refuse(l->peer, NULL, KR_RPC_INVALID_REQUEST, TOO_LONG);
-    else if (!is_blank(text, len))
+    if (l->skipping || len > KR_MCP_MESSAGE_MAX) {
+        kr_mcp_id_scan(&l->scan, text, len);
+        kr_mcp_peer_refuse(l->peer, NULL, kr_mcp_id_found(&l->scan), KR_RPC_INVALID_REQUEST, TOO_LONG);
+        l->scan = (struct kr_mcp_id_scan){0};
+    } else if (!is_blank(text, len)) {
         kr_mcp_peer_receive(l->peer, text, len, NULL);
+    }
     l->skipping = false;
     l->paused = l->peer && l->outq && kr_outq_pending(l->outq) > OUT_HIGH;
 }
@@ -142,6 +147,7 @@ static void take_lines(struct kr_mcp_lines *l)
     kr_buf_drop(&l->buf, at);
     if (!l->paused && (l->skipping || l->buf.len > KR_MCP_MESSAGE_MAX)) { /* and still no end of the line */
         l->skipping = true;
+        kr_mcp_id_scan(&l->scan, l->buf.data, l->buf.len);
         kr_buf_reset(&l->buf);
     }
     if (l->buf.len == 0 && l->buf.cap > CHUNK)

@@ -8,6 +8,7 @@
 #include "err.h"
 #include "mcp_http_decide.h"
 #include "mcp.h"
+#include "json_load.h"
 #include "mcp_internal.h"
 #include <uv.h>
 
@@ -20,7 +21,7 @@ static unsigned answers, requests;
 
 static void on_send(void *data, void *stream, enum kr_mcp_sent what, int code, const char *json, size_t len)
 {
-    json_t *message = json ? json_loadb(json, len, 0, NULL) : NULL;
+    json_t *message = json ? kr_json_load(json, len, 0, NULL) : NULL;
 
     (void)data, (void)stream;
     answers += what == KR_MCP_ANSWER;
@@ -65,7 +66,7 @@ static void try_message(struct kr_mcp_peer *peer, const struct kr_mcp_heads *hea
 
     if (kr_mcp_parse(text, len, &root, &f) < 0) {
         must(f.code < 0 && f.text[0], "what is no JSON is told why");
-        requests++; /* it is answered without an id */
+        requests++; /* it is answered */
         kr_mcp_peer_receive(peer, text, len, NULL);
         return;
     }

@@ -65,13 +65,60 @@ def alive() -> None:
 @check
 def what_is_no_json_is_refused():
     for body in (b"", b"{", b"nonsense", b"\x00", b"\xff\xfe", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}x",
-                 b"{\"a\":1,\"a\":2}", b"\"\\ud800\"", b"'{}'", b"{\"id\":1e999}", b"{\"id\":99999999999999999999}",
-                 b"\xef\xbb\xbf{}", b"NaN", b"{\"a\":NaN}"):
+                 b"{\"a\":1,\"a\":2}", b"'{}'", b"\xef\xbb\xbf{}", b"NaN", b"{\"a\":NaN}"):
         for head in (JSON, {**JSON, "MCP-Protocol-Version": MODERN}):
             reply = client().raw(body, head)
             equal(error(reply), (400, -32700), repr(body))
-            assert "id" not in json.loads(reply[2]), reply
+            id = {"id": 1} if body.endswith(b"}x") else {}
+            equal({k: v for k, v in json.loads(reply[2]).items() if k == "id"}, id, repr(body))
     alive()
+
+
+@check
+def an_error_names_the_request_where_its_id_can_be_read():
+    """Whatever else is wrong with the text: a client that waits for this id goes on."""
+    for body, id in ((b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":NaN}}', 7),
+                     (b'{"params":{"id":1,"x":[Infinity]},"id":"a\\"b","method":"ping","jsonrpc":"2.0"}', 'a"b'),
+                     (b'{"jsonrpc":"2.0","id":8,"method":"ping","method":"ping"}', 8),
+                     (b'{"id":9,"params":' + b"[" * 500 + b"]" * 500 + b"}", 9),
+                     (b'{"params":' + b"[" * 500 + b"]" * 500 + b',"id":10}', 10),
+                     (b'{"params":[' + b"1," * 200000 + b'1],"id":11}', 11),
+                     (b'{"jsonrpc":"2.0","id":12,"method":"ping"', 12), (b'{"id":2.50,"x":\xff}', 2.5),
+                     (b'{"jsonrpc":"2.0","id":99999999999999999999,"x"', 99999999999999999999)):
+        reply = client().raw(body, JSON)
+        equal(reply[0], 400)
+        equal(json.loads(reply[2])["id"], id, repr(body[:60]))
+        with Sse(server().port) as c:
+            c.send(body)  # on the stream, where such a client looks
+            equal(c.noted("")[-1]["id"], id, repr(body[:60]))
+            equal(c.call("ping"), {})
+
+
+LARGE = '{"n":9223372036854775808,"m":-123456789012345678901234567890,"f":1e400,"g":[0.1,1e22,-0.0],"s":"\\ud83d"}'
+SHOW = "print(n, m, f, g, ascii(s))"
+SHOWN = "9223372036854775808 -123456789012345678901234567890 inf [0.1, 1e+22, -0.0] '\\ufffd'"
+
+
+@check
+def numbers_of_any_size_reach_python_and_come_back():
+    call = '{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":"execute_python","arguments":%s}}'
+    arguments = '{"code":%s,"variables":%s,"session_id":"n"}' % (json.dumps(SHOW), LARGE)
+    for one in (arguments, json.dumps(arguments), '{"code":%s,"variables":%s}' % (json.dumps(SHOW), json.dumps(LARGE))):
+        reply = client().raw((call % one).encode(), JSON)
+        equal(json.loads(reply[2])["result"]["content"][0]["text"], SHOWN)
+    for path in ("/api/v1/tools/execute_python", "/api/v1/runs"):
+        reply = server().request("POST", path, arguments.encode(), headers=JSON)
+        equal(reply.status, 200)
+        contains(reply.text, SHOWN.replace("\\", "\\\\"))
+    code = "class J:\n    def _repr_mimebundle_(self, **_): return {'application/json': {'n': 2**70}}\nJ()"
+    reply = server().request("POST", "/api/v1/runs", {"code": code})
+    contains(reply.text, '"n":1180591620717411303424')
+    for value in ("9223372036854775808", "1e400", "-1e400"):  # past every bound, and told so
+        reply = server().request("POST", "/api/v1/runs", b'{"code":"1","timeout":%s}' % value.encode(), headers=JSON)
+        equal(reply.status, 400)
+        contains(reply.text, "timeout: must be at %s" % ("least" if value[0] == "-" else "most"))
+    reply = server().request("POST", "/api/v1/runs", b'{"code":"1","variables":9223372036854775808}', headers=JSON)
+    contains(reply.text, "variables: must be an object")
 
 
 @check
@@ -89,12 +136,15 @@ def what_is_no_message_is_refused():
 
 @check
 def ids_that_cannot_be_echoed_are_refused():
-    for id in (None, 1.5, [], {}, True, "x" * 2000):
+    for id in (None, [], {}, True, "x" * 2000):
         reply = client().raw({**PING, "id": id}, JSON)
         equal(error(reply), (400, -32600), repr(id))
         contains(json.loads(reply[2])["error"]["message"], "id")
     for id in (0, "", "0", -(2**63), 2**63 - 1, "\u0000", "\U0001f40d"):
         equal(json.loads(client().raw({**PING, "id": id}, JSON)[2]), {"jsonrpc": "2.0", "id": id, "result": {}})
+    for id in (b"9223372036854775808", b"-1180591620717411303424", b"1.50", b"1e3", b"1e400", b"-0.0"):
+        equal(client().raw(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id, JSON)[2],
+              b'{"jsonrpc":"2.0","id":%s,"result":{}}' % id)  # as it came
 
 
 @check

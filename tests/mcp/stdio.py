@@ -104,12 +104,17 @@ def garbage_is_answered_and_survived() -> None:
 @check
 def a_line_past_the_cap_is_refused_and_the_next_one_served() -> None:
     with Place() as place, Stdio(place.argv()) as c:
-        big = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": "y" * (5 << 20)}}).encode()
+        big = json.dumps({"jsonrpc": "2.0", "id": "big", "method": "ping", "params": {"x": "y" * (5 << 20)}}).encode()
         c.line(big)
         equal(c.call("ping"), {})
         refusals = [note[1]["error"] for note in c.notes if note[0] == "" and "error" in note[1]]
         equal([one["code"] for one in refusals], [-32600])
         contains(refusals[0]["message"], "4 MiB")
+        equal([note[1]["id"] for note in c.notes if note[0] == ""], ["big"], "the id is found in what was skipped")
+        late = b'{"params":{"x":"%s"},"id":"late"}' % (b"y" * (5 << 20))
+        c.line(late)
+        equal(c.call("ping"), {})
+        equal([note[1].get("id") for note in c.notes if note[0] == ""], ["big", "late"])
         c.line(b"z" * (9 << 20))
         equal(c.call("ping"), {})
         # positive control: just below it is a message like any other

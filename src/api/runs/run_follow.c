@@ -4,8 +4,8 @@
  * position); a peer that leaves closes the reader at once and is counted out of the run's readers exactly once. */
 #include "run_follow.h"
 #include "json.h"
+#include "json_load.h"
 #include "loop.h"
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static void write_exception(struct kr_json *j, const json_t *error)
 /* A run that krait ended, as if it were one. */
 static void write_cause(struct kr_json *j, enum kr_cause cause, const char *end_json, size_t len)
 {
-    json_t *end = json_loadb(end_json, len, 0, NULL);
+    json_t *end = kr_json_load(end_json, len, 0, NULL);
     const char *message = json_string_value(json_object_get(end, "message"));
     char text[512];
 
@@ -82,7 +82,7 @@ static void write_cause(struct kr_json *j, enum kr_cause cause, const char *end_
 bool kr_api_document_failure(struct kr_json *j, enum kr_cause cause, const struct kr_buf *error, const char *end,
                              size_t end_len)
 {
-    json_t *exception = error->len ? json_loadb(error->data, error->len, 0, NULL) : NULL;
+    json_t *exception = error->len ? kr_json_load(error->data, error->len, 0, NULL) : NULL;
     bool ended_by_us = cause != KR_CAUSE_OK && cause != KR_CAUSE_EXCEPTION && cause != KR_CAUSE_EXIT;
 
     if (!exception && !ended_by_us)
@@ -98,7 +98,7 @@ bool kr_api_document_failure(struct kr_json *j, enum kr_cause cause, const struc
 
 static bool display_line(struct kr_json *j, const struct kr_event *e)
 {
-    json_t *display = json_loadb(e->data, e->len, 0, NULL), *data = json_object_get(display, "data");
+    json_t *display = kr_json_load(e->data, e->len, 0, NULL), *data = json_object_get(display, "data");
     const char *png = json_string_value(json_object_get(data, "image/png"));
     const char *svg = json_string_value(json_object_get(data, "image/svg+xml"));
     const char *jpeg = json_string_value(json_object_get(data, "image/jpeg"));
@@ -132,7 +132,7 @@ static bool document_line(struct follower *f, const struct kr_event *e)
         kr_json_str_n(&j, e->data, e->len);
         break;
     case KR_EVENT_RESULT:
-        result = json_loadb(e->data, e->len, 0, NULL);
+        result = kr_json_load(e->data, e->len, 0, NULL);
         kr_json_key_str(&j, "text", json_string_value(json_object_get(result, "text")));
         json_decref(result);
         break;

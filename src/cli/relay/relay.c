@@ -82,6 +82,19 @@ static void on_sink_failed(void *data, int error)
 
 /* ---- in ---- */
 
+/* The end of a line past the cap. */
+static void refuse_long_line(struct kr_relay *r, const char *text, size_t len)
+{
+    json_t *id;
+
+    kr_mcp_id_scan(&r->scan, text, len);
+    id = kr_mcp_id_found(&r->scan);
+    kr_relay_fail(r, id, KR_RPC_INVALID_REQUEST, "a message is at most 4 MiB");
+    json_decref(id);
+    r->scan = (struct kr_mcp_id_scan){0};
+    r->skipping = false;
+}
+
 static void take_message_line(struct kr_relay *r, const char *text, size_t len)
 {
     struct kr_mcp_flaw flaw = {0};
@@ -89,13 +102,15 @@ static void take_message_line(struct kr_relay *r, const char *text, size_t len)
     json_t *root = NULL;
 
     if (r->skipping || len > KR_MCP_MESSAGE_MAX) {
-        r->skipping = false;
-        kr_relay_fail(r, NULL, KR_RPC_INVALID_REQUEST, "a message is at most 4 MiB");
+        refuse_long_line(r, text, len);
         return;
     }
     if (strspn(text, " \t\r\n") >= len)
         return;
-    if (kr_mcp_parse(text, len, &root, &flaw) < 0 || kr_mcp_classify(root, &m, &flaw) < 0)
+    if (kr_mcp_parse(text, len, &root, &flaw) < 0) {
+        root = kr_mcp_find_id(text, len);
+        kr_relay_fail(r, root, flaw.code, "%s", flaw.text);
+    } else if (kr_mcp_classify(root, &m, &flaw) < 0)
         kr_relay_fail(r, m.id, flaw.code, "%s", flaw.text);
     else
         kr_relay_send(r, &m, text, len);
@@ -122,6 +137,7 @@ void kr_relay_go_on(struct kr_relay *r)
     kr_buf_drop(&r->in, at);
     if (may_take(r) && (r->skipping || r->in.len > KR_MCP_MESSAGE_MAX)) {
         r->skipping = true;
+        kr_mcp_id_scan(&r->scan, r->in.data, r->in.len);
         kr_buf_reset(&r->in);
     }
     if (r->source && !r->ended)

@@ -7,6 +7,7 @@
 #include "base64.h"
 #include "clock.h"
 #include "err.h"
+#include "json_load.h"
 #include "loop.h"
 #include "relay_internal.h"
 #include <ctype.h>
@@ -95,8 +96,9 @@ static void note_version(struct kr_relay *r, const json_t *root)
 static bool pass_message(struct kr_relay_ex *e, const char *text, size_t len)
 {
     struct kr_relay *r = e->relay;
-    json_t *root = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+    json_t *root = kr_json_load(text, len, JSON_ALLOW_NUL, NULL);
 
+    kr_mcp_exact_id(root, text, len);
     if (!json_is_object(root) && !json_is_array(root)) {
         json_decref(root);
         return false;

@@ -3,6 +3,7 @@
 #include "buf.h"
 #include "jsonrpc.h"
 #include "relay_http.h"
+#include "rpc_id.h"
 #include <jansson.h>
 #include <sys/queue.h>
 #include <uv.h>
@@ -58,6 +59,7 @@ struct kr_relay {
     uv_signal_t signals[3];
     struct kr_buf in; /* of stdin */
     bool skipping, ended, held;
+    struct kr_mcp_id_scan scan;    /* of the line that is skipped */
     char session[KR_HX_VALUE_MAX]; /* Mcp-Session-Id; "": none */
     char version[32];              /* agreed upon by `initialize` */
     unsigned waits; /* for an exchange that must be over before the next message: `initialize`, its notification */

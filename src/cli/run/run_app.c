@@ -7,6 +7,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "exit_status.h"
+#include "json_load.h"
 #include "log.h"
 #include "cli_report.h"
 #include "streams.h"
@@ -118,7 +119,7 @@ static void on_script_output(void *data, struct kr_run *r, enum kr_stream stream
 static void on_script_display(void *data, struct kr_run *r, const char *json, size_t len)
 {
     struct app *a = data;
-    json_t *display = json_loadb(json, len, JSON_ALLOW_NUL, NULL);
+    json_t *display = kr_json_load(json, len, JSON_ALLOW_NUL, NULL);
     struct kr_err err;
 
     (void)r;

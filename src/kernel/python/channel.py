@@ -5,7 +5,7 @@ Everything here is private on purpose: user code may patch json, os or builtins,
 must come out the same. Our modules run on their own copy of the builtins (boot.py), so what is
 looked up here at run time is what was there before user code. Invariants: a copy of the
 interpreter that user code forked writes nothing; every payload is valid UTF-8 and JSON a strict
-parser takes (no lone surrogate, no NUL, no NaN, no integer past 64 bits).
+parser takes (no lone surrogate, no NUL, no NaN, no integer past 400 digits).
 """
 import _krait
 from _json import encode_basestring as _quote
@@ -15,6 +15,7 @@ from os import getpid
 
 MAX_DEPTH = 60  # the engine takes 64, and the frame around it has some of its own
 MAX_VALUES = 49_000  # of a frame, keys among them; the engine takes 50,000
+MAX_DIGITS = 400  # of an integer; the engine takes 512 bytes
 MAX_PROMPT = 8 << 10  # characters; the engine takes 64 KiB of JSON
 
 pid = 0  # of the session; 0 in the zygote
@@ -82,7 +83,7 @@ def dumps(value: object, depth: int = 0) -> str:
         return "true" if value else "false"
     kind = type(value)
     if kind is int:
-        return int.__repr__(value) if -(2**63) <= value < 2**63 else _number(value)
+        return int.__repr__(value) if -(2**63) <= value < 2**63 else _large(value)
     if kind is float:
         return float.__repr__(value) if value - value == 0 else "null"
     if issubclass(kind, str):
@@ -108,11 +109,12 @@ def dumps(value: object, depth: int = 0) -> str:
     return _quote(clean(str(value)))
 
 
-def _number(value: int) -> str:
-    try:
-        return float.__repr__(float(value))
-    except OverflowError:
-        return _quote(str(value)[:400])
+def _large(value: int) -> str:
+    """Its digits, as a number where the engine takes that many, else as a string."""
+    if value.bit_length() > 10_000:  # more than Python writes out
+        return _quote("an integer of %d bits" % value.bit_length())
+    text = int.__repr__(value)
+    return text if len(text) <= MAX_DIGITS else _quote(text)
 
 
 def loads(payload: bytes) -> dict:

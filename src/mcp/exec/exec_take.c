@@ -3,6 +3,7 @@
  *
  * Invariant: memory is bounded whatever the run writes (run_outcome.h has the bounds). */
 #include "exec_internal.h"
+#include "json_load.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 static json_t *load_event(const struct kr_event *e)
 {
-    return json_loadb(e->data, e->len, JSON_ALLOW_NUL, NULL);
+    return kr_json_load(e->data, e->len, JSON_ALLOW_NUL, NULL);
 }
 
 /* Where in the text the events stand, coarsely, so that a cut can say where to read on. */

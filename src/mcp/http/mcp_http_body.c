@@ -6,6 +6,7 @@
 #include "api.h"
 #include "mcp_http_stream.h"
 #include "body_read.h"
+#include "rpc_id.h"
 #include <stdlib.h>
 
 #define PARSING_MAX (128u << 20) /* bytes of bodies that wait for a thread, of all clients; past it 503 */
@@ -13,8 +14,8 @@
 struct message_read {
     struct kr_api *api;
     kr_mcp_http_then *then;
-    size_t counted; /* of `parsing` */
-    json_t *root;
+    size_t counted;    /* of `parsing` */
+    json_t *root, *id; /* the id if there is no root */
     struct kr_mcp_flaw flaw;
 };
 
@@ -22,8 +23,10 @@ static void parse_message(void *data, const char *text, size_t len)
 {
     struct message_read *r = data;
 
-    if (kr_mcp_parse(text, len, &r->root, &r->flaw) < 0)
-        r->root = NULL;
+    if (kr_mcp_parse(text, len, &r->root, &r->flaw) == 0)
+        return;
+    r->root = NULL;
+    r->id = kr_mcp_find_id(text, len);
 }
 
 /* MCP, or NULL: it has ended, and HTTP before it without a call of on_gone. */
@@ -41,9 +44,10 @@ static void on_message_parsed(void *data, struct kr_http_ex *ex)
     struct message_read *r = data;
 
     if (give_back(r))
-        r->then(ex, r->api, r->root, &r->flaw);
+        r->then(ex, r->api, r->root, &r->flaw, r->id);
     else
         json_decref(r->root);
+    json_decref(r->id);
     free(r);
 }
 
@@ -53,6 +57,7 @@ static void on_message_dropped(void *data)
 
     (void)give_back(r);
     json_decref(r->root);
+    json_decref(r->id);
     free(r);
 }
 

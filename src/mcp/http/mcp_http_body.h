@@ -5,8 +5,10 @@
 
 struct kr_api;
 
-/* The body is parsed: root (the callee's), or NULL with flaw. Answers, or defers as a handler does. */
-typedef void kr_mcp_http_then(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw);
+/* The body is parsed: root (the callee's), or NULL with flaw, and the id if one could be read (borrowed). Answers, or
+ * defers as a handler does. */
+typedef void kr_mcp_http_then(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw,
+                              json_t *id);
 
 /* Parses the body of the exchange and calls `then`: before it returns for a short one, else later, from the loop. Not
  * called when the peer leaves meanwhile. */

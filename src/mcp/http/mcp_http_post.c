@@ -194,14 +194,15 @@ static void take_batch(struct kr_http_ex *ex, struct kr_mcp *m, struct kr_mcp_as
 
 /* ---- the handler ---- */
 
-static void on_post_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
+static void on_post_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw,
+                           json_t *id)
 {
     struct kr_mcp_heads heads = heads_of(ex);
     struct kr_mcp_asker asker;
     struct kr_mcp_decision step = {0};
 
     if (!root) {
-        kr_mcp_http_refuse(ex, flaw->code == KR_RPC_INTERNAL ? 503 : 400, NULL, flaw->code, flaw->text, NULL);
+        kr_mcp_http_refuse(ex, flaw->code == KR_RPC_INTERNAL ? 503 : 400, id, flaw->code, flaw->text, NULL);
         return;
     }
     if (kr_mcp_http_asker(ex, api, &asker)) {

@@ -210,14 +210,19 @@ static struct kr_mcp_sse *find_sse(struct kr_http_ex *ex, struct kr_api *api)
     return NULL;
 }
 
-static void on_message_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
+/* What cannot be parsed but says whose answer it waits for is answered on the stream: no client of this transport looks
+ * for a message in the reply to its POST. */
+static void on_message_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw,
+                              json_t *id)
 {
-    struct kr_mcp_sse *s = root ? find_sse(ex, api) : NULL;
+    struct kr_mcp_sse *s = root || id ? find_sse(ex, api) : NULL;
 
-    (void)flaw;
-    if (!root)
+    if (!root && !id) {
         reply_member(ex, 400, "error", "Could not parse message");
-    if (s) {
+    } else if (s && !root) {
+        reply_member(ex, 202, "message", "Accepted");
+        kr_mcp_peer_refuse(s->peer, NULL, json_incref(id), flaw->code, flaw->text);
+    } else if (s) {
         reply_member(ex, 202, "message", "Accepted");
         kr_mcp_peer_receive_json(s->peer, root, NULL);
     }

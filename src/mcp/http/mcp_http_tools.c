@@ -5,6 +5,7 @@
  * leaves, its call is cancelled. Invariant: what JSON-RPC calls an error goes out in krait's voice, a tool's refusal as
  * a result with isError. */
 #include "mcp_http_tools.h"
+#include "json_load.h"
 #include "dialect.h"
 #include "mcp_http_ask.h"
 #include "mcp_http_body.h"
@@ -165,9 +166,11 @@ static void call(struct kr_http_ex *ex, struct kr_api *api, json_t *arguments)
     begin_plain_call(ex, api, "tools/call", json_pack("{s:s, s:o}", "name", name, "arguments", arguments), CALL_REV);
 }
 
-static void on_arguments_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw)
+static void on_arguments_parsed(struct kr_http_ex *ex, struct kr_api *api, json_t *root, const struct kr_mcp_flaw *flaw,
+                                json_t *id)
 {
-    if (json_is_object(root)) {
+    (void)id;
+    if (kr_json_is_object(root)) {
         call(ex, api, root);
         return;
     }

@@ -3,6 +3,7 @@
  *
  * Invariant: a call is in exactly one list (its peer's, or that of the detached) until it is answered or cancelled. */
 #include "mcp_internal.h"
+#include "rpc_id.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static struct kr_mcp_call *call_new(struct kr_mcp_peer *p, const struct kr_mcp_m
     c->rev = rev;
     c->id = json_incref(m->id);
     c->params = m->params ? json_incref(m->params) : json_object();
-    c->token = json_is_string(token) || json_is_integer(token) ? json_incref(token) : NULL;
+    c->token = kr_mcp_is_id(token) ? json_incref(token) : NULL;
     c->level = p->level;
     if (kr_mcp_revs[rev].modern) {
         const char *level = json_string_value(kr_mcp_meta(m, KR_MCP_META_LEVEL));
@@ -114,7 +115,7 @@ static const char *refusal(struct kr_mcp_peer *p, const struct kr_mcp_message *m
         return "id: a request with this id is in flight";
     *ret_code = KR_RPC_INVALID_PARAMS;
     if (json_string_length(kr_mcp_meta(m, "progressToken")) > TOKEN_MAX)
-        return "params._meta.progressToken: a string of at most 1024 bytes, or an integer";
+        return "params._meta.progressToken: a string of at most 1024 bytes, or a number";
     return NULL;
 }
 

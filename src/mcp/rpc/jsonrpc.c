@@ -7,6 +7,9 @@
 #include "field.h"
 #include "buf.h"
 #include "json.h"
+#include "json_keep.h"
+#include "json_load.h"
+#include "rpc_id.h"
 #include "utf8.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -14,7 +17,6 @@
 #include <string.h>
 
 #define METHOD_MAX 128u /* bytes of a method's name */
-#define ID_MAX 1024u    /* bytes of an id that is a string */
 
 int kr_mcp_flaw_set(struct kr_mcp_flaw *f, int code, const char *fmt, ...)
 {
@@ -53,12 +55,13 @@ int kr_mcp_parse(const char *text, size_t len, json_t **ret_root, struct kr_mcp_
     *f = (struct kr_mcp_flaw){0};
     if (check_size(text, len, f) < 0)
         return -EINVAL;
-    root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
+    root = kr_json_load(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
     if (!root && json_error_code(&where) == json_error_out_of_memory)
         return kr_mcp_flaw_set(f, KR_RPC_INTERNAL, "no memory for the message");
     if (!root)
         return kr_mcp_flaw_set(f, KR_RPC_PARSE, "not JSON: line %d column %d: %.100s", where.line, where.column,
                                where.text);
+    kr_mcp_exact_id(root, text, len);
     *ret_root = root;
     return 0;
 }
@@ -67,12 +70,6 @@ static bool is_plain(const json_t *text, size_t max)
 {
     return json_is_string(text) && json_string_length(text) <= max &&
            strlen(json_string_value(text)) == json_string_length(text);
-}
-
-/* A string or an integer. Numbers like 1.0 are integers to some; to us they could not be echoed as they came. */
-static bool is_id(const json_t *id)
-{
-    return json_is_integer(id) || (json_is_string(id) && json_string_length(id) <= ID_MAX);
 }
 
 static int classify_response(struct kr_mcp_message *m, struct kr_mcp_flaw *f)
@@ -96,15 +93,16 @@ int kr_mcp_classify(json_t *root, struct kr_mcp_message *m, struct kr_mcp_flaw *
     *m = (struct kr_mcp_message){.root = root, .kind = KR_MCP_BATCH};
     if (json_is_array(root))
         return 0;
-    if (!json_is_object(root))
+    if (!kr_json_is_object(root))
         return kr_mcp_flaw_set(f, KR_RPC_INVALID_REQUEST, "a message is a JSON object");
-    if (id && is_id(id))
+    if (kr_mcp_is_id(id))
         m->id = id;
     version = json_object_get(root, "jsonrpc");
     if (!json_is_string(version) || strcmp(json_string_value(version), "2.0") != 0)
         return kr_mcp_flaw_set(f, KR_RPC_INVALID_REQUEST, "jsonrpc: must be \"2.0\"");
     if (id && !m->id && (method || !json_object_get(root, "error")))
-        return kr_mcp_flaw_set(f, KR_RPC_INVALID_REQUEST, "id: a string of at most %u bytes or an integer", ID_MAX);
+        return kr_mcp_flaw_set(f, KR_RPC_INVALID_REQUEST, "id: a string of at most %u bytes or a number",
+                               KR_MCP_ID_MAX);
     if (!method)
         return classify_response(m, f);
     if (!is_plain(method, METHOD_MAX) || json_string_length(method) == 0)
@@ -112,7 +110,7 @@ int kr_mcp_classify(json_t *root, struct kr_mcp_message *m, struct kr_mcp_flaw *
     m->kind = m->id ? KR_MCP_REQUEST : KR_MCP_NOTIFICATION;
     m->method = json_string_value(method);
     m->params = json_object_get(root, "params");
-    if (m->params && !json_is_object(m->params))
+    if (m->params && !kr_json_is_object(m->params))
         return kr_mcp_flaw_set(f, KR_RPC_INVALID_REQUEST, "params: must be an object");
     return 0;
 }
@@ -167,10 +165,13 @@ static int add_bytes(const char *bytes, size_t len, void *data)
 
 static int add_value(struct kr_buf *out, const json_t *value)
 {
+    size_t start = out->len;
+
     if (!value)
         return kr_buf_add_str(out, "{}");
     if (json_dump_callback(value, add_bytes, out, JSON_COMPACT | JSON_ENCODE_ANY) < 0)
         return out->failed ? out->failed : -EINVAL;
+    out->len = start + kr_json_restore(out->data + start, out->len - start);
     return 0;
 }
 

@@ -14,7 +14,7 @@ struct kr_mcp_flaw {
 int kr_mcp_flaw_set(struct kr_mcp_flaw *f, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Bounded before anything is allocated: length, nesting, number of values. *ret_root is the caller's. Any JSON value
- * passes, duplicate members do not. 0 or -EINVAL with f. May be called from any thread. */
+ * passes, duplicate members do not. 0 or -EINVAL with f; rpc_id.h finds the id then. May be called from any thread. */
 #define KR_MCP_VALUES_MAX 100000u
 int kr_mcp_parse(const char *text, size_t len, json_t **ret_root, struct kr_mcp_flaw *f);
 
@@ -28,7 +28,7 @@ enum kr_mcp_kind {
 struct kr_mcp_message {
     enum kr_mcp_kind kind;
     json_t *root;
-    json_t *id; /* string or integer; NULL in a notification */
+    json_t *id; /* string or number; NULL in a notification */
     const char *method;
     json_t *params; /* an object, or NULL */
     json_t *result; /* of a response; NULL: it is an error */

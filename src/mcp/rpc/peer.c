@@ -5,6 +5,7 @@
  * peer.h that is on the stack, so that a transport may let go of it from inside its own send(). */
 #include "mcp_internal.h"
 #include "buf.h"
+#include "rpc_id.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,10 +117,11 @@ void kr_mcp_peer_fail(struct kr_mcp_peer *p, void *stream, const json_t *id, int
     json_decref(data);
 }
 
-void kr_mcp_peer_refuse(struct kr_mcp_peer *p, void *stream, int code, const char *text)
+void kr_mcp_peer_refuse(struct kr_mcp_peer *p, void *stream, json_t *id, int code, const char *text)
 {
     p->busy++;
-    kr_mcp_peer_fail(p, stream, NULL, code, text, NULL);
+    kr_mcp_peer_fail(p, stream, id, code, text, NULL);
+    json_decref(id);
     release(p);
 }
 
@@ -292,7 +294,7 @@ void kr_mcp_peer_receive(struct kr_mcp_peer *p, const char *text, size_t len, vo
     json_t *root;
 
     if (kr_mcp_parse(text, len, &root, &f) < 0) {
-        kr_mcp_peer_refuse(p, stream, f.code, f.text);
+        kr_mcp_peer_refuse(p, stream, kr_mcp_find_id(text, len), f.code, f.text);
         return;
     }
     kr_mcp_peer_receive_json(p, root, stream);

@@ -62,8 +62,9 @@ void kr_mcp_peer_free(struct kr_mcp_peer *p);
 void kr_mcp_peer_receive(struct kr_mcp_peer *p, const char *text, size_t len, void *stream);
 /* The same for one that is parsed already; borrowed. */
 void kr_mcp_peer_receive_json(struct kr_mcp_peer *p, json_t *root, void *stream);
-/* The same for what is no text any more: -32600 (a line past KR_MCP_MESSAGE_MAX, say), without an id. */
-void kr_mcp_peer_refuse(struct kr_mcp_peer *p, void *stream, int code, const char *text);
+/* The same for what is no text any more: -32600 (a line past KR_MCP_MESSAGE_MAX, say). `id` is taken; NULL: none could
+ * be read. */
+void kr_mcp_peer_refuse(struct kr_mcp_peer *p, void *stream, json_t *id, int code, const char *text);
 
 /* Calls in flight: 0 means that only notifications are left to be sent. */
 size_t kr_mcp_peer_calls(const struct kr_mcp_peer *p);

@@ -5,6 +5,7 @@
  * such a string is read as what it says. */
 #include "tool_args.h"
 #include "err.h"
+#include "json_load.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -40,8 +41,8 @@ static bool too_deep(const json_t *value, unsigned left)
 /* What the string says, or NULL: nothing that is not a string again. */
 static json_t *read_string(const json_t *string)
 {
-    json_t *value = json_loadb(json_string_value(string), json_string_length(string),
-                               JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
+    json_t *value = kr_json_load(json_string_value(string), json_string_length(string),
+                                 JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
 
     if (json_is_string(value) || (value && too_deep(value, INNER_DEPTH_MAX))) {
         json_decref(value);
@@ -87,7 +88,7 @@ static json_t *object_of(const struct kr_mcp_tool *tool, json_t *arguments, stru
         object = read_string(arguments);
     else
         object = json_incref(arguments);
-    if (!json_is_object(object)) {
+    if (!kr_json_is_object(object)) {
         json_decref(object);
         kr_err_set(err, KR_ERR_INVALID, EINVAL, "arguments must be an object");
         return NULL;

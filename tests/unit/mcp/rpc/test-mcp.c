@@ -7,6 +7,8 @@
 #include "mcp_http_decide.h"
 #include "mcp.h"
 #include "mcp_internal.h"
+#include "buf.h"
+#include "rpc_id.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <uv.h>
@@ -45,14 +47,17 @@ static void messages_are_judged(void)
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1,\"message\":\"x\"}}", 0},
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"unknown\":1}", 0},
         {"[]", 0},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\\ud800\"}", 0},
+        {"{\"jsonrpc\":\"2.0\",\"id\":99999999999999999999,\"method\":\"ping\"}", 0},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", 0},
+        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":1e999}", KR_RPC_INVALID_REQUEST},
+        {"1e999", KR_RPC_INVALID_REQUEST},
         {"", KR_RPC_PARSE},
         {"{", KR_RPC_PARSE},
         {"nonsense", KR_RPC_PARSE},
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"} x", KR_RPC_PARSE},
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}", KR_RPC_PARSE},
-        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\\ud800\"}", KR_RPC_PARSE},
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"p\xff\"}", KR_RPC_PARSE},
-        {"{\"jsonrpc\":\"2.0\",\"id\":99999999999999999999,\"method\":\"ping\"}", KR_RPC_PARSE},
         {"1", KR_RPC_INVALID_REQUEST},
         {"null", KR_RPC_INVALID_REQUEST},
         {"{}", KR_RPC_INVALID_REQUEST},
@@ -60,7 +65,6 @@ static void messages_are_judged(void)
         {"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}", KR_RPC_INVALID_REQUEST},
         {"{\"jsonrpc\":2.0,\"id\":1,\"method\":\"ping\"}", KR_RPC_INVALID_REQUEST},
         {"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", KR_RPC_INVALID_REQUEST},
-        {"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", KR_RPC_INVALID_REQUEST},
         {"{\"jsonrpc\":\"2.0\",\"id\":[],\"method\":\"ping\"}", KR_RPC_INVALID_REQUEST},
         {"{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"ping\"}", KR_RPC_INVALID_REQUEST},
         {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":1}", KR_RPC_INVALID_REQUEST},
@@ -106,6 +110,52 @@ static void sizes_are_bounded(void)
     CHECK(kr_mcp_parse("", (size_t)KR_MCP_MESSAGE_MAX + 1, &root, &f) < 0 && f.code == KR_RPC_INVALID_REQUEST);
     free(deep);
     free(wide);
+}
+
+/* The id as it is echoed, "" for none. */
+static void ids_are_found_in_what_is_no_message(void)
+{
+    static const struct {
+        const char *text, *id;
+    } rows[] = {
+        {"{\"id\":7,\"x\":NaN}", "7"},
+        {"{\"x\":{\"id\":1},\"id\":2,", "2"},
+        {"{\"x\":[{\"id\":1},\"\\\"id\\\":3,\"], \"id\" : \"a\\\"b\" ,", "\"a\\\"b\""},
+        {"{\"id\":18446744073709551616,\"id\":2}", "18446744073709551616"},
+        {"{\"id\":1.50}", "1.50"},
+        {"{\"id\":1e3 }", "1e3"},
+        {"{\"ids\":1,\"i\":2,\"\":3,\"di\":4}", ""},
+        {"{\"id\":null}", ""},
+        {"{\"id\":{}}", ""},
+        {"{\"id\":[5]}", ""},
+        {"{\"id\":7", ""}, /* it may go on */
+        {"{\"id\":\"", ""},
+        {"[{\"id\":1}]", ""},
+        {"\"id\":1", ""},
+        {"", ""},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t len = strlen(rows[i].text);
+        struct kr_mcp_id_scan slow = {0};
+        struct kr_buf out;
+        json_t *id = kr_mcp_find_id(rows[i].text, len), *again;
+        char want[64];
+
+        for (size_t at = 0; at < len; at++)
+            kr_mcp_id_scan(&slow, rows[i].text + at, 1);
+        again = kr_mcp_id_found(&slow);
+        CHECK(json_equal(id, again) || (!id && !again));
+        kr_buf_init(&out, 4096);
+        CHECK(kr_mcp_write_error(&out, id, -1, "x", NULL) == 0);
+        snprintf(want, sizeof want, rows[i].id[0] ? "\"id\":%s,\"error\"" : "%s\"2.0\",\"error\"", rows[i].id);
+        if (!strstr(kr_buf_str(&out), want))
+            printf("%s: %s\n", rows[i].text, kr_buf_str(&out));
+        CHECK(strstr(kr_buf_str(&out), want));
+        kr_buf_done(&out);
+        json_decref(id);
+        json_decref(again);
+    }
 }
 
 /* ---- the decision for a POST ---- */
@@ -524,6 +574,7 @@ int main(void)
 
     RUN(messages_are_judged);
     RUN(sizes_are_bounded);
+    RUN(ids_are_found_in_what_is_no_message);
     RUN(each_rung_holds);
     RUN(headers_that_come_twice_are_refused);
     RUN(annotated_arguments_need_their_headers);
