@@ -139,7 +139,7 @@ static void answer_unrouted(struct kr_http_ex *ex, int status)
         kr_http_reply_error(ex, status, status == 400 ? "malformed path" : NULL);
 }
 
-/* The gate's verdict; false: the exchange is over. */
+/* The gate's verdict; false: the exchange is over, or the gate answers later. */
 static bool pass_gate(struct kr_http_ex *ex)
 {
     struct kr_http_conn *c = ex->conn;
@@ -148,8 +148,8 @@ static bool pass_gate(struct kr_http_ex *ex)
 
     if (c->ex != ex)
         return false;
-    if (passed)
-        return true;
+    if (passed || ex->calls)
+        return passed;
     kr_log(KR_LOG_ERROR, "the gate gave no answer", NULL);
     kr_http_reply_error(ex, 500, NULL);
     return false;
@@ -204,7 +204,7 @@ void kr_http_ex_start(struct kr_http_conn *c, const struct kr_http_head *h, cons
         kr_http_reply_error(ex, 501, "unknown method");
     else if (pass_gate(ex) && status != 200)
         answer_unrouted(ex, status);
-    if (c->ex == ex)
+    if (c->ex == ex && !ex->calls)
         start_body(ex, more);
 }
 

@@ -56,7 +56,8 @@ struct kr_http_config {
 
     /* Called for every request with a good head, before its body is read and also when no route matched
      * (kr_http_route() is NULL then): Host and Origin checks, CORS, authentication, rate limits. True: go on. False: it
-     * has answered. May set response headers with kr_http_set_header(). May be NULL. */
+     * has answered, or answers later (kr_http_defer()); the body is not read meanwhile. May set response headers with
+     * kr_http_set_header(). May be NULL. */
     bool (*gate)(void *app, struct kr_http_ex *ex);
     /* Writes the body of an answer the engine makes: `text` is one sentence for a person. `path` is "" when the head
      * was not understood, `request_id` is what X-Request-ID will say. Leaves `out` empty for the default,

@@ -381,6 +381,8 @@ def the_audit_log_is_filtered() -> None:
 @check
 def wrong_passwords_are_throttled() -> None:
     user, key = make_user(password="correct horse")
+    known, _ = make_user(password="correct donkey")
+    equal(server.post("/api/v1/login", {"name": known["name"], "password": "correct donkey"}, key="").status, 200)
     replies = [server.post("/api/v1/login", {"name": user["name"], "password": "wrong horse"}, key="")
                for _ in range(12)]
     assert replies[-1].status == 429, replies[-1].text
@@ -388,6 +390,9 @@ def wrong_passwords_are_throttled() -> None:
     equal(error(server.post("/api/v1/login", {"name": user["name"], "password": "correct horse"}, key="")),
           (429, "too_many"))
     equal(token("somebody-else").status, 429)
+    # who has logged in from here before is not locked out by the others' failures, but by own ones
+    equal(server.post("/api/v1/login", {"name": known["name"], "password": "correct donkey"}, key="").status, 200)
+    equal(server.post("/api/v1/login", {"name": known["name"], "password": "wrong"}, key="").status, 401)
     equal(server.get("/api/v1/users/me", key=key).status, 200)
     contains(server.get("/metrics", key=admin).text, 'krait_auth_failures_total{reason="password"}')
 

@@ -25,6 +25,7 @@ static void free_accounts(struct kr_accounts *a)
     kr_passwords_close(a->passwords);
     kr_throttle_free(a->addresses);
     kr_throttle_free(a->names);
+    kr_throttle_free(a->known);
     kr_throttle_free(a->registrations);
     free(a);
 }
@@ -36,7 +37,8 @@ int kr_accounts_new(struct kr_api *api, struct kr_err *err)
     if (!a)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "accounts");
     if (kr_passwords_new(api->loop, &a->passwords) < 0 || kr_throttle_new(10, 6 * SECOND, &a->addresses) < 0 ||
-        kr_throttle_new(50, 10 * SECOND, &a->names) < 0 || kr_throttle_new(10, 60 * SECOND, &a->registrations) < 0) {
+        kr_throttle_new(50, 10 * SECOND, &a->names) < 0 || kr_throttle_new(1, 86400 * SECOND, &a->known) < 0 ||
+        kr_throttle_new(10, 60 * SECOND, &a->registrations) < 0) {
         free_accounts(a);
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "accounts");
     }

@@ -20,6 +20,7 @@ struct kr_accounts {
     struct kr_passwords *passwords;
     struct kr_throttle *addresses;     /* wrong passwords of one network: 10, then one in 6 s */
     struct kr_throttle *names;         /* wrong passwords for one user: 50, then one in 10 s */
+    struct kr_throttle *known;         /* who logged in from which network within a day: throttled by itself */
     struct kr_throttle *registrations; /* of one network: 10, then one a minute */
 };
 

@@ -3,7 +3,8 @@
  *
  * Invariant: whether a user exists cannot be seen from the answer nor from the time it takes; wrong passwords are
  * counted against the address and against the name, and past the bounds nothing is compared any more until one of them
- * has been forgiven. */
+ * has been forgiven. A user who has logged in from an address before is counted apart, so that wrong passwords of
+ * others do not lock that user out. */
 #include "accounts.h"
 #include "buf.h"
 #include "clock.h"
@@ -91,26 +92,42 @@ static void fold(const char *name, char out[KR_STORE_NAME_ROOM])
     out[i] = '\0';
 }
 
-static void network_of(const struct kr_http_ex *ex, char network[KR_THROTTLE_KEY_ROOM])
+/* What failures are counted by. */
+struct account {
+    char network[KR_THROTTLE_KEY_ROOM];
+    char name[KR_STORE_NAME_ROOM];
+    char both[KR_THROTTLE_KEY_ROOM + KR_STORE_NAME_ROOM];
+};
+
+static void account_of(const struct kr_http_ex *ex, const char *name, struct account *ret)
 {
     char address[KR_HTTP_PEER_MAX];
 
-    kr_throttle_network(kr_http_peer(ex, address), network);
+    kr_throttle_network(kr_http_peer(ex, address), ret->network);
+    fold(name, ret->name);
+    snprintf(ret->both, sizeof ret->both, "%s %s", ret->network, ret->name);
+}
+
+/* Has this user logged in from this network within a day? */
+static bool is_known(const struct kr_accounts *a, const struct account *who)
+{
+    return kr_throttle_wait(a->known, who->both, kr_clock_ns()) > 0;
 }
 
 /* True: answered, this address or name has to wait. */
 static bool is_throttled(struct kr_api *api, struct kr_http_ex *ex, const char *name)
 {
     const struct kr_accounts *a = api->accounts;
-    char network[KR_THROTTLE_KEY_ROOM], folded[KR_STORE_NAME_ROOM];
     uint64_t now = kr_clock_ns(), wait, other;
+    struct account who;
     struct kr_err err;
 
-    network_of(ex, network);
-    fold(name, folded);
-    wait = kr_throttle_wait(a->addresses, network, now);
-    other = kr_throttle_wait(a->names, folded, now);
+    account_of(ex, name, &who);
+    wait = kr_throttle_wait(a->addresses, who.network, now);
+    other = kr_throttle_wait(a->names, who.name, now);
     wait = other > wait ? other : wait;
+    if (is_known(a, &who))
+        wait = kr_throttle_wait(a->addresses, who.both, now);
     if (wait == 0)
         return false;
     kr_metrics_inc(api->metrics, KR_M_AUTH_FAILURES, KR_AT("throttled"));
@@ -122,14 +139,18 @@ static bool is_throttled(struct kr_api *api, struct kr_http_ex *ex, const char *
 static void note_failure(struct kr_api *api, struct kr_http_ex *ex, const char *name, const char *reason)
 {
     struct kr_accounts *a = api->accounts;
-    char network[KR_THROTTLE_KEY_ROOM], folded[KR_STORE_NAME_ROOM], address[KR_HTTP_PEER_MAX];
+    char address[KR_HTTP_PEER_MAX];
+    struct account who;
     const struct kr_caller unknown = {
         .user = "", .address = kr_http_peer(ex, address), .request = kr_http_request_id(ex)};
 
-    network_of(ex, network);
-    fold(name, folded);
-    kr_throttle_fail(a->addresses, network, kr_clock_ns());
-    kr_throttle_fail(a->names, folded, kr_clock_ns());
+    account_of(ex, name, &who);
+    if (is_known(a, &who)) {
+        kr_throttle_fail(a->addresses, who.both, kr_clock_ns());
+    } else {
+        kr_throttle_fail(a->addresses, who.network, kr_clock_ns());
+        kr_throttle_fail(a->names, who.name, kr_clock_ns());
+    }
     kr_metrics_inc(api->metrics, KR_M_AUTH_FAILURES, KR_AT(reason));
     kr_box_audit(api->box, &unknown, "login", name, reason, NULL);
 }
@@ -171,6 +192,7 @@ static void login_then(struct kr_wait *w, int r, const char *hash)
     char token[KR_STORE_KEY_ROOM] = "", now_hash[KR_PASSWORD_ROOM] = "", address[KR_HTTP_PEER_MAX];
     struct kr_caller caller = {.address = kr_http_peer(w->ex, address), .request = kr_http_request_id(w->ex)};
     struct kr_store_user user;
+    struct account who;
     struct kr_err err;
     int64_t expires;
 
@@ -192,6 +214,8 @@ static void login_then(struct kr_wait *w, int r, const char *hash)
         kr_accounts_fail(w->ex, &err);
         return;
     }
+    account_of(w->ex, l->name, &who);
+    kr_throttle_fail(w->api->accounts->known, who.both, kr_clock_ns());
     caller.user = user.id;
     kr_box_audit(w->api->box, &caller, "login", user.name, "ok", NULL);
     l->answer(w->ex, &user, token, expires);

@@ -2,9 +2,8 @@
  * head, and by handlers for who asks.
  *
  * Invariant: a route whose doc does not say `open` is reached with a good key that has its rights, or with
- * authentication off. What can be guessed (the configured key) is not even compared while its address is throttled; a
- * user's key, 256 random bits, is always looked up, so that one client cannot lock out others behind the same
- * address. */
+ * authentication off. A good key is let in whatever else came from its address, so that one client cannot lock out
+ * others behind it; wrong keys are counted by address, and past a bound each waits for its refusal. */
 #include "auth.h"
 #include "clock.h"
 #include "credential.h"
@@ -18,6 +17,7 @@
 #include "metrics.h"
 #include "reply.h"
 #include "secret.h"
+#include "slow.h"
 #include "throttle.h"
 #include <assert.h>
 #include <errno.h>
@@ -35,6 +35,7 @@ struct kr_auth {
     struct kr_grants *grants;
     struct kr_throttle *failures; /* by network */
     struct kr_throttle *rows;     /* of the audit log: one account for all */
+    struct kr_slow *slow;         /* refusals that are kept back */
     uint64_t single_noted;        /* when the use of the configured key was last written down */
     uint64_t (*clock)(void);
 };
@@ -53,7 +54,8 @@ int kr_auth_new(const struct kr_auth_config *config, struct kr_auth **ret_auth, 
     if ((config->api_key && !(a->api_key = strdup(config->api_key))) ||
         kr_grants_new(KR_AUTH_REMEMBER_MS * MS, &a->grants) < 0 ||
         kr_throttle_new(KR_AUTH_FAILURES_MAX, KR_AUTH_FAILURE_MS * MS, &a->failures) < 0 ||
-        kr_throttle_new(KR_AUTH_AUDIT_MAX, KR_AUTH_AUDIT_MS * MS, &a->rows) < 0) {
+        kr_throttle_new(KR_AUTH_AUDIT_MAX, KR_AUTH_AUDIT_MS * MS, &a->rows) < 0 ||
+        kr_slow_new(config->loop, &a->slow) < 0) {
         kr_auth_free(a);
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "authentication");
     }
@@ -71,6 +73,7 @@ void kr_auth_free(struct kr_auth *a)
     kr_grants_free(a->grants);
     kr_throttle_free(a->failures);
     kr_throttle_free(a->rows);
+    kr_slow_free(a->slow);
     free(a);
 }
 
@@ -197,17 +200,14 @@ static enum verdict ask_store(struct kr_auth *a, const char *text, struct kr_api
                                : V_TROUBLE;
 }
 
-/* Is it the configured key? `guarded`: an address that has failed too often gets no answer. */
+/* Is it the configured key? It is compared whatever its address owes: in constant time, for less than the request's
+ * head costs. `guarded`: a wrong one is counted. */
 static enum verdict try_single(struct kr_auth *a, const char *text, bool guarded, struct kr_api_who *who,
                                uint64_t *ret_wait)
 {
     uint64_t now = a->clock();
     char network[KR_THROTTLE_KEY_ROOM];
 
-    kr_throttle_network(who->address, network);
-    *ret_wait = guarded ? kr_throttle_wait(a->failures, network, now) : 0;
-    if (*ret_wait > 0)
-        return V_THROTTLED;
     if (a->api_key && kr_secret_equal(a->api_key, text)) {
         be_root(who, KR_AUTH_SINGLE);
         if (a->single_noted == 0 || now - a->single_noted >= KR_AUTH_USE_MS * MS) {
@@ -216,9 +216,13 @@ static enum verdict try_single(struct kr_auth *a, const char *text, bool guarded
         }
         return V_GOOD;
     }
-    if (guarded)
+    if (!guarded)
+        return V_INVALID;
+    kr_throttle_network(who->address, network);
+    *ret_wait = kr_throttle_wait(a->failures, network, now);
+    if (*ret_wait == 0)
         kr_throttle_fail(a->failures, network, now);
-    return V_INVALID;
+    return *ret_wait > 0 ? V_THROTTLED : V_INVALID;
 }
 
 static void judge_key(struct kr_auth *a, const struct kr_http_ex *ex, bool guarded, struct kr_api_who *who,
@@ -319,7 +323,7 @@ static void refuse_key(struct kr_auth *a, struct kr_http_ex *ex, const struct kr
     if (a->config.challenge && verdicts[j->verdict].kind == KR_ERR_UNAUTHORIZED)
         kr_http_set_header(ex, "WWW-Authenticate", a->config.challenge);
     if (j->verdict == V_THROTTLED)
-        kr_api_fail_later(ex, &err, (unsigned)(j->wait_ns / (1000 * MS)) + 1);
+        kr_slow_refuse(a->slow, ex, &err, (unsigned)(j->wait_ns / (1000 * MS)) + 1);
     else if (j->verdict == V_DISABLED && document && account)
         kr_api_fail_status(ex, 400, "%s", text); /* as document 004 does */
     else

@@ -17,10 +17,11 @@ struct kr_auth;
 struct kr_err;
 struct kr_guard;
 struct kr_metrics;
+struct uv_loop_s;
 
 #define KR_AUTH_REMEMBER_MS 2000u
 #define KR_AUTH_FAILURES_MAX 20u    /* wrong keys of one address at once, … */
-#define KR_AUTH_FAILURE_MS 3000u    /* … and then one in this time */
+#define KR_AUTH_FAILURE_MS 3000u    /* … and then one in this time; the rest is slowed (slow.h) */
 #define KR_AUTH_AUDIT_MAX 200u      /* rows about refused keys at once, of all clients, … */
 #define KR_AUTH_AUDIT_MS 1000u      /* … and then one in this time; the rest is counted and logged */
 #define KR_AUTH_USE_MS (600 * 1000) /* a key's use is a row of the audit log at most this often */
@@ -29,6 +30,7 @@ struct kr_metrics;
 struct kr_auth_config {
     bool on;             /* false: every caller is root, with every right, and no key is looked at */
     const char *api_key; /* the single configured one; NULL: none */
+    struct uv_loop_s *loop;
     struct kr_store *store;
     const struct kr_guard *guard; /* NULL: Host and Origin are not judged (tests) */
     struct kr_metrics *metrics;   /* may be NULL */

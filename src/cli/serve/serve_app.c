@@ -187,6 +187,7 @@ static int open_auth(struct kr_serve *s, struct kr_err *err)
     if (r < 0)
         return r;
     auth.on = c->auth_on;
+    auth.loop = &s->loop;
     auth.store = s->store;
     auth.guard = s->guard;
     auth.metrics = s->metrics;
