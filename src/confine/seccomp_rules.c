@@ -115,16 +115,27 @@ static const struct kr_sc_rule mknodat_rules[] = {NODE_RULES(2)};
 
 /* The command is an unsigned int. Reading a terminal's state is harmless; putting input into one, or naming who
  * gets SIGIO (FIOSETOWN and SIOCSPGRP are F_SETOWN by another door), is not. The rest is ENOTTY, which isatty(),
- * cp --reflink and friends expect. */
+ * cp --reflink and friends expect.
+ *
+ * A cell has terminals of its own and no descriptor of another's (its streams are pipes), so it sets them up, owns one
+ * and does job control in it. Line disciplines stay closed: they are drivers that load on request. */
 #define IOCTL_RULES \
     YES(1, TCGETS), YES_AS(1, "TCGETS2", 0x802c542a), YES(1, TIOCGWINSZ), YES(1, TIOCGPGRP), \
     YES(1, TIOCGSID), YES(1, TIOCOUTQ), YES(1, FIONREAD), YES(1, FIONBIO), YES(1, FIOCLEX), YES(1, FIONCLEX), \
-    NO(1, TIOCSTI), NO(1, TIOCLINUX), NO(1, TIOCSETD), NO(1, TIOCSCTTY), NO(1, TIOCNOTTY), NO(1, TIOCSPGRP), \
+    NO(1, TIOCSTI), NO(1, TIOCLINUX), NO(1, TIOCSETD), \
     NO(1, TIOCCONS), NO(1, TIOCVHANGUP), NO(1, FIOASYNC), NO(1, FIOSETOWN), NO(1, SIOCSPGRP), \
     NO(1, FS_IOC_SETFLAGS), NO(1, FS_IOC_FSSETXATTR)
-static const struct kr_sc_rule ioctl_rules[] = {IOCTL_RULES};
+#define TERMINAL_RULES \
+    {"0x5400 to 0x540f (TCGETS to TIOCGPGRP: state, breaks, flow, TIOCSCTTY)", 0, {IS_IN(1, ~0xfu, 0x5400)}}, \
+    YES(1, TIOCNOTTY), YES(1, TIOCSPGRP), YES(1, TIOCSWINSZ), YES_AS(1, "TCSETS2", 0x402c542b), \
+    YES_AS(1, "TCSETSW2", 0x402c542c), YES_AS(1, "TCSETSF2", 0x402c542d), YES(1, TCSBRKP), YES(1, TIOCGPTN), \
+    YES(1, TIOCSPTLCK), YES(1, TIOCGPTPEER), YES(1, TIOCPKT)
+static const struct kr_sc_rule ioctl_rules[] = {
+    IOCTL_RULES, NO(1, TIOCSCTTY), NO(1, TIOCNOTTY), NO(1, TIOCSPGRP),
+};
+static const struct kr_sc_rule ioctl_cell_rules[] = {IOCTL_RULES, TERMINAL_RULES};
 static const struct kr_sc_rule ioctl_inet_rules[] = {
-    IOCTL_RULES,
+    IOCTL_RULES, TERMINAL_RULES,
     YES(1, SIOCGIFNAME), YES(1, SIOCGIFINDEX), YES(1, SIOCGIFCONF), YES(1, SIOCGIFFLAGS), YES(1, SIOCGIFADDR),
     YES(1, SIOCGIFNETMASK), YES(1, SIOCGIFMTU), YES(1, SIOCGIFHWADDR),
 };
@@ -237,6 +248,7 @@ const struct kr_sc_check kr_sc_checks[] = {
     CHECK(MKNOD, "node", "mode", mknod_rules, EPERM),
     CHECK(MKNODAT, "node-at", "mode", mknodat_rules, EPERM),
     CHECK(IOCTL, "ioctl", "command", ioctl_rules, ENOTTY),
+    CHECK(IOCTL_CELL, "ioctl-cell", "command", ioctl_cell_rules, ENOTTY),
     CHECK(IOCTL_INET, "ioctl-inet", "command", ioctl_inet_rules, ENOTTY),
     CHECK(FCNTL, "fcntl", "command", fcntl_rules, EINVAL),
     CHECK(PRCTL, "prctl", "option", prctl_rules, EINVAL),
@@ -294,7 +306,7 @@ static_assert(LEN(kr_sc_checks) == KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_, "a check
     X(SOCKET, "works on sockets that socket() or socketpair() let through") \
     X(NAMED, "names only sockets of the cell; contained, those of the whole container would be in reach") \
     X(SYSV, "the cell has an ipc namespace of its own; contained, the container's segments would be in reach") \
-    X(IOCTL, "commands that read a terminal's or socket's state or set a descriptor's flags; never terminal input") \
+    X(IOCTL, "commands that read a terminal's or socket's state or set up a cell's terminal; never input to one") \
     X(FCNTL, "flags, locks, pipe sizes and seals; never who gets a signal, nor leases and notices that stall others") \
     X(PRCTL, "options that name the caller or read its state; none that loosens it or stacks filters and tracers") \
     X(PERSON, "reading it, or the plain personality; others make data executable or addresses predictable") \
@@ -356,7 +368,7 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(rt_sigaction, SIGNAL, ALLOW),
     ALL(rt_sigprocmask, SIGNAL, ALLOW),
     ALL(rt_sigreturn, SIGNAL, ALLOW),
-    EACH(ioctl, IOCTL, IOCTL, IOCTL_INET, IOCTL),
+    EACH(ioctl, IOCTL, IOCTL_CELL, IOCTL_INET, IOCTL),
     ALL(pread64, IO, ALLOW),
     ALL(pwrite64, IO, ALLOW),
     ALL(readv, IO, ALLOW),

@@ -40,6 +40,7 @@ enum kr_sc_act {
     KR_SC_MKNOD,
     KR_SC_MKNODAT,
     KR_SC_IOCTL,
+    KR_SC_IOCTL_CELL,
     KR_SC_IOCTL_INET,
     KR_SC_FCNTL,
     KR_SC_PRCTL,

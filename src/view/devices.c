@@ -1,4 +1,4 @@
-/* Folders with the five device nodes that programs need. A node of the host's is an inode that all processes share, and
+/* Folders with the six device nodes that programs need. A node of the host's is an inode that all processes share, and
  * thousands of locks on /dev/null make each close of it slow for all of them.
  *
  * Called by the warden with the host's privilege: device nodes cannot be made in a user namespace. Invariant: a folder
@@ -18,25 +18,32 @@
 
 static const struct {
     const char *name;
-    unsigned minor; /* of major 1: null(4), random(4) */
-} nodes[] = {{"null", 3}, {"zero", 5}, {"full", 7}, {"random", 8}, {"urandom", 9}};
+    unsigned major, minor; /* null(4), random(4), tty(4): the caller's own terminal, ENXIO without one */
+} nodes[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 static const struct {
     const char *name, *to;
 } links[] = {{"fd", "/proc/self/fd"},
              {"stdin", "/proc/self/fd/0"},
              {"stdout", "/proc/self/fd/1"},
-             {"stderr", "/proc/self/fd/2"}};
+             {"stderr", "/proc/self/fd/2"},
+             {"ptmx", "pts/ptmx"}};
+static const char *const places[] = {"shm", "pts"}; /* to mount on */
 
 static int fill(int dir)
 {
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
-        if ((mknodat(dir, nodes[i].name, S_IFCHR | 0666, makedev(1, nodes[i].minor)) < 0 && errno != EEXIST) ||
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        dev_t which = makedev(nodes[i].major, nodes[i].minor);
+        if ((mknodat(dir, nodes[i].name, S_IFCHR | 0666, which) < 0 && errno != EEXIST) ||
             fchmodat(dir, nodes[i].name, 0666, 0) < 0) /* whatever our umask is */
             return -errno;
+    }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         if (symlinkat(links[i].to, dir, links[i].name) < 0 && errno != EEXIST)
             return -errno;
-    return mkdirat(dir, "shm", 0755) < 0 && errno != EEXIST ? -errno : 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (mkdirat(dir, places[i], 0755) < 0 && errno != EEXIST)
+            return -errno;
+    return 0;
 }
 
 static int make(int devices, const char *name)

@@ -27,7 +27,7 @@ enum row_kind {
     COPY,      /* of the host's file, if there is one */
     COPY_TREE, /* of the host's folder, if there is one: a copy costs cells no mount */
     BIND,      /* read-only mount of the host's folder of the same name, if there is one */
-    DEVICE,    /* the host's device node */
+    DEVICE,    /* the host's device node; with a word beside it one that may be missing */
     LIKE_HOST, /* /bin, /lib…: a link where the host has a link, else a read-only mount */
 };
 struct row {
@@ -36,7 +36,8 @@ struct row {
 };
 /* clang-format off */
 static const struct row rows[] = {
-    {DIRECTORY, "/etc", NULL}, {DIRECTORY, "/dev", NULL}, {DIRECTORY, "/dev/shm", NULL}, {DIRECTORY, "/proc", NULL},
+    {DIRECTORY, "/etc", NULL}, {DIRECTORY, "/dev", NULL}, {DIRECTORY, "/dev/shm", NULL}, {DIRECTORY, "/dev/pts", NULL},
+    {DIRECTORY, "/proc", NULL},
     {DIRECTORY, "/tmp", NULL}, {DIRECTORY, "/workspace", NULL}, {DIRECTORY, "/venv", NULL}, {DIRECTORY, "/run", NULL},
     {DIRECTORY, "/home", NULL}, {DIRECTORY, "/root", NULL}, {DIRECTORY, "/var", NULL}, {DIRECTORY, "/app", NULL},
     {DIRECTORY, "/krait", NULL}, {DIRECTORY, "/etc/ssl", NULL}, {DIRECTORY, "/data", NULL},
@@ -47,9 +48,9 @@ static const struct row rows[] = {
     {LINK, "/var/tmp", "/tmp"}, {LINK, "/app/results", "/workspace"},
     {LINK, "/home/user", "/workspace"}, {LINK, "/mnt/data", "/workspace"},
     {LINK, "/dev/fd", "/proc/self/fd"}, {LINK, "/dev/stdin", "/proc/self/fd/0"},
-    {LINK, "/dev/stdout", "/proc/self/fd/1"}, {LINK, "/dev/stderr", "/proc/self/fd/2"},
+    {LINK, "/dev/stdout", "/proc/self/fd/1"}, {LINK, "/dev/stderr", "/proc/self/fd/2"}, {LINK, "/dev/ptmx", "pts/ptmx"},
     {DEVICE, "/dev/null", NULL}, {DEVICE, "/dev/zero", NULL}, {DEVICE, "/dev/full", NULL},
-    {DEVICE, "/dev/random", NULL}, {DEVICE, "/dev/urandom", NULL},
+    {DEVICE, "/dev/random", NULL}, {DEVICE, "/dev/urandom", NULL}, {DEVICE, "/dev/tty", "if any"},
     {COPY, "/etc/ld.so.cache", NULL}, {COPY, "/etc/localtime", NULL}, {COPY, "/etc/timezone", NULL},
     {COPY, "/etc/mime.types", NULL}, {COPY, "/etc/matplotlibrc", NULL}, {COPY, "/etc/ssl/openssl.cnf", NULL},
     {COPY, "/etc/protocols", NULL}, {COPY, "/etc/services", NULL},
@@ -167,7 +168,7 @@ static int apply(struct kr_view *v, const struct row *row)
     case BIND:
         return bind_read_only(v, row->path, to);
     case DEVICE:
-        return bind_device(row->path, to);
+        return row->what && access(row->path, F_OK) < 0 ? 0 : bind_device(row->path, to);
     case LIKE_HOST:
         return like_host(v, row->path, to);
     }

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define FDS_MAX (2 + KR_MOUNTS_MAX)
+#define TERMINALS_MAX "32"
 #define WAIT_MS 10000 /* for the warden's first word; after that the lifeline decides */
 
 static _Noreturn void fail(const struct kr_init_args *a, const struct kr_err *err)
@@ -58,10 +59,25 @@ static int mount_proc(uint32_t *layers, struct kr_err *err)
     return mount_tmpfs("/proc", 4096, 2, MS_RDONLY, err);
 }
 
+/* The cell's own pseudo-terminals: no other cell and not the host see them, and what a cell takes of the machine's
+ * number (kernel.pty.max, of which the host keeps kernel.pty.reserve) is bounded. Not nodev: its files are devices.
+ * Where the kernel has none for a user namespace the cell goes without, and the layer is reported as lost. */
+static int mount_terminals(uint32_t *layers, struct kr_err *err)
+{
+    static const char options[] = "newinstance,mode=0600,ptmxmode=0666,max=" TERMINALS_MAX;
+    if (mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, options) == 0)
+        *layers |= KR_LAYER_TERMINALS;
+    else if (errno != EPERM && errno != EINVAL && errno != ENODEV)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount /dev/pts");
+    return 0;
+}
+
 static int build(const struct kr_init_args *a, const struct kr_i_go *go, uint32_t *layers, struct kr_err *err)
 {
     int r;
     if ((r = kr_view_enter(a->view, a->index, layers, err)) < 0)
+        return r;
+    if ((r = mount_terminals(layers, err)) < 0)
         return r;
     if ((r = mount_proc(layers, err)) < 0 || (r = mount_tmpfs("/tmp", go->tmp_bytes, go->tmp_inodes, 0, err)) < 0 ||
         (r = mount_tmpfs("/dev/shm", go->tmp_bytes, go->tmp_inodes, MS_NOEXEC, err)) < 0 ||

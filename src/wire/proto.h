@@ -99,6 +99,7 @@ enum kr_layer {
     KR_LAYER_SECCOMP = 1 << 13,
     KR_LAYER_FILES = 1 << 14,    /* inodes of its own for what it sees of the host */
     KR_LAYER_DEVICES = 1 << 15,  /* device nodes of its own */
+    KR_LAYER_TERMINALS = 1 << 16, /* pseudo-terminals of its own */
 };
 
 /* Set by the session itself, for good, before user code. */

@@ -313,19 +313,22 @@ def a21():
             "tioccons": call(16, fd, 0x541D, 0) if INSIDE else "ok",
         }
 
-    if INSIDE:
-        seen = {"%s.%d" % (k, fd): v for fd in (0, 1, 2) for k, v in tries(fd).items()}
-        seen["dev_tty"] = try_open("/dev/tty", os.O_RDWR)
-        seen["dev_console"] = try_open("/dev/console", os.O_RDWR)
-        seen["ptmx"] = try_open("/dev/ptmx", os.O_RDWR)
-        return seen
-
     def with_terminal():
         os.setsid()
         fd = os.openpty()[1]
         fcntl.ioctl(fd, 0x540E, 0)
         seen = {k + ".0": v for k, v in tries(fd).items()}
         seen["dev_tty"] = try_open("/dev/tty", os.O_RDWR)
+        return seen
+
+    if INSIDE:
+        seen = {"%s.%d" % (k, fd): v for fd in (0, 1, 2) for k, v in tries(fd).items()}
+        seen["dev_tty"] = try_open("/dev/tty", os.O_RDWR)
+        seen["dev_console"] = try_open("/dev/console", os.O_RDWR)
+        seen["ptmx"] = try_open("/dev/ptmx", os.O_RDWR)
+        if seen["ptmx"] == "ok":  # a terminal of the cell's own can be owned, and still not be typed into
+            own = forked(with_terminal).get("value") or {"none": "failed"}
+            seen.update({"own_" + k: v for k, v in own.items()})
         return seen
 
     return forked(with_terminal).get("value") or {}
@@ -620,7 +623,14 @@ ROWS = [
         "A21",
         "input pushed into a terminal",
         a21,
-        {"dev_*": "ENOENT EACCES ENXIO", "ptmx": "ENOENT EACCES", "*": "EPERM ENOTTY EBADF"},
+        {
+            "dev_*": "ENOENT EACCES ENXIO",
+            "ptmx": "ok",
+            "own_tiocsctty.0": "ok",
+            "own_dev_tty": "ok",
+            "*": "EPERM ENOTTY EBADF",
+        },
+        contained={"dev_*": "ENOENT EACCES ENXIO", "ptmx": "ENOENT EACCES", "*": "EPERM ENOTTY EBADF"},
         control={
             "tiocsti.0": "ok EIO",
             "tiocsti_high.0": "ok EIO",

@@ -127,12 +127,21 @@ TOLERATED: tuple[Row, ...] = (
     Row(
         "warden",
         "fsopen|fsconfig|fsmount|mkdirat|mknodat|fchmod|fchmodat|symlinkat|renameat|openat",
-        '"tmpfs"|FSCONFIG|FSMOUNT|"family"|"new"|"(null|zero|full|random|urandom|fd|stdin|stdout|stderr|shm)"|0755',
+        '"tmpfs"|FSCONFIG|FSMOUNT|"family"|"new"|"(null|zero|full|random|urandom|tty|fd|stdin|stdout|stderr|ptmx|shm|pts)"|0755',
         ("EPERM",),
         "not the host's root, or a container that forbids device nodes: the host's are mounted",
         differs=("mount /dev", "mount /dev/null", "mount /dev/zero", "mount /dev/full", "mount /dev/random",
-                 "mount /dev/urandom", "/dev", "private_devices"),
+                 "mount /dev/urandom", "mount /dev/tty", "/dev", "private_devices"),
         layer="private_devices",
+    ),
+    Row(
+        "init",
+        "mount",
+        '"/dev/pts", "devpts"',
+        ("EPERM",),
+        "a kernel that mounts no devpts in a user namespace: the cell has no terminals, and it is reported",
+        differs=("mount /dev/pts", "/dev/pts", "terminals"),
+        layer="terminals",
     ),
     Row(
         "builder",

@@ -30,8 +30,8 @@ NAMESPACES = [kind + "_namespace" for kind in "user pid mount network ipc uts cg
 RESTRICTIONS = ["landlock", "seccomp", "no_new_privs", "capabilities", "core_dumps"]
 CGROUP = ["cgroup_backend", "cgroup_memory", "cgroup_pids", "cgroup_cpu"]
 REQUIRED = NAMESPACES + RESTRICTIONS + ["disk_quota", "zygote_basic"]
-EVERY = REQUIRED + CGROUP + ["unique_ids", "proc", "private_files", "private_devices", "disk_quota_folders",
-                            "disk_quota_sandboxes", "zygote_data"]
+EVERY = REQUIRED + CGROUP + ["unique_ids", "proc", "private_files", "private_devices", "terminals",
+                            "disk_quota_folders", "disk_quota_sandboxes", "zygote_data"]
 STATES = {"ok", "degraded", "missing", "failed"}
 NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
                  'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"']
@@ -75,7 +75,8 @@ def are(layers, names, *states):
 
 
 def every_cell_holds(layers):
-    are(layers, REQUIRED + ["proc", "private_files", "zygote_data"], "ok")
+    are(layers, REQUIRED + ["proc", "private_files", "terminals", "zygote_data"], "ok")
+    contains(layers["terminals"]["detail"], "/dev/pts/0")
     contains(layers["private_files"]["detail"], "a lock on /usr beside the host's: ok")
     are(layers, ["disk_quota_folders"], "degraded")
     contains(layers["disk_quota_folders"]["detail"], "accounted, not enforced")
@@ -189,7 +190,7 @@ def behind_a_container_s_filter():
 def contained_is_reported_as_less():
     report, layers = examine("contained", "--allow-contained")
     equal((report["ok"], report["level"]), (False, "contained"))
-    are(layers, NAMESPACES + ["unique_ids", "private_files", "private_devices"], "missing")
+    are(layers, NAMESPACES + ["unique_ids", "private_files", "private_devices", "terminals"], "missing")
     are(layers, RESTRICTIONS + ["zygote_basic"], "ok")
     for word in ("/etc/shadow: EACCES", "signal to krait outside: EPERM"):
         contains(layers["landlock"]["detail"], word)

@@ -108,6 +108,51 @@ git clone -q r s && cat s/f
     equal((status, out, err), (0, "login /workspace\n", ""))
 
 
+@check
+def terminals_work():
+    out = python("""
+import os, pty, subprocess, sys, termios, tty
+seen = []
+def read(fd):
+    data = os.read(fd, 1024)
+    seen.append(data)
+    return data
+print(pty.spawn([sys.executable, "-c", "import os; print(os.ttyname(0), os.get_terminal_size())"], read))
+print(b"".join(seen).split(b" ")[0])
+pid, fd = pty.fork()  # a controlling terminal: setsid, TIOCSCTTY
+if pid == 0:
+    os.tcsetpgrp(0, os.getpgrp())
+    with open("/dev/tty", "w") as t:
+        t.write("hello %d" % os.isatty(0))
+    os._exit(0)
+print(os.read(fd, 100), os.waitpid(pid, 0)[1])
+a, b = os.openpty()
+tty.setraw(b)
+termios.tcsetwinsize(b, (7, 9)) if hasattr(termios, "tcsetwinsize") else None
+os.write(a, b"x\\n")
+print(os.read(b, 10), os.ttyname(b))
+""")
+    equal(out.replace("\r", ""), "/dev/pts/0 os.terminal_size(columns=0, lines=0)\n0\nb'/dev/pts/0'\n"
+                                 "b'hello 1' 0\nb'x\\n' /dev/pts/1\n")
+    status, out, err = shell("script -qc 'tty; stty size; bash -ic \"sleep 0 & wait; echo jobs\" 2>&1' /dev/null < /dev/null")
+    equal((status, err), (0, ""))
+    contains(out, "/dev/pts/0")
+    assert "no job control" not in out and "jobs" in out, out
+
+
+@check
+def a_terminal_is_its_cell_s_alone():
+    a, b = engine.open(), engine.open()
+    equal(engine.run(a, "import os\nm, s = os.openpty()\nprint(os.ttyname(s), os.listdir('/dev/pts'))").stdout,
+          "/dev/pts/0 ['0', 'ptmx']\n")
+    equal(engine.run(b, "import os\nprint(os.listdir('/dev/pts'))\nopen('/dev/pts/0')").stdout, "['ptmx']\n")
+    # Positive control: in the cell that has it, it opens.
+    equal(engine.run(a, "open('/dev/pts/0').isatty()").end["result"], "True")
+    assert engine.run(b, "1").end["layers"]["terminals"]
+    engine.close(a)
+    engine.close(b)
+
+
 if __name__ == "__main__":
     with Engine() as engine:
         main()

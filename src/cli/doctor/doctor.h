@@ -38,6 +38,7 @@ enum kr_doctor_layer {
     KR_DOC_PROC,
     KR_DOC_FILES,
     KR_DOC_DEVICES,
+    KR_DOC_TERMINALS,
     KR_DOC_CORE,
     KR_DOC_CGROUP,
     KR_DOC_MEMORY,

@@ -61,6 +61,7 @@ static const struct rule rules[] = {
     {KR_DOC_PROC, "proc_sys", "/proc/sys", UNREACHED, NULL},
     {KR_DOC_FILES, "lock_usr", "a lock on /usr beside the host's", "ok", NULL},
     {KR_DOC_DEVICES, "lock_null", "a lock on /dev/null beside the host's", "ok", NULL},
+    {KR_DOC_TERMINALS, "terminal", "the first one opened inside", "/dev/pts/0", NULL},
     {KR_DOC_CORE, "core", "core of a crash", "none", "none"},
     {KR_DOC_CORE, "core_limit", "limit in bytes", "0 1", "0 1"},
 };

@@ -65,6 +65,14 @@ def read(path):
         return f.read(65536)
 
 
+def first_terminal():
+    """Numbered anew in each cell: another number says that others count along."""
+    try:
+        return os.ttyname(os.openpty()[1])
+    except OSError as e:
+        return errno.errorcode.get(e.errno, "errno %s" % e.errno)
+
+
 def lock(path):
     """Wants a lock alone; one that is held outside on the same inode is in the way."""
     fd = os.open(path, os.O_RDONLY)
@@ -223,6 +231,7 @@ def probe_battery(p):
         "proc_sys": word(os.listdir, "/proc/sys"),
         "lock_usr": word(lock, "/usr") if p["lock_usr"] else "skipped",
         "lock_null": word(lock, "/dev/null") if p["lock_null"] else "skipped",
+        "terminal": in_child(first_terminal),
         "landlock": in_child(landlock_rooms, *p["landlock"]),
         "core_limit": str(resource.getrlimit(resource.RLIMIT_CORE)[1]),
         "core": abort(),
