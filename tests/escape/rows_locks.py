@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import secrets
 import subprocess
 import tempfile
+import time
 
 from drive import Stage, plain
 from model import Scenario, expect
@@ -60,6 +62,33 @@ print('@' + json.dumps(out))
 """
 
 
+@contextlib.contextmanager
+def in_turn():
+    """One row of this page at a time on the machine: suites run beside each other, and what a control or a cell without
+    nodes of its own locks is the machine's."""
+    path = os.path.join(tempfile.gettempdir(), f"krait-escape-locks-{os.getuid()}")
+    with open(path, "w") as turn:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{path} was locked for 120 s") from None
+                time.sleep(0.02)
+        yield
+
+
+def alone(row):
+    """The row, in its turn."""
+    @functools.wraps(row)
+    def waits(*stage):
+        with in_turn():
+            return row(*stage)
+    return waits
+
+
 def host_tries(paths: tuple) -> dict:
     seen = {}
     for path in paths:
@@ -86,6 +115,7 @@ def with_paths(code: str, paths: tuple) -> str:
     return f"PATHS = {paths!r}\n{code}"
 
 
+@alone
 def locks(stage: Stage) -> list:
     everything = FILES + DEVICES
     before = {path: locks_on(path) for path in everything}
@@ -119,6 +149,7 @@ def locks(stage: Stage) -> list:
     return bad
 
 
+@alone
 def locks_control() -> list:
     """The same locks, held by a process of the machine, block the suite and are counted on the inode."""
     paths = ("/usr/lib/os-release", "/usr", "/dev/null")
@@ -185,6 +216,7 @@ print('@' + json.dumps(out))
 WORKING = {"full": None, "*": "ok"}
 
 
+@alone
 def working(stage: Stage) -> list:
     session = stage.open(workspace=0)
     folders = "(os.getcwd(),)" if stage.contained else "('/workspace', '/tmp', '/dev/shm')"
@@ -195,6 +227,7 @@ def working(stage: Stage) -> list:
     return bad if seen["full"] == "No space left on device" else [*bad, f"/dev/full: {seen['full']}"]
 
 
+@alone
 def working_control() -> list:
     with tempfile.TemporaryDirectory() as folder:
         code = f"FOLDERS = ({folder!r},)\nimport sys\nINTERPRETER = sys.executable\n"
