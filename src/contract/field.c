@@ -142,6 +142,11 @@ static void fill_field(struct kr_api_parse *p, const struct kr_api_table *table,
     json_t *value = find_value(p, f, object, up, &path.name);
     bool is_null = json_is_null(value); /* false when it is absent */
 
+    if (is_null && p->in->null_is_absent && !f->required && !f->nullable) {
+        value = NULL;
+        is_null = false;
+    }
+
     kr_api_fill_default(f, request);
     if (f->type == KR_API_OBJECT && f->of && (!value || is_null)) {
         json_t *nothing = f->required ? NULL : json_object();

@@ -105,6 +105,7 @@ enum kr_api_source { KR_API_BODY, KR_API_QUERY };
 struct kr_api_input {
     enum kr_api_voice voice;
     enum kr_api_source source;
+    bool null_is_absent;         /* for every field that is not required: arguments of tools */
     json_t *root;                /* owned */
     json_t *flaws;               /* owned: in the documents' voice FastAPI's list of what is wrong, else NULL */
     char field[KR_API_NAME_MAX]; /* the field of the first flaw; "" if it is not about one */

@@ -57,7 +57,7 @@ struct create {
 };
 static const struct kr_api_field create_fields[] = {
     { .name = "name", .type = KR_API_STRING, KR_API_AT(struct create, name), KR_API_LENGTH(1, KR_STORE_NAME_MAX),
-      .def = "key",
+      .def = "key", .nullable = true,
       .help = "What it is called.", .example = "laptop" },
     { .name = "rights", .type = KR_API_STRINGS, KR_API_AT(struct create, rights), .nullable = true, KR_API_RANGE(1, 3),
       .help = "Some of read, run, admin; all that the caller may do without it.", .example = "[\"read\",\"run\"]" },

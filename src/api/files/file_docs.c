@@ -63,6 +63,7 @@ static const struct kr_api_field link_fields[] = {
      KR_API_RANGE(1, 31536000), .help = "Seconds it is good for; at most, and if left out, what the server allows.",
          .example = "3600"},
     {.name = "download", .type = KR_API_BOOL, KR_API_AT(struct kr_link_request, download), .def = "false",
+     .nullable = true,
      .help = "A browser that follows it saves the file.", .example = "false"},
 };
 const struct kr_api_table kr_link_table = KR_API_TABLE("LinkRequest", "A link to be made.", link_fields,

@@ -70,7 +70,7 @@ struct input_request { struct kr_text text; bool eof; };
 static const struct kr_api_field input_fields[] = {
     {.name = "text", .type = KR_API_TEXT, KR_API_AT(struct input_request, text), .nullable = true,
      .help = "The line, without its newline.", .example = "Ada"},
-    {.name = "eof", .type = KR_API_BOOL, KR_API_AT(struct input_request, eof), .def = "false",
+    {.name = "eof", .type = KR_API_BOOL, KR_API_AT(struct input_request, eof), .def = "false", .nullable = true,
      .help = "End of input instead.", .example = "false"},
 };
 static const struct kr_api_table input_table = KR_API_TABLE("InputRequest", "The answer to input().", input_fields,

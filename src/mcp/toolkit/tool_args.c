@@ -117,6 +117,7 @@ int kr_mcp_args_parse(const struct kr_mcp_tool *tool, json_t *arguments, struct 
         return kr_err_set(err, KR_ERR_INTERNAL, ENOMEM, "arguments");
     }
     kr_api_input_init(&a->in, tool->dialects & KR_IN_KRAIT ? KR_API_KRAIT : KR_API_DOCUMENT);
+    a->in.null_is_absent = true; /* models and clients fill in what they leave out */
     a->has_struct = tool->input != NULL;
     if (tool->input_schema && !tool->input)
         r = 0; /* the tool looks for itself */

@@ -3,6 +3,7 @@
 #include "table-check.h"
 #include "err.h"
 #include "tool.h"
+#include "tool_args.h"
 #include "tool_schema.h"
 #include <ctype.h>
 
@@ -85,11 +86,51 @@ static void core_comes_first(void)
     }
 }
 
+/* A required field's example, or one of the row's choices. */
+static json_t *sample_of(const struct kr_api_field *f)
+{
+    bool is_text = f->type == KR_API_STRING || f->type == KR_API_TEXT || f->type == KR_API_ENUM;
+    json_t *value = is_text ? NULL : json_loads(f->example, JSON_DECODE_ANY, NULL);
+
+    return value ? value : json_string(f->choices ? f->choices[0] : f->example);
+}
+
+/* Models and clients fill in what they leave out. The same of a required one is refused: the control. */
+static void null_is_absent_in_every_tool(void)
+{
+    for (size_t i = 0; i < kr_mcp_tools_count; i++) {
+        const struct kr_mcp_tool *tool = kr_mcp_tools[i];
+        json_t *arguments = json_object();
+        const char *required = NULL;
+        struct kr_mcp_args *args;
+        struct kr_err err = {0};
+        int r;
+
+        for (size_t k = 0; tool->input && k < tool->input->count; k++) {
+            const struct kr_api_field *f = &tool->input->fields[k];
+
+            required = f->required ? f->name : required;
+            json_object_set_new(arguments, f->name, f->required ? sample_of(f) : json_null());
+        }
+        r = kr_mcp_args_parse(tool, arguments, &args, &err);
+        if (r < 0)
+            printf("%s: %s\n", tool->name, err.msg);
+        CHECK_ROW(tool, r == 0);
+        kr_mcp_args_free(r < 0 ? NULL : args);
+        if (required) {
+            json_object_set_new(arguments, required, json_null());
+            CHECK_ROW(tool, kr_mcp_args_parse(tool, arguments, &args, &err) < 0);
+        }
+        json_decref(arguments);
+    }
+}
+
 int main(void)
 {
     RUN(rows_are_complete);
     RUN(tables_are_sound);
     RUN(names_mean_one_thing);
     RUN(core_comes_first);
+    RUN(null_is_absent_in_every_tool);
     CHECK_DONE();
 }
