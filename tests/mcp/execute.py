@@ -234,15 +234,51 @@ def images_too_large_are_left_out():
         )
         result = run(c, code)
         equal(images(result), [])
-        contains(
-            text(result), "[cut: output or displays past the sandbox's output limit are not kept]"
-        )
+        contains(text(result), "[output limit: displays past it are not kept]")
         result = run(c, code.replace("6 << 20", "(11 << 20) // 2"))
         equal(images(result), [])
         contains(text(result), "left out: 5 MB at most")
 
 
 # ---- much output -------------------------------------------------------------------------------
+
+
+def pages(c, one: str, at: str, offset: str = "0") -> list:
+    """What read_run gives from there on, page by page, without the lines that lead on."""
+    found = []
+    while at:
+        page = c.text("read_run", {"run_id": one, "from": int(at), "offset": int(offset or 0), "wait_s": 0})
+        more = re.search(r"\n\[more: (?:[\w. ]+, )?read_run\(run_id=\"\w+\", from=(\d+)(?:, offset=(\d+))?\)\]$", page)
+        found.append(page[: more.start()] if more else page)
+        assert len(found[-1]) < 100_000, len(found[-1])
+        at, offset = more.groups() if more else ("", "")
+    return found
+
+
+@check
+def a_long_result_can_be_read_in_full():
+    with client("modern") as c:
+        for code, whole in (("list(range(20000))", repr(list(range(20000)))), ("'é' * 30000", repr("é" * 30000))):
+            shown = said(c, code)
+            cut = re.search(r"\n\[cut: (\S+ \S+) in all, read_run\(run_id=\"(\w+)\", from=(\d+), offset=(\d+)\)\]", shown)
+            equal(cut[1], "%.1f KB" % (len(whole.encode()) / 1000))
+            head = shown[len("[result] ") :].encode()[: int(cut[4])].decode()
+            rest = "".join(re.sub(r"\A\[from byte \d+ on\]\n", "", one) for one in pages(c, cut[2], cut[3], cut[4]))
+            assert head + rest == whole, (head[-50:], rest[:50], rest[-50:])
+            assert "".join(re.sub(r"\A\[from byte \d+ on\]\n|\A\[result\] ", "", one)
+                           for one in pages(c, cut[2], "1")) == whole
+        shown = said(c, "raise ValueError('x' * 50000)")
+        cut = re.search(r"\[cut: .* in all, read_run\(run_id=\"(\w+)\", from=(\d+), offset=(\d+)\)\]", shown)
+        equal("".join(pages(c, cut[1], "1")).count("x"), 50001)  # with that of the line
+        # Past what a session keeps of a result its middle is lost, and the text says how much.
+        shown = said(c, "'y' * 1_000_000")
+        cut = re.search(r"run_id=\"(\w+)\", from=(\d+), offset=(\d+)\)\]", shown)
+        contains("".join(pages(c, cut[1], cut[2], cut[3])), "… [737858 characters cut] …")
+        # The same of output past the sandbox's limit.
+        made = state.server.post("/api/v1/sandboxes", {"name": "few", "limits": {"output": "100K"}})
+        assert made.status in (200, 201), made.text
+        contains(said(c, "print('z' * 300_000)", sandbox_id="few"),
+                 "[output limit: 102.5 KB of 300.0 KB are kept, the rest is lost]\n[cut: 102.5 KB in all, read_run(")
 
 
 @check
@@ -316,6 +352,24 @@ def older_revisions_get_lines_instead_of_links():
         result = run(c, "open('old.bin', 'wb').write(bytes(5000))")
         equal([b["type"] for b in result["content"]], ["text"])
         contains(text(result), "old.bin 5.0 KB http://")
+
+
+@check
+def structure_of_a_shell_command():
+    """Its end is the shell's."""
+    with Http(state.server.port, path="/mcp?structured=1", rev="2025-06-18") as c:
+        for command, cause, code in (("true", "ok", 0), ("exit 2", "exit", 2), ("kill -9 $$", "exit", 137),
+                                     ("kill -TERM $$", "exit", 143), ("no_such_program", "exit", 127),
+                                     ("python3 -c 'import sys; sys.exit(3)'", "exit", 3)):
+            result = shell(c, command)
+            made = result["structuredContent"]
+            equal((made["cause"], made["exit_code"], made["result"], made["error"]), (cause, code, None, None), command)
+            equal(result.get("isError", False), code != 0, command)
+            again = c.tool("read_run", run_id=made["run_id"])["structuredContent"]
+            equal((again["cause"], again["exit_code"]), (cause, code), command)
+        made = shell(c, "sleep 30", timeout=1)["structuredContent"]
+        equal((made["cause"], made["error"]), ("timeout", None))
+        assert made["exit_code"] != 0, made
 
 
 @check

@@ -15,7 +15,8 @@ from krait_kernel import channel, streams
 MAX_PAYLOAD = 12 << 20
 MAX_COUNT = 200
 MAX_PIXELS = 40_000_000  # of a figure; past it the resolution is lowered
-MAX_TEXT = 64 << 10
+MAX_TEXT = 64 << 10  # bytes of metadata
+MAX_PLAIN = 256 << 10  # characters of text/plain
 
 # Method, media type, whether its value is bytes. `_repr_mimebundle_` may give several at once.
 METHODS = (
@@ -131,7 +132,7 @@ def bundle(value) -> tuple:
     if data is None:
         data, metadata = _methods(value)
     if "text/plain" not in data:
-        data["text/plain"] = channel.cut(repr(value), MAX_TEXT)
+        data["text/plain"] = channel.cut(repr(value), MAX_PLAIN)
     return data, metadata
 
 

@@ -31,7 +31,7 @@ from krait_kernel import (
     tracebacks,
 )
 
-MAX_RESULT = 64 << 10
+MAX_RESULT = (256 << 10) + 64  # characters: what display.py has cut, with the mark of it
 MAX_VARIABLES = 1000
 LOWEST_LIMIT = 500  # of recursion, for our own sake
 ONLY_AST = ast.PyCF_ONLY_AST

@@ -29,6 +29,7 @@ struct kr_mcp_outcome {
     bool input_secret;   /* … because it asked for a password */
     bool input_declined; /* the client gave no line */
     uint64_t next_seq;   /* read_run(id, from=…) goes on here */
+    uint64_t told_seq;   /* of the event that has the result or the traceback; 0: there is none */
     unsigned displays_left_out;
     json_t *small_files; /* path: text, of changed files that are short texts; NULL: none were looked at */
     /* Where in stdout events begin: to say from which number on what is not shown can be read. */

@@ -112,9 +112,11 @@ void kr_mcp_exec_take(struct kr_mcp_exec *x, const struct kr_event *e)
     case KR_EVENT_END:
         take_run_end(x);
         break;
-    case KR_EVENT_DISPLAY:
     case KR_EVENT_RESULT:
     case KR_EVENT_ERROR:
+        x->o.told_seq = e->seq;
+        break;
+    case KR_EVENT_DISPLAY:
     case KR_EVENT_CUT:
     case KR_EVENT_NOTICE:
     case KR_EVENT_MAX_:

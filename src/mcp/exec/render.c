@@ -17,6 +17,7 @@
 #define ERR_MAX 6000u    /* of stderr, while there is stdout too */
 #define SHOW_MAX 4000u   /* of the text of one display */
 #define FILES_MAX 20u    /* files that are named */
+#define PAGE_MAX 24000u  /* characters of a result or traceback on a page of read_run */
 
 /* The answer on its way. */
 struct page {
@@ -27,7 +28,11 @@ struct page {
     struct kr_buf text; /* of the block that is being written */
     size_t left;        /* characters */
     bool cut;
-    uint64_t cut_at; /* bytes of stdout before the cut */
+    uint64_t cut_at;    /* bytes of stdout before the cut */
+    bool cut_streams;   /* the cut is in stdout */
+    bool cut_unknown;   /* … where no number leads: all of it is to be read again */
+    size_t cut_told;    /* bytes of the result or traceback that are shown, of which more is there; 0: it is whole */
+    uint64_t told_size; /* its bytes */
 };
 
 static const char *get_text(const json_t *object, const char *key)
@@ -65,6 +70,33 @@ static size_t add_part(struct page *p, const char *heading, const char *text, si
 
 /* ---- what it wrote ---- */
 
+/* The result or the traceback: head and tail, or on a page of read_run a piece of it. */
+static void add_told(struct page *p, const char *heading, const char *text, size_t max)
+{
+    size_t len = strlen(text), start = p->o->page && p->how ? (size_t)p->how->offset : 0, n;
+    char from[48];
+
+    if (!p->o->page) {
+        bool before = p->cut;
+
+        p->cut = false;
+        n = add_part(p, heading, text, len, max);
+        p->cut_told = p->cut ? n : 0;
+        p->cut |= before;
+    } else {
+        start = start > len ? len : start;
+        while (start > 0 && start < len && ((unsigned char)text[start] & 0xc0) == 0x80)
+            start--;
+        snprintf(from, sizeof from, "[from byte %zu on]\n", start);
+        n = kr_mcp_front(text + start, len - start, PAGE_MAX);
+        end_line(&p->text);
+        kr_buf_add_str(&p->text, start > 0 ? from : heading);
+        kr_buf_add(&p->text, text + start, n);
+        p->cut_told = start + n < len ? start + n : 0;
+    }
+    p->told_size = len;
+}
+
 /* What is behind stdout comes out of the same sum, but not at its cost alone. */
 static size_t reserve(const struct page *p, const char *trace, const char *value)
 {
@@ -92,13 +124,15 @@ static void add_output(struct page *p)
     if (o->out.len > 0) {
         head = add_part(p, "", o->out.data, o->out.len, p->left - kept);
         p->cut_at = head;
+        p->cut_streams = p->cut;
     }
     if (o->err.len > 0)
         add_part(p, "[STDERR]:\n", o->err.data, o->err.len, o->out.len > 0 && !o->page ? ERR_MAX : p->left);
+    p->cut_unknown = p->cut && !p->cut_streams;
     if (value)
-        add_part(p, strchr(value, '\n') ? "[result]\n" : "[result] ", value, strlen(value), RESULT_MAX); /* columns */
+        add_told(p, strchr(value, '\n') ? "[result]\n" : "[result] ", value, RESULT_MAX); /* columns */
     if (trace)
-        add_part(p, "", trace, strlen(trace), TRACE_MAX);
+        add_told(p, "", trace, TRACE_MAX);
     end_line(&p->text);
 }
 
@@ -118,6 +152,7 @@ static bool add_image(struct page *p, const json_t *data, const char *mime)
 static void add_displays(struct page *p)
 {
     const char *value = get_text(p->o->result, "text");
+    bool before = p->cut;
     json_t *display;
     size_t i;
 
@@ -130,9 +165,10 @@ static void add_displays(struct page *p)
             continue;
         if (value && strcmp(value, text) == 0) /* the result, which is there already */
             continue;
-        add_part(p, "", text, strlen(text), SHOW_MAX);
+        add_part(p, "", text, strlen(text), p->o->page ? PAGE_MAX : SHOW_MAX);
     }
     end_line(&p->text);
+    p->cut_unknown |= p->cut && !before;
     if (p->o->displays_left_out > 0)
         kr_buf_printf(&p->text, "[%u more displays left out: too large]\n", p->o->displays_left_out);
 }
@@ -241,16 +277,39 @@ static uint64_t cut_seq(const struct page *p)
 {
     uint64_t seq = 1;
 
+    if (p->cut_unknown)
+        return seq;
     for (size_t i = 0; i < p->o->mark_count && p->o->marks[i].at <= p->cut_at; i++)
         seq = p->o->marks[i].seq;
     return seq;
+}
+
+/* What is missing here, how much there is, and how to read it; what the sandbox did not keep, and of how much. */
+static void add_cut(struct page *p)
+{
+    const struct kr_mcp_outcome *o = p->o;
+    uint64_t kept = o->out_bytes + o->err_bytes;
+    uint64_t wrote = (uint64_t)json_integer_value(json_object_get(o->end, "output_bytes"));
+    char size[24], all[24];
+
+    if (json_is_true(json_object_get(o->end, "truncated")) && wrote > kept && !o->page)
+        kr_buf_printf(&p->text, "[output limit: %s of %s are kept, the rest is lost]\n", kr_mcp_show_size(kept, size),
+                      kr_mcp_show_size(wrote, all));
+    else if (json_is_true(json_object_get(o->end, "truncated")) && !o->page)
+        kr_buf_add_str(&p->text, "[output limit: displays past it are not kept]\n");
+    if ((p->cut && (p->cut_streams || p->cut_unknown || !p->cut_told)) || o->cut)
+        kr_buf_printf(&p->text, "[cut: %s in all, read_run(run_id=\"%s\", from=%llu)]\n", kr_mcp_show_size(kept, size),
+                      o->run_id, (unsigned long long)cut_seq(p));
+    else if (p->cut_told)
+        kr_buf_printf(&p->text, "[%s: %s in all, read_run(run_id=\"%s\", from=%llu, offset=%zu)]\n",
+                      o->page ? "more" : "cut", kr_mcp_show_size(p->told_size, size), o->run_id,
+                      (unsigned long long)o->told_seq, p->cut_told);
 }
 
 static void add_states(struct page *p)
 {
     const struct kr_mcp_outcome *o = p->o;
     const char *notice = get_text(o->end, "session_notice");
-    char size[24];
 
     if (notice && *notice)
         kr_buf_printf(&p->text, "[%s]\n", notice);
@@ -259,11 +318,7 @@ static void add_states(struct page *p)
     add_cause(p);
     if (is_terminal_run(p) && o->result && strcmp(get_text(o->result, "text"), "0") != 0)
         kr_buf_printf(&p->text, "[exit code %s]\n", get_text(o->result, "text"));
-    if (json_is_true(json_object_get(o->end, "truncated")) && !p->cut && !o->cut)
-        kr_buf_add_str(&p->text, "[cut: output or displays past the sandbox's output limit are not kept]\n");
-    else if (p->cut || o->cut)
-        kr_buf_printf(&p->text, "[cut: %s in all, read_run(run_id=\"%s\", from=%llu)]\n",
-                      kr_mcp_show_size(o->out_bytes + o->err_bytes, size), o->run_id, (unsigned long long)cut_seq(p));
+    add_cut(p);
     if (o->more)
         kr_buf_printf(&p->text, "[more: read_run(run_id=\"%s\", from=%llu)]\n", o->run_id,
                       (unsigned long long)o->next_seq);
@@ -330,6 +385,6 @@ void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
     kr_buf_done(&p.text);
     p.r.is_error = failed(&p);
     if (kr_mcp_structured(c))
-        p.r.structured = kr_mcp_structure(o);
+        p.r.structured = kr_mcp_structure(o, is_terminal_run(&p));
     kr_mcp_tool_done(c, &p.r);
 }

@@ -8,6 +8,7 @@ struct kr_mcp_render_how {
     char note[160];   /* a line of its own at the end, "" for none: a timeout that was clamped */
     bool is_fine;     /* however it ended, it is no error */
     bool is_terminal; /* the result is an exit code, and [exit code N] is said of one that is not 0 */
+    uint64_t offset;  /* of a page: bytes of the result or traceback that were shown already */
 };
 
 /* The requested time as milliseconds, within the server's ceiling; one that was brought down is said in the note. */
@@ -21,6 +22,9 @@ bool kr_mcp_clip_text(struct kr_buf *out, const char *text, size_t len, size_t m
 size_t kr_mcp_characters(const char *text, size_t len);
 /* "12 B", "3.4 KB", "1.2 MB". Returns buf. */
 const char *kr_mcp_show_size(uint64_t bytes, char buf[static 24]);
-/* The outcome as an object, for clients that asked for structure. New. */
-json_t *kr_mcp_structure(const struct kr_mcp_outcome *o);
+/* Bytes of the first n characters. */
+size_t kr_mcp_front(const char *text, size_t len, size_t n);
+/* The outcome as an object, for clients that asked for structure. New. `is_terminal`: as in struct
+ * kr_mcp_render_how. */
+json_t *kr_mcp_structure(const struct kr_mcp_outcome *o, bool is_terminal);
 extern const struct kr_api_schema kr_mcp_structure_schema;

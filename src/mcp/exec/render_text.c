@@ -2,6 +2,7 @@
 #include "render.h"
 #include "utf8.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 size_t kr_mcp_characters(const char *text, size_t len)
@@ -13,8 +14,7 @@ size_t kr_mcp_characters(const char *text, size_t len)
     return n;
 }
 
-/* Bytes of the first n characters. */
-static size_t front(const char *text, size_t len, size_t n)
+size_t kr_mcp_front(const char *text, size_t len, size_t n)
 {
     size_t i = 0;
 
@@ -63,12 +63,12 @@ bool kr_mcp_clip_text(struct kr_buf *out, const char *text, size_t len, size_t m
         return false;
     }
     if (max < 200) { /* no room for two halves and the words between them */
-        *ret_head = front(text, len, max);
+        *ret_head = kr_mcp_front(text, len, max);
         kr_buf_add(out, text, *ret_head);
         return true;
     }
     max -= 60; /* the line between */
-    head = after_line(text, front(text, len, max / 2), near);
+    head = after_line(text, kr_mcp_front(text, len, max / 2), near);
     tail = next_line(text, len, back(text, len, max - max / 2), near);
     kr_buf_add(out, text, head);
     kr_buf_printf(out, "%s[… %zu bytes left out …]\n", head > 0 && text[head - 1] == '\n' ? "" : "\n", tail - head);
@@ -157,7 +157,22 @@ static json_t *member(const json_t *object, const char *key)
     return value ? json_incref(value) : json_null();
 }
 
-json_t *kr_mcp_structure(const struct kr_mcp_outcome *o)
+/* A shell command's end is that of the shell: how the snippet around it ended is no news, unless it was stopped. */
+static void set_shell_end(json_t *object, const struct kr_mcp_outcome *o)
+{
+    const char *status = json_string_value(json_object_get(o->result, "text"));
+    json_int_t code = status ? strtoll(status, NULL, 10) : 0;
+
+    if (status && code != 0)
+        json_object_set_new(object, "cause", json_string(kr_cause_rows[KR_CAUSE_EXIT].name));
+    if (status)
+        json_object_set_new(object, "exit_code", json_integer(code));
+    json_object_set_new(object, "result", json_null());
+    if (o->cause != KR_CAUSE_EXCEPTION)
+        json_object_set_new(object, "error", json_null());
+}
+
+json_t *kr_mcp_structure(const struct kr_mcp_outcome *o, bool is_terminal)
 {
     bool cut = o->cut || json_is_true(json_object_get(o->end, "truncated"));
     json_t *object = json_object(), *files = json_object_get(o->end, "files");
@@ -181,5 +196,7 @@ json_t *kr_mcp_structure(const struct kr_mcp_outcome *o)
     json_object_set_new(object, "session_frozen", json_boolean(o->frozen));
     json_object_set_new(object, "files", files ? json_incref(files) : json_array());
     json_object_set_new(object, "hint", member(o->end, "hint"));
+    if (is_terminal && over)
+        set_shell_end(object, o);
     return object;
 }

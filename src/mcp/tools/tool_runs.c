@@ -10,7 +10,7 @@
 
 struct read_args {
     const char *run;
-    int64_t from;
+    int64_t from, offset;
     double wait;
 };
 
@@ -26,6 +26,8 @@ static const struct kr_api_field read_fields[] = {
     {.name = "from", .type = KR_API_INT, KR_API_AT(struct read_args, from), .nullable = true, KR_API_RANGE(0, 1e15),
      .help = "The number to read on from, as an earlier answer named it: a page at a time, nothing left out. Absent or "
          "0: from the start, head and tail.", .example = "17"},
+    {.name = "offset", .type = KR_API_INT, KR_API_AT(struct read_args, offset), .nullable = true, KR_API_RANGE(0, 1e9),
+     .help = "Bytes of a long result to skip, as an earlier answer named it.", .example = "8000"},
     {.name = "wait_s", .type = KR_API_NUMBER, KR_API_AT(struct read_args, wait), .def = "10", KR_API_RANGE(0, 50),
      .aliases = (const char *const[]){"wait", NULL}, .help = "Seconds to wait for the end of a run that goes on.",
      .example = "30"},
@@ -56,9 +58,11 @@ static bool is_terminal(struct kr_mcp_call *c, const char *run_id)
 
 static void render_read(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
-    struct kr_mcp_render_how how = {.is_terminal = is_terminal(c, o->run_id)};
+    const struct read_args *a = data;
+    bool is_there = a->from > 0 && o->told_seq == (uint64_t)a->from; /* of an event before it nothing is left out */
+    struct kr_mcp_render_how how = {.is_terminal = is_terminal(c, o->run_id),
+                                    .offset = is_there ? (uint64_t)a->offset : 0};
 
-    (void)data;
     kr_mcp_render(c, o, &how);
 }
 
@@ -66,7 +70,7 @@ static void read_run(struct kr_mcp_call *c, const void *args)
 {
     const struct read_args *a = args;
 
-    kr_mcp_run_go_on(c, a->run, (uint64_t)a->from, (uint64_t)(a->wait * 1000), render_read, NULL);
+    kr_mcp_run_go_on(c, a->run, (uint64_t)a->from, (uint64_t)(a->wait * 1000), render_read, (void *)(uintptr_t)a);
 }
 
 /* What it left is the answer; that it was stopped, as was asked, is no error. */

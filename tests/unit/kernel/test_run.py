@@ -84,7 +84,7 @@ def variable_result_is_the_result_without_a_last_expression():
 @check
 def result_is_bounded():
     end = run("'x' * 1000000")
-    assert len(end["result"]) < 70000, len(end["result"])
+    assert len(end["result"]) < 263000, len(end["result"])
     contains(end["result"], "characters cut")
 
 
