@@ -163,11 +163,14 @@ static void run_list(struct kr_mcp_call *c, const void *args)
     struct kr_err err;
 
     (void)args;
-    if (kr_store_sandboxes_list(kr_mcp_api(c)->store, kr_mcp_caller(c)->user, &page, on_row, list, &err) < 0) {
-        json_decref(list);
-        fail_sandbox_tool(c, NULL, &err);
-        return;
-    }
+    do {
+        if (kr_store_sandboxes_list(kr_mcp_api(c)->store, kr_mcp_caller(c)->user, &page, on_row, list, &err) < 0) {
+            json_decref(list);
+            fail_sandbox_tool(c, NULL, &err);
+            return;
+        }
+        page.after = page.next;
+    } while (page.next[0]);
     answer_sandbox_value(c, list);
 }
 

@@ -137,6 +137,16 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
         "ORDER BY started DESC, id DESC"},
     [KR_ST_RUN_LIST_PLACE] = {"list runs", "SELECT " RUN_COLUMNS " FROM runs WHERE owner = ?1 AND sandbox = ?4 "
         "AND session = ?5 AND (started, id) < (?2, ?3) ORDER BY started DESC, id DESC"},
+    [KR_ST_RUN_LIST_SANDBOX] = {"list runs",
+        "SELECT " RUN_COLUMNS " FROM runs INDEXED BY runs_sandbox WHERE owner = ?1 "
+        "AND sandbox = ?4 AND (started, id) < (?2, ?3) ORDER BY started DESC, id DESC"},
+    [KR_ST_RUN_LIST_SESSION] = {"list runs",
+        "SELECT " RUN_COLUMNS " FROM runs INDEXED BY runs_session WHERE owner = ?1 "
+        "AND session = ?4 AND (started, id) < (?2, ?3) ORDER BY started DESC, id DESC"},
+    [KR_ST_RUN_LIST_CAUSE] = {"list runs", "SELECT " RUN_COLUMNS " FROM runs INDEXED BY runs_cause WHERE owner = ?1 "
+        "AND cause = ?4 AND cause <> 'ok' AND (started, id) < (?2, ?3) ORDER BY started DESC, id DESC"},
+    [KR_ST_RUN_LIST_OPEN] = {"list runs", "SELECT " RUN_COLUMNS " FROM runs INDEXED BY runs_running WHERE owner = ?1 "
+        "AND ended IS NULL AND (started, id) < (?2, ?3) ORDER BY started DESC, id DESC"},
     [KR_ST_RUN_KNOWN] = {"look up a session",
         "SELECT EXISTS (SELECT 1 FROM runs WHERE owner = ? AND sandbox = ? AND session = ?)"},
     [KR_ST_RUN_HOLDERS] = {"list runs", "SELECT DISTINCT holder FROM runs WHERE ended IS NULL"},
@@ -179,6 +189,13 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
         "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ? AND who = ? ORDER BY id DESC"},
     [KR_ST_AUDIT_LIST_OBJECT] = {"list the audit log",
         "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ? AND object = ? ORDER BY id DESC"},
+    [KR_ST_AUDIT_LIST_REQUEST] = {"list the audit log",
+        "SELECT " AUDIT_COLUMNS " FROM audit INDEXED BY audit_request WHERE id < ? AND request = ? ORDER BY id DESC"},
+    [KR_ST_AUDIT_LIST_OUTCOME] = {"list the audit log",
+        "SELECT " AUDIT_COLUMNS " FROM audit INDEXED BY audit_outcome WHERE id < ? AND outcome = ? AND outcome <> 'ok' "
+        "ORDER BY id DESC"},
+    [KR_ST_AUDIT_LIST_WHAT] = {"list the audit log",
+        "SELECT " AUDIT_COLUMNS " FROM audit INDEXED BY audit_what WHERE id < ? AND what = ? ORDER BY id DESC"},
     [KR_ST_AUDIT_LAST] = {"list the audit log", "SELECT ifnull(max(id), 0) FROM audit"},
     [KR_ST_AUDIT_AT] = {"list the audit log", "SELECT at FROM audit WHERE id >= ? ORDER BY id LIMIT 1"},
     [KR_ST_AUDIT_OLDEST] = {"read the audit log", "SELECT id, at, size FROM audit ORDER BY id LIMIT ?"},

@@ -96,11 +96,12 @@ int kr_store_secret(struct kr_store *s, const char *key, void *ret_secret, size_
 
 #define KR_STORE_CURSOR_ROOM 48
 #define KR_STORE_PAGE_MAX 500u
-#define KR_STORE_SCAN_MAX 1000u /* rows looked at in one call when a filter passes over most of them */
+#define KR_STORE_SCAN_MAX 10000u /* rows that further filters pass over in one call: some 10 ms */
 
 /* Lists are newest first. A list calls back once per row, at most `limit` times, and leaves in `next` what to pass
- * as `after` for the rows behind, "" at the end. A page can have fewer rows than its limit, even none, and a next
- * one: a filter found little within KR_STORE_SCAN_MAX rows. What is added or deleted between two pages neither
+ * as `after` for the rows behind, "" at the end. Each filter has an index. Only where several are given at once, and
+ * the others pass over more than KR_STORE_SCAN_MAX rows of the first, can a page have fewer rows than its limit and a
+ * next one. What is added or deleted between two pages neither
  * repeats nor hides another row. */
 struct kr_store_page {
     const char *after; /* NULL or "": from the start; something else than a `next` is -EINVAL */

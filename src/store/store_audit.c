@@ -92,8 +92,14 @@ static int open_list(struct kr_store *s, const struct kr_store_audit_filter *f, 
 {
     if (f->object)
         return kr_st_open(s, KR_ST_AUDIT_LIST_OBJECT, ret_st, err, "it", below, f->object);
+    if (f->request)
+        return kr_st_open(s, KR_ST_AUDIT_LIST_REQUEST, ret_st, err, "it", below, f->request);
+    if (f->outcome && strcmp(f->outcome, "ok") != 0)
+        return kr_st_open(s, KR_ST_AUDIT_LIST_OUTCOME, ret_st, err, "it", below, f->outcome);
     if (f->who)
         return kr_st_open(s, KR_ST_AUDIT_LIST_WHO, ret_st, err, "it", below, f->who);
+    if (f->what)
+        return kr_st_open(s, KR_ST_AUDIT_LIST_WHAT, ret_st, err, "it", below, f->what);
     return kr_st_open(s, KR_ST_AUDIT_LIST, ret_st, err, "i", below);
 }
 
@@ -111,15 +117,18 @@ int kr_store_audit_list(struct kr_store *s, const struct kr_store_audit_filter *
     if (r < 0 || (filter->until && (r = skip_to(s, filter->until, &w.time, err)) < 0) ||
         (r = open_list(s, filter, w.time, &st, err)) < 0)
         return r;
-    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(&w)) {
+    while ((r = kr_st_step(s, st, err)) > 0) {
+        bool wanted;
+
         fill(st, &row);
         if (row.at < filter->since - SKEW_US)
             break; /* nothing further down is newer */
+        wanted = passes(filter, &row);
+        if (!kr_walk_more(&w, wanted))
+            break;
         kr_walk_at(&w, row.id, NULL);
-        if (!passes(filter, &row))
-            continue;
-        w.given++;
-        on_row(data, &row);
+        if (wanted)
+            on_row(data, &row);
     }
     return r < 0 ? r : (int)w.given;
 }

@@ -21,7 +21,7 @@ struct kr_store_audit {
 /* 0 or -errno. Cheapest as a note: kr_store_notes_open(). */
 int kr_store_audit_add(struct kr_store *s, const struct kr_store_audit *row, struct kr_err *err);
 
-/* NULL, 0: any. who and object are indexed; the others pass over rows (KR_STORE_SCAN_MAX a call). */
+/* NULL, 0: any. One of them is looked up by its index; the others pass over rows (KR_STORE_SCAN_MAX a call). */
 struct kr_store_audit_filter {
     const char *who, *what, *object, *outcome, *request;
     int64_t since, until; /* since <= at < until */

@@ -30,11 +30,13 @@ enum kr_st {
     KR_ST_SANDBOX_FOLDER, KR_ST_SANDBOX_DELETE, KR_ST_JSON_OBJECT, KR_ST_FOLDER_KNOWN, KR_ST_DOOMED_LIST,
     KR_ST_DOOMED_DONE,
     KR_ST_RUN_START, KR_ST_RUN_END, KR_ST_RUN_WHOLE, KR_ST_RUN_LOG, KR_ST_RUN_GET, KR_ST_RUN_LIST, KR_ST_RUN_LIST_PLACE,
+    KR_ST_RUN_LIST_SANDBOX, KR_ST_RUN_LIST_SESSION, KR_ST_RUN_LIST_CAUSE, KR_ST_RUN_LIST_OPEN,
         KR_ST_RUN_KNOWN,
     KR_ST_RUN_HOLDERS, KR_ST_RUN_HOLDER, KR_ST_RUN_LOST, KR_ST_RUN_OLDEST, KR_ST_RUN_DELETE,
     KR_ST_JOB_START, KR_ST_JOB_PROGRESS, KR_ST_JOB_END, KR_ST_JOB_GET, KR_ST_JOB_LOG, KR_ST_JOB_LIST, KR_ST_JOB_OPEN,
     KR_ST_JOB_ADOPT, KR_ST_JOB_OLDEST, KR_ST_JOB_DELETE, KR_ST_JOB_USER_DELETE,
-    KR_ST_AUDIT_ADD, KR_ST_AUDIT_LIST, KR_ST_AUDIT_LIST_WHO, KR_ST_AUDIT_LIST_OBJECT, KR_ST_AUDIT_LAST, KR_ST_AUDIT_AT,
+    KR_ST_AUDIT_ADD, KR_ST_AUDIT_LIST, KR_ST_AUDIT_LIST_WHO, KR_ST_AUDIT_LIST_OBJECT,
+    KR_ST_AUDIT_LIST_REQUEST, KR_ST_AUDIT_LIST_OUTCOME, KR_ST_AUDIT_LIST_WHAT, KR_ST_AUDIT_LAST, KR_ST_AUDIT_AT,
     KR_ST_AUDIT_OLDEST, KR_ST_AUDIT_DELETE,
     KR_ST_MAX_,
 };
@@ -159,14 +161,15 @@ const char *kr_store_text_cut(char *out, size_t size, const char *text, size_t l
 
 struct kr_walk {
     struct kr_store_page *page;
-    unsigned given, seen;
+    unsigned given, passed_over;
     int64_t time; /* the cursor: rows below (time, id) */
     char id[KR_STORE_ID_ROOM];
     char last[KR_STORE_CURSOR_ROOM]; /* that of the row looked at last */
 };
 /* Reads the page's cursor. `by_number`: the cursor is a number alone, in `time`. */
 int kr_walk_init(struct kr_walk *w, struct kr_store_page *page, bool by_number, struct kr_err *err);
-/* A row is there: may it be looked at? If not, `next` is set and the list is over. */
-bool kr_walk_more(struct kr_walk *w);
+/* A row is there, which the filter lets through or not: may it be taken? If not, `next` is set and the list is over:
+ * so a full page has a next one only if a row for it is there. */
+bool kr_walk_more(struct kr_walk *w, bool passes);
 /* It is at that place. id NULL: by number. */
 void kr_walk_at(struct kr_walk *w, int64_t time, const char *id);

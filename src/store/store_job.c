@@ -102,10 +102,9 @@ int kr_store_jobs_list(struct kr_store *s, const char *owner, struct kr_store_pa
 
     if (r < 0 || (r = kr_st_open(s, KR_ST_JOB_LIST, &st, err, "tit", owner, w.time, w.id)) < 0)
         return r;
-    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(&w)) {
+    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(&w, true)) {
         fill_job(st, &job);
         kr_walk_at(&w, job.started, job.id);
-        w.given++;
         on_job(data, &job);
     }
     return r < 0 ? r : (int)w.given;

@@ -121,10 +121,9 @@ static int list(struct kr_store *s, sqlite3_stmt *st, struct kr_walk *w,
     struct kr_store_key key;
     int r;
 
-    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(w)) {
+    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(w, true)) {
         fill(st, &key);
         kr_walk_at(w, key.created, key.id);
-        w->given++;
         on_key(data, &key);
     }
     return r < 0 ? r : (int)w->given;

@@ -209,10 +209,35 @@ int kr_store_session_known(struct kr_store *s, const char *owner, const char *sa
     return (int)kr_st_int(s, KR_ST_RUN_KNOWN, err, "ttt", owner, sandbox ? sandbox : "", session ? session : "");
 }
 
-static bool passes(const struct kr_store_run_filter *f, const struct kr_store_run *run)
+static bool is_column(sqlite3_stmt *st, int column, const char *wanted)
 {
-    return (!f->sandbox || !strcmp(f->sandbox, run->sandbox)) && (!f->session || !strcmp(f->session, run->session)) &&
-           (!f->cause || !strcmp(f->cause, run->cause)) && (!f->running || !run->ended);
+    const char *text = wanted ? (const char *)sqlite3_column_text(st, column) : NULL;
+
+    return !wanted || (text && strcmp(text, wanted) == 0);
+}
+
+/* Before fill(): a row that is passed over costs little. */
+static bool passes(const struct kr_store_run_filter *f, sqlite3_stmt *st)
+{
+    return is_column(st, 2, f->sandbox) && is_column(st, 3, f->session) && is_column(st, 7, f->cause) &&
+           (!f->running || sqlite3_column_type(st, 6) == SQLITE_NULL);
+}
+
+/* By the index of one filter, the one that leaves the fewest rows in a usual store; the others pass over rows. */
+static int open_runs(struct kr_store *s, const char *owner, const struct kr_store_run_filter *f,
+                     const struct kr_walk *w, sqlite3_stmt **ret_st, struct kr_err *err)
+{
+    if (f->running)
+        return kr_st_open(s, KR_ST_RUN_LIST_OPEN, ret_st, err, "tit", owner, w->time, w->id);
+    if (f->cause && strcmp(f->cause, "ok") != 0)
+        return kr_st_open(s, KR_ST_RUN_LIST_CAUSE, ret_st, err, "titt", owner, w->time, w->id, f->cause);
+    if (f->sandbox && f->session)
+        return kr_st_open(s, KR_ST_RUN_LIST_PLACE, ret_st, err, "tittt", owner, w->time, w->id, f->sandbox, f->session);
+    if (f->session)
+        return kr_st_open(s, KR_ST_RUN_LIST_SESSION, ret_st, err, "titt", owner, w->time, w->id, f->session);
+    if (f->sandbox)
+        return kr_st_open(s, KR_ST_RUN_LIST_SANDBOX, ret_st, err, "titt", owner, w->time, w->id, f->sandbox);
+    return kr_st_open(s, KR_ST_RUN_LIST, ret_st, err, "tit", owner, w->time, w->id);
 }
 
 int kr_store_runs_list(struct kr_store *s, const char *owner, const struct kr_store_run_filter *filter,
@@ -229,19 +254,18 @@ int kr_store_runs_list(struct kr_store *s, const char *owner, const struct kr_st
         return r;
     kr_store_settle_quietly(s);
     filter = filter ? filter : &none;
-    if (filter->sandbox && filter->session) /* the two have an index */
-        r = kr_st_open(s, KR_ST_RUN_LIST_PLACE, &st, err, "tittt", owner, w.time, w.id, filter->sandbox,
-                       filter->session);
-    else
-        r = kr_st_open(s, KR_ST_RUN_LIST, &st, err, "tit", owner, w.time, w.id);
+    r = open_runs(s, owner, filter, &w, &st, err);
     if (r < 0)
         return r;
-    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(&w)) {
-        fill(st, &run);
-        kr_walk_at(&w, run.started, run.id);
-        if (!passes(filter, &run))
+    while ((r = kr_st_step(s, st, err)) > 0) {
+        bool wanted = passes(filter, st);
+
+        if (!kr_walk_more(&w, wanted))
+            break;
+        kr_walk_at(&w, sqlite3_column_int64(st, 5), (const char *)sqlite3_column_text(st, 0));
+        if (!wanted)
             continue;
-        w.given++;
+        fill(st, &run);
         on_run(data, &run);
     }
     return r < 0 ? r : (int)w.given;

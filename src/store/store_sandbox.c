@@ -280,10 +280,9 @@ int kr_store_sandboxes_list(struct kr_store *s, const char *owner, struct kr_sto
 
     if (r < 0 || (r = kr_st_open(s, KR_ST_SANDBOX_LIST, &st, err, "tit", owner, w.time, w.id)) < 0)
         return r;
-    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(&w)) {
+    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(&w, true)) {
         fill(st, &sandbox);
         kr_walk_at(&w, sandbox.created, sandbox.id);
-        w.given++;
         on_sandbox(data, &sandbox);
     }
     return r < 0 ? r : (int)w.given;

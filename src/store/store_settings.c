@@ -140,10 +140,11 @@ bad:
     return kr_store_err(err, KR_ERR_INVALID, EINVAL, "cursor: not one that a list gave");
 }
 
-bool kr_walk_more(struct kr_walk *w)
+bool kr_walk_more(struct kr_walk *w, bool passes)
 {
-    if (w->given < w->page->limit && w->seen < KR_STORE_SCAN_MAX) {
-        w->seen++;
+    if (passes ? w->given < w->page->limit : w->passed_over < KR_STORE_SCAN_MAX) {
+        w->given += passes;
+        w->passed_over += !passes;
         return true;
     }
     snprintf(w->page->next, sizeof w->page->next, "%s", w->last);

@@ -254,10 +254,9 @@ int kr_store_users_list(struct kr_store *s, struct kr_store_page *page,
 
     if (r < 0 || (r = kr_st_open(s, KR_ST_USER_LIST, &st, err, "it", w.time, w.id)) < 0)
         return r;
-    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(&w)) {
+    while ((r = kr_st_step(s, st, err)) > 0 && kr_walk_more(&w, true)) {
         fill(st, &user);
         kr_walk_at(&w, user.created, user.id);
-        w.given++;
         on_user(data, &user);
     }
     return r < 0 ? r : (int)w.given;
