@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define BODY_MAX 65536u
+#define REFUSED_MAX 256u /* bytes of a refused head in which its path is looked for */
 
 /* clang-format off */
 static const struct {
@@ -91,7 +92,7 @@ static void default_body(int status, const char *text, struct kr_buf *out)
 }
 
 /* The body of an error, by the application's shape if it has one. */
-static void make_body(struct kr_http_conn *c, const struct kr_http_ex *ex, const char *id, int status, const char *text,
+static void make_body(struct kr_http_conn *c, const char *path, const char *id, int status, const char *text,
                       struct kr_buf *out)
 {
     const struct kr_http_config *config = &c->server->config;
@@ -100,7 +101,7 @@ static void make_body(struct kr_http_conn *c, const struct kr_http_ex *ex, const
     if (!text)
         text = i < sizeof statuses / sizeof statuses[0] ? statuses[i].text : "refused";
     if (config->error_body)
-        config->error_body(config->app, c->tag, ex ? kr_http_path(ex) : "", status, text, id, out);
+        config->error_body(config->app, c->tag, path, status, text, id, out);
     if (out->len == 0 || out->failed)
         default_body(status, text, out);
 }
@@ -110,7 +111,7 @@ void kr_http_reply_error(struct kr_http_ex *ex, int status, const char *text)
     cleanup_buf struct kr_buf body;
 
     kr_buf_init(&body, BODY_MAX);
-    make_body(ex->conn, ex, kr_http_request_id(ex), status, text, &body);
+    make_body(ex->conn, kr_http_path(ex), kr_http_request_id(ex), status, text, &body);
     kr_http_reply(ex, status, "application/json", kr_buf_str(&body), body.len);
 }
 
@@ -124,7 +125,7 @@ static void report_refused(struct kr_http_conn *c, const char *id, int status)
         config->on_report(config->app, &report);
 }
 
-void kr_http_fail(struct kr_http_conn *c, int status, const char *text)
+static void fail_at(struct kr_http_conn *c, const char *path, int status, const char *text)
 {
     cleanup_buf struct kr_buf body;
     struct kr_http_ex *ex = c->ex;
@@ -145,11 +146,29 @@ void kr_http_fail(struct kr_http_conn *c, int status, const char *text)
         }
         ex->status = status;
     }
-    make_body(c, ex, id, status, text, &body);
+    make_body(c, path, id, status, text, &body);
     kr_http_refuse(c, ex, id, status, kr_buf_str(&body), body.len);
     if (ex)
         kr_http_ex_done(ex, true);
     else
         report_refused(c, made, status);
     kr_http_conn_move(c, C_FLUSH);
+}
+
+void kr_http_fail(struct kr_http_conn *c, int status, const char *text)
+{
+    fail_at(c, c->ex ? kr_http_path(c->ex) : "", status, text);
+}
+
+void kr_http_fail_head(struct kr_http_conn *c, int status, const char *bytes, size_t len)
+{
+    const char *end = bytes + (len < REFUSED_MAX ? len : REFUSED_MAX),
+               *from = memchr(bytes, ' ', (size_t)(end - bytes));
+    char path[REFUSED_MAX] = "";
+    size_t n = 0;
+
+    for (const char *p = from ? from + 1 : end; p<end && * p> ' ' && *p < 0x7f && *p != '?'; p++)
+        path[n++] = *p;
+    path[n] = '\0';
+    fail_at(c, path[0] == '/' ? path : "", status, NULL);
 }

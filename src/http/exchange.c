@@ -85,7 +85,13 @@ static struct kr_http_ex *make(struct kr_http_conn *c, const struct kr_http_head
     return ex;
 }
 
-/* Finds the row; 200, 400, 404 or 405. */
+/* A method that HTTP has and krait serves nowhere: 405, not 501. */
+static bool is_method_of_http(const char *text)
+{
+    return strcmp(text, "TRACE") == 0 || strcmp(text, "CONNECT") == 0;
+}
+
+/* Finds the row; 200, 400, 404, 405 or 501. */
 static int route(struct kr_http_ex *ex, size_t path_len)
 {
     struct kr_http_match m;
@@ -93,6 +99,8 @@ static int route(struct kr_http_ex *ex, size_t path_len)
     int status;
 
     decoded[0] = '\0';
+    if (ex->method == KR_HTTP_OTHER && !is_method_of_http(http_ex_text(ex) + ex->method_at))
+        return 501;
     if (kr_http_path(ex)[0] == '*') {
         ex->allowed = (1u << KR_HTTP_OTHER) - 1;
         return 405;
@@ -199,7 +207,7 @@ void kr_http_ex_start(struct kr_http_conn *c, const struct kr_http_head *h, cons
         return;
     }
     kr_http_conn_move(c, ex->length != 0 ? C_BODY : C_ANSWER);
-    status = ex->method == KR_HTTP_OTHER ? 501 : route(ex, h->path.len);
+    status = route(ex, h->path.len);
     if (status == 501)
         kr_http_reply_error(ex, 501, "unknown method");
     else if (pass_gate(ex) && status != 200)

@@ -59,9 +59,9 @@ struct kr_http_config {
      * has answered, or answers later (kr_http_defer()); the body is not read meanwhile. May set response headers with
      * kr_http_set_header(). May be NULL. */
     bool (*gate)(void *app, struct kr_http_ex *ex);
-    /* Writes the body of an answer the engine makes: `text` is one sentence for a person. `path` is "" when the head
-     * was not understood, `request_id` is what X-Request-ID will say. Leaves `out` empty for the default,
-     * {"error":{"status":…,"message":…}}. The type is application/json. May be NULL. */
+    /* Writes the body of an answer the engine makes: `text` is one sentence for a person. `path` is what could
+     * be read of it when the head was refused, perhaps "", `request_id` is what X-Request-ID will say. Leaves `out`
+     * empty for the default, {"error":{"status":…,"message":…}}. The type is application/json. May be NULL. */
     void (*error_body)(void *app, unsigned tag, const char *path, int status, const char *text, const char *request_id,
                        struct kr_buf *out);
     /* Every exchange, once, when it is over; also heads that were refused. May be NULL. */

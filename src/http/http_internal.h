@@ -180,6 +180,9 @@ const char *kr_http_status_reason(int status);
 /* Refuses the request that is being read: answers (unless an answer has begun), then closes lingering. text NULL: the
  * table's. */
 void kr_http_fail(struct kr_http_conn *c, int status, const char *text);
+/* The same for a head that is refused: `bytes` begin with it. Its path, as far as it can be read, decides the shape of
+ * the answer. */
+void kr_http_fail_head(struct kr_http_conn *c, int status, const char *bytes, size_t len);
 
 /* ---- conn_output.c ---- */
 /* Queues the parts (at most 6); large ones go out at once as far as the socket takes them. */

@@ -5,6 +5,7 @@
  * head's length while an answer is due (who sends more is cut), nor more than a read and a head in any state. */
 #include "http_internal.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,11 +27,20 @@ static size_t take_head(struct kr_http_conn *c, const char *p, size_t len)
     c->scan = (struct kr_http_scan){0};
     if (n < 0) {
         c->server->stats.malformed_total++;
-        kr_http_fail(c, -n, NULL);
+        kr_http_fail_head(c, -n, p, len);
         return len;
     }
     kr_http_ex_start(c, h, p, (size_t)n, len > (size_t)n);
     return (size_t)n;
+}
+
+static void fail_too_large(struct kr_http_conn *c)
+{
+    char text[96];
+
+    snprintf(text, sizeof text, "the body is larger than %llu bytes, the limit of this path",
+             (unsigned long long)c->ex->body_limit);
+    kr_http_fail(c, 413, text);
 }
 
 /* Passes a piece of the body to the handler or the collector; false: the exchange is over or another one. */
@@ -41,7 +51,7 @@ static bool give_body(struct kr_http_conn *c, const char *data, size_t len)
     ex->body_got += len;
     c->window += (uint32_t)len;
     if (ex->body_got > ex->body_limit) {
-        kr_http_fail(c, 413, NULL);
+        fail_too_large(c);
         return false;
     }
     if (ex->collect) {
@@ -61,7 +71,7 @@ static size_t take_body(struct kr_http_conn *c, const char *p, size_t len)
     size_t left = len, n;
 
     if (c->ex->accepted && c->ex->length > 0 && (uint64_t)c->ex->length > c->ex->body_limit) {
-        kr_http_fail(c, 413, NULL);
+        fail_too_large(c);
         return len;
     }
     while (c->ex->accepted && !c->ex->paused) {

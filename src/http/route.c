@@ -253,6 +253,7 @@ struct search {
     enum kr_http_method method;
     unsigned allowed;
     const struct kr_http_route *found;
+    bool alone; /* the last pattern that matched lets no other follow */
 };
 
 static bool consider(struct search *s, const struct node *n)
@@ -263,6 +264,7 @@ static bool consider(struct search *s, const struct node *n)
         if (!n->rows[i])
             continue;
         s->allowed |= 1u << i;
+        s->alone |= (n->rows[i]->flags & KR_HTTP_ALONE) != 0;
         any = true;
     }
     if (n->rows[KR_HTTP_GET])
@@ -272,10 +274,11 @@ static bool consider(struct search *s, const struct node *n)
     s->found = s->method < KR_HTTP_OTHER ? n->rows[s->method] : NULL;
     if (!s->found && s->method == KR_HTTP_HEAD)
         s->found = n->rows[KR_HTTP_GET];
-    return s->found != NULL;
+    return s->found || s->alone;
 }
 
-/* Literal, then `{name}`, then `{name*}`; stops at the first pattern that has the method. As deep as patterns are. */
+/* Literal, then `{name}`, then `{name*}`; stops at the first pattern that has the method or is alone. As deep as
+ * patterns are. */
 static bool walk(struct search *s, unsigned at, unsigned i)
 {
     const struct kr_http_router *r = s->router;

@@ -22,6 +22,8 @@ typedef void kr_http_handler(struct kr_http_ex *ex, void *app);
 /* Without it the handler is called once the whole body is there (kr_http_body()). With it the handler is called after
  * the head and takes the body piece by piece (kr_http_accept_body()), or answers without reading it. */
 #define KR_HTTP_STREAM_BODY 0x1u
+/* Where this pattern matches, others do not: a method that it lacks is 405, though a `{name}` in its place has it. */
+#define KR_HTTP_ALONE 0x2u
 /* This bit and those above belong to the application: the gate reads them through kr_http_route(). */
 #define KR_HTTP_APP_FLAG(n) (0x10000u << (n)) /* n = 0..15 */
 

@@ -91,6 +91,10 @@ def methods() -> None:
         equal(c.ask("POST", "/nope", body=b"abc").status, 404)
         equal(c.ask("PUT", "/files/one", body=b"abc").body, b"abc")
         equal(c.ask("BREW", "/hello").status, 501)
+        for method in ("TRACE", "CONNECT"):  # methods of HTTP that are served nowhere
+            a = c.ask(method, "/hello")
+            equal((a.status, a.headers["allow"]), (405, "GET, HEAD, OPTIONS"))
+        equal(c.ask("TRACE", "/nope").status, 404)
         equal(c.get("/hello").status, 200)
 
 

@@ -659,7 +659,9 @@ def a_body_that_is_too_large_is_413():
         connection.putheader("Content-Length", str(1 << 20))
         connection.endheaders()
         reply = connection.getresponse()
-        equal((reply.status, json.loads(reply.read())["error"]["kind"]), (413, "too_large"))
+        said = json.loads(reply.read())["error"]
+        equal((reply.status, said["kind"]), (413, "too_large"))
+        contains(said["message"], "65536 bytes")
         connection.close()
 
 

@@ -2,7 +2,9 @@
 """What a server says at its edges: paths without a route, a full disk, names that no path could hold, figures of what
 is there now, and a store whose log is moved while it runs."""
 import ctypes
+import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,54 @@ def what_the_engine_refuses_has_the_id_of_its_request():
         reply = s.request(method, path)
         assert reply.header("x-request-id"), reply.headers
         equal(reply.json()["error"]["request_id"], reply.header("x-request-id"))
+
+
+def raw(s: Server, request: bytes) -> "tuple[int, dict[str, str], bytes]":
+    """What comes back for these bytes: status, head, body."""
+    with socket.create_connection(("127.0.0.1", s.port), timeout=20) as peer:
+        peer.sendall(request)
+        got = b""
+        while True:
+            piece = peer.recv(65536)
+            if not piece:
+                break
+            got += piece
+    head, _, body = got.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    return int(lines[0].split()[1]), dict(line.lower().split(": ", 1) for line in lines[1:]), body
+
+
+@check
+def a_head_that_is_refused_has_the_shape_of_its_path():
+    s = kept()
+    for target, ours in (("/api/v1/runs?x=", True), ("/execute?x=", False)):
+        for status, head in ((414, "GET %s%s HTTP/1.1\r\nHost: a\r\n\r\n" % (target, "a" * 9000)),
+                             (431, "GET %s HTTP/1.1\r\nHost: a\r\nX: %s\r\n\r\n" % (target, "a" * 17000)),
+                             (400, "GET %s HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" % target)):
+            got, _, body = raw(s, head.encode())
+            equal((got, list(json.loads(body))), (status, ["error"] if ours else ["detail"]))
+
+
+@check
+def a_method_that_a_path_lacks_is_405_and_allow_says_the_rest():
+    s = kept()
+    for method, path, allow in (("TRACE", RUNS, "GET, HEAD, POST, OPTIONS"), ("TRACE", "/health", "GET, HEAD, OPTIONS"),
+                                ("DELETE", "/api/v1/users/me", "GET, HEAD, OPTIONS"),
+                                ("PATCH", "/api/v1/users/me", "GET, HEAD, OPTIONS"),
+                                ("GET", "/mcp", "POST, DELETE, OPTIONS"), ("HEAD", "/mcp", "POST, DELETE, OPTIONS")):
+        status, head, _ = raw(s, ("%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % (method, path)).encode())
+        equal((status, head["allow"]), (405, allow.lower()), (method, path))
+    _, head, _ = raw(s, b"OPTIONS /api/v1/users/root HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    equal(head["allow"], "get, head, patch, delete, options")
+    equal(raw(s, b"BREW /api/v1/runs HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")[0], 501)
+
+
+@check
+def http_1_0_needs_no_host_on_loopback():
+    s = kept()
+    equal(raw(s, b"GET /api/v1/info HTTP/1.0\r\n\r\n")[0], 200)
+    equal(raw(s, b"GET /api/v1/info HTTP/1.0\r\nHost: evil.example.com\r\n\r\n")[0], 400)
+    equal(raw(s, b"GET /api/v1/info HTTP/1.1\r\nConnection: close\r\n\r\n")[0], 400)
 
 
 @check

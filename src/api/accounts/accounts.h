@@ -130,7 +130,7 @@ extern const struct kr_api_doc kr_users_list_doc, kr_users_create_doc, kr_users_
     { KR_HTTP_POST,   "/api/v1/logout",            0, 0, kr_login_out, &kr_login_out_doc }, \
     { KR_HTTP_GET,    "/api/v1/users",             0, 0, kr_users_list, &kr_users_list_doc }, \
     { KR_HTTP_POST,   "/api/v1/users",             KR_ACCOUNTS_BODY_MAX, 0, kr_users_create, &kr_users_create_doc }, \
-    { KR_HTTP_GET,    "/api/v1/users/me",          0, 0, kr_users_me, &kr_users_me_doc }, \
+    { KR_HTTP_GET,    "/api/v1/users/me",          0, KR_HTTP_ALONE, kr_users_me, &kr_users_me_doc }, \
     { KR_HTTP_PUT,    "/api/v1/users/me/password", KR_ACCOUNTS_BODY_MAX, 0, kr_login_password, \
       &kr_login_password_doc }, \
     { KR_HTTP_GET,    "/api/v1/users/{user}",      0, 0, kr_users_read, &kr_users_read_doc }, \

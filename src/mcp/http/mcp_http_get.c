@@ -81,7 +81,7 @@ static struct kr_mcp_session *session_of(struct kr_http_ex *ex, struct kr_mcp *m
 
 static void not_allowed(struct kr_http_ex *ex)
 {
-    kr_http_set_header(ex, "Allow", "GET, POST, DELETE");
+    kr_http_set_header(ex, "Allow", "POST, DELETE, OPTIONS"); /* without a session there is no GET */
     kr_mcp_http_refuse(ex, 405, NULL, -32000, "GET needs a session: " REQUIRED, NULL);
 }
 
