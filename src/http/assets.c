@@ -3,9 +3,9 @@
  * Called by the routes of the pages. Invariant: a tag belongs to one sequence of bytes (the gzip of a file has a tag of
  * its own), and every encoding of a file that has two says so in Vary. */
 #include "assets.h"
+#include "coding.h"
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 struct wanted {
     const char *path;
@@ -46,41 +46,6 @@ static bool next_element(const char **at, const char **ret, size_t *ret_len)
     return len > 0;
 }
 
-/* Whether the parameters of an element (what follows the coding's name) say q=0, q=0.0 … */
-static bool is_refused(const char *params, size_t len)
-{
-    const char *end = params + len, *q = params;
-
-    while (q < end && *q != '=')
-        q++;
-    if (q == end || q == params || (q[-1] != 'q' && q[-1] != 'Q'))
-        return false;
-    for (q++; q < end; q++)
-        if (*q >= '1' && *q <= '9')
-            return false;
-    return true;
-}
-
-/* gzip is taken if it, or else `*`, is named and not refused. */
-static bool accepts_gzip(const char *accept_encoding)
-{
-    const char *at = accept_encoding, *element;
-    bool any = false;
-    size_t len;
-
-    while (at && next_element(&at, &element, &len)) {
-        size_t name = strcspn(element, "; \t,");
-
-        name = name < len ? name : len;
-        if ((name == 4 && strncasecmp(element, "gzip", 4) == 0) ||
-            (name == 6 && strncasecmp(element, "x-gzip", 6) == 0))
-            return !is_refused(element + name, len - name);
-        if (name == 1 && element[0] == '*')
-            any = !is_refused(element + name, len - name);
-    }
-    return any;
-}
-
 /* If-None-Match compares weakly (RFC 9110 13.1.2): a proxy may have put W/ in front. */
 static bool is_named(const char *if_none_match, const struct kr_asset_body *body)
 {
@@ -103,7 +68,7 @@ static bool is_named(const char *if_none_match, const struct kr_asset_body *body
 void kr_asset_answer(const struct kr_asset *a, const char *accept_encoding, const char *if_none_match,
                      struct kr_asset_reply *ret)
 {
-    bool gzip = a->gzip.data && accepts_gzip(accept_encoding);
+    bool gzip = a->gzip.data && kr_http_takes_gzip(accept_encoding);
 
     *ret = (struct kr_asset_reply){
         .status = 200,

@@ -119,7 +119,7 @@ static int route(struct kr_http_ex *ex, size_t path_len)
 
 /* Calls the handler; one that neither answered nor said that it will is a bug of krait, and must not leave the peer
  * waiting. */
-static void handle(struct kr_http_ex *ex)
+void kr_http_ex_handle(struct kr_http_ex *ex)
 {
     struct kr_http_conn *c = ex->conn;
 
@@ -186,11 +186,19 @@ static void accept_body(struct kr_http_ex *ex, uint64_t limit, bool has_bytes)
 /* The route is found and the gate passed. */
 static void start_body(struct kr_http_ex *ex, bool more)
 {
-    if (ex->route->flags & KR_HTTP_STREAM_BODY) {
+    bool streams = ex->route->flags & KR_HTTP_STREAM_BODY;
+    enum kr_http_coding coding = ex->length != 0 ? kr_http_ex_coding(ex) : KR_HTTP_IDENTITY;
+
+    if (coding == KR_HTTP_CODING_OTHER || (coding != KR_HTTP_IDENTITY && streams)) {
+        kr_http_set_header(ex, "Accept-Encoding", streams ? "identity" : KR_HTTP_CODINGS);
+        kr_http_reply_error(ex, 415,
+                            streams ? "this path takes bodies as they are, without a Content-Encoding"
+                                    : "Content-Encoding: one of gzip and deflate, once");
+    } else if (streams) {
         kr_http_conn_move(ex->conn, C_BODY); /* also for an empty one: on_body_end is called */
-        handle(ex);
+        kr_http_ex_handle(ex);
     } else if (ex->length == 0) {
-        handle(ex);
+        kr_http_ex_handle(ex);
     } else {
         ex->collect = body_limit(ex) != 0;
         accept_body(ex, ex->collect ? body_limit(ex) : KR_HTTP_IGNORED_BODY_MAX, more);
@@ -218,8 +226,12 @@ void kr_http_ex_start(struct kr_http_conn *c, const struct kr_http_head *h, cons
 
 void kr_http_ex_body_done(struct kr_http_ex *ex)
 {
-    if (!(ex->route->flags & KR_HTTP_STREAM_BODY))
-        handle(ex);
+    enum kr_http_coding coding = ex->collected ? kr_http_ex_coding(ex) : KR_HTTP_IDENTITY;
+
+    if (coding != KR_HTTP_IDENTITY)
+        kr_http_ex_decode(ex, coding);
+    else if (!(ex->route->flags & KR_HTTP_STREAM_BODY))
+        kr_http_ex_handle(ex);
     else if (ex->calls && ex->calls->on_body_end)
         ex->calls->on_body_end(ex->data, ex);
 }

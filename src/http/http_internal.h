@@ -6,6 +6,7 @@
  * all. */
 #pragma once
 #include "body.h"
+#include "coding.h"
 #include "http.h"
 #include "parse.h"
 #include <netinet/in.h>
@@ -84,10 +85,12 @@ struct kr_http_ex {
     bool http10, keep, expect;
     bool accepted; /* the body may be read */
     bool paused;
-    bool collect; /* into collected; else to calls->on_body, or dropped if there are none */
-    bool begun;   /* the head of the answer is out */
-    bool chunked; /* the answer is */
-    bool no_body; /* the answer has none: HEAD, 204, 304 */
+    bool collect;  /* into collected; else to calls->on_body, or dropped if there are none */
+    bool begun;    /* the head of the answer is out */
+    bool answered; /* its answer is given and is being compressed */
+    bool coded;    /* whether to compress the answer is decided */
+    bool chunked;  /* the answer is */
+    bool no_body;  /* the answer has none: HEAD, 204, 304 */
     bool sse;
     bool drain_due; /* on_drain is promised */
     bool over;      /* on_gone is running: answers are ignored */
@@ -160,6 +163,8 @@ bool kr_http_input_again(struct kr_http_conn *c);
 void kr_http_ex_start(struct kr_http_conn *c, const struct kr_http_head *h, const char *bytes, size_t len, bool more);
 /* The whole body is there. */
 void kr_http_ex_body_done(struct kr_http_ex *ex);
+/* The body is whole and plain: calls the handler. */
+void kr_http_ex_handle(struct kr_http_ex *ex);
 /* -ENOMEM, or -ENOBUFS if the server holds too much. */
 int kr_http_ex_collect(struct kr_http_ex *ex, const char *data, size_t len);
 /* Reports and frees; the connection has none then. */
@@ -167,6 +172,14 @@ void kr_http_ex_done(struct kr_http_ex *ex, bool complete);
 /* Calls on_gone, if the handler has registered it. */
 void kr_http_ex_tell_gone(struct kr_http_ex *ex);
 void kr_http_make_id(struct kr_http_server *s, char id[20]);
+
+/* ---- coded.c ---- */
+/* What its body is in; OTHER for what is not known, or several. */
+enum kr_http_coding kr_http_ex_coding(const struct kr_http_ex *ex);
+/* Decodes the collected body, here or on a thread, and calls the handler or answers. */
+void kr_http_ex_decode(struct kr_http_ex *ex, enum kr_http_coding coding);
+/* Compresses a whole answer if the client takes it and it is worth it; false: it is to be sent as it is. */
+bool kr_http_reply_coded(struct kr_http_ex *ex, int status, const char *type, const void *body, size_t len);
 
 /* ---- response.c ---- */
 /* Queues a whole refusal that closes the connection; `ex` may be NULL. `id` is its X-Request-ID. */

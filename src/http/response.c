@@ -164,9 +164,9 @@ void kr_http_abort(struct kr_http_ex *ex)
 /* Is there still an answer to give? A second one is our bug. */
 static bool may_begin(const struct kr_http_ex *ex)
 {
-    if (ex->begun)
+    if (ex->begun || (ex->answered && ex->calls))
         kr_log(KR_LOG_ERROR, "an answer was begun twice", "route=%s", ex->route ? ex->route->pattern : "none");
-    return !ex->over && !ex->begun;
+    return !ex->over && !ex->begun && !(ex->answered && ex->calls);
 }
 
 static void begin_answer(struct kr_http_ex *ex, int status, bool streams)
@@ -183,7 +183,7 @@ void kr_http_reply(struct kr_http_ex *ex, int status, const char *type, const vo
     struct head h;
     struct iovec parts[2] = {{h.text, 0}, {(void *)body, len}};
 
-    if (!may_begin(ex))
+    if (!may_begin(ex) || kr_http_reply_coded(ex, status, type, body, len))
         return;
     begin_answer(ex, status, false);
     make_head(&h, ex->conn, ex, NULL, status, type, status == 204 || status == 304 ? -2 : (int64_t)len, ex->keep);

@@ -3,6 +3,7 @@
 
 Beside each refusal stands what must still work. Figures are bounds, not measurements.
 """
+import gzip
 import os
 import random
 import re
@@ -10,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+import zlib
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib")]
@@ -115,6 +117,96 @@ def http_1_0() -> None:
             c.send(b"GET /stream/3 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
             a = c.answer()
             equal((len(a.body), a.headers.get("transfer-encoding")), (3 * MB, None))
+
+
+def settled(c: Conn) -> None:
+    """No body is held any more, and nothing waits."""
+    until = time.monotonic() + 10
+    while c.get("/stats").json["collected"] != 0:
+        assert time.monotonic() < until, c.get("/stats").json
+
+
+@check
+def coded_bodies_are_decoded_within_the_limit() -> None:
+    text = bytes(range(256)) * 3000
+    with Server() as server, server.conn() as c:
+        for coding, body, plain in (
+                ("gzip", gzip.compress(b"short"), b"short"), ("x-gzip", gzip.compress(b"short"), b"short"),
+                ("GZIP", gzip.compress(b""), b""), ("deflate", zlib.compress(b"short"), b"short"),
+                ("gzip", gzip.compress(text), text), ("deflate", zlib.compress(text), text),
+                ("gzip", gzip.compress(b"one ") + gzip.compress(b"two"), b"one two"),
+                ("gzip", gzip.compress(text[:9000], 0), text[:9000]),
+                ("gzip", gzip.compress(b"\0" * MB), b"\0" * MB), ("identity", b"as it is", b"as it is")):
+            a = c.ask("POST", "/echo", "Content-Encoding: " + coding, body=body)
+            equal((a.status, a.body), (200, plain), (coding, len(body)))
+        small, large = gzip.compress(b"short"), gzip.compress(os.urandom(50000))
+        for name, status, coding, body in (
+                ("nothing", 400, "gzip", b"x"), ("not gzip", 400, "gzip", b"plain text"),
+                ("deflate called gzip", 400, "gzip", zlib.compress(b"short")),
+                ("cut off", 400, "gzip", small[:-1]), ("cut off in its data", 400, "gzip", large[:40000]),
+                ("without its sum", 400, "gzip", small[:-8]), ("wrong sum", 400, "gzip", small[:-8] + b"\0" * 8),
+                ("garbage behind", 400, "gzip", small + b"garbage"),
+                ("garbage behind a large one", 400, "gzip", large + b"x"),
+                ("garbage behind deflate", 400, "deflate", zlib.compress(b"short") + b"x"),
+                ("two coded as one", 200, "gzip", gzip.compress(small)),  # the control: decoded once, as it says
+                ("two codings", 415, "gzip, gzip", gzip.compress(small)), ("unknown", 415, "br", b"x"),
+                ("bomb", 413, "gzip", gzip.compress(b"\0" * (64 * MB))),
+                ("bomb of members", 413, "gzip", gzip.compress(b"\0" * MB) * 3),
+                ("bomb of deflate", 413, "deflate", zlib.compress(b"\0" * (8 * MB)))):
+            a = c.ask("POST", "/echo", "Content-Encoding: " + coding, body=body)
+            equal(a.status, status, name)
+            if status == 415:
+                equal(a.headers["accept-encoding"], "gzip, deflate", name)
+            if status == 413:
+                assert b"1048576 bytes" in a.body, a.body
+            if name == "two coded as one":
+                equal(a.body, small)
+        c.ask("POST", "/echo", "Content-Encoding: gzip", "Content-Encoding: gzip", body=small)
+        equal(c.ask("POST", "/echo", "Content-Encoding: gzip", "Content-Encoding: gzip", body=small).status, 415)
+        with server.conn() as d:  # in chunks
+            d.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for i in range(0, len(small), 5):
+                d.send(b"%x\r\n%s\r\n" % (len(small[i:i + 5]), small[i:i + 5]))
+            d.send(b"0\r\n\r\n")
+            equal(d.answer().body, b"short")
+        with server.conn() as d:  # what is streamed is taken as it is, or not at all
+            a = d.ask("PUT", "/upload", "Content-Encoding: gzip", body=small)
+            equal((a.status, a.headers["accept-encoding"]), (415, "identity"))
+        for _ in range(20):  # leaving while a thread decodes
+            with server.conn() as d:
+                d.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+                       % len(large) + large)
+                d.reset()
+        settled(c)
+
+
+@check
+def answers_are_compressed_for_who_asks() -> None:
+    with Server() as server, server.conn() as c:
+        for size, asked, coded in ((100, "gzip", False), (2000, "gzip", True), (2000, "br, gzip;q=0.5", True),
+                                   (2000, "*", True), (2000, "gzip;q=0, *", False), (2000, "identity", False),
+                                   (2000, "", False), (900000, "gzip", True), (900000, "", False)):
+            a = c.ask("GET", "/text/%d" % size, *(["Accept-Encoding: " + asked] if asked else []))
+            plain = gzip.decompress(a.body) if coded else a.body
+            equal((a.status, a.headers.get("content-encoding"), len(plain)),
+                  (200, "gzip" if coded else None, size), asked)
+            equal(a.headers.get("vary"), "Accept-Encoding" if size >= 1024 else None)
+            assert plain == (b"krait speaks " * (size // 13 + 1))[:size]
+        gzipped = "Accept-Encoding: gzip"
+        equal(c.ask("GET", "/text/2000?tag", gzipped).headers.get("content-encoding"), None)  # its bytes are its tag's
+        equal(c.ask("HEAD", "/text/2000", gzipped).headers.get("content-encoding"), "gzip")
+        for path in ("/stream/1", "/ndjson/100", "/big/100000"):  # streams, and what is no text
+            equal(c.ask("GET", path, gzipped).headers.get("content-encoding"), None, path)
+        for _ in range(20):  # leaving while a thread compresses
+            with server.conn() as d:
+                d.send(b"GET /text/900000 HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n")
+                d.reset()
+        settled(c)
+        with server.conn() as d:  # in order, also when one waits for a thread
+            d.send(b"GET /text/900000 HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n"
+                   b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
+            equal(len(gzip.decompress(d.answer().body)), 900000)
+            equal(d.answer().body, b"hello")
 
 
 @check

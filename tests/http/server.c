@@ -47,6 +47,21 @@ static void get_hello(struct kr_http_ex *ex, void *app)
     kr_http_reply(ex, 200, "text/plain", "hello", 5);
 }
 
+/* So many bytes of text, `tag` with a tag of their own. */
+static void get_text(struct kr_http_ex *ex, void *app)
+{
+    size_t n = (size_t)atoi(kr_http_param(ex, "n"));
+    char *text = malloc(n + 1);
+
+    (void)app;
+    for (size_t i = 0; text && i < n; i++)
+        text[i] = "krait speaks "[i % 13];
+    if (strcmp(kr_http_query(ex), "tag") == 0)
+        kr_http_set_header(ex, "ETag", "\"t\"");
+    kr_http_reply(ex, 200, "text/plain", text, text ? n : 0);
+    free(text);
+}
+
 static void post_echo(struct kr_http_ex *ex, void *app)
 {
     size_t len;
@@ -476,6 +491,7 @@ static void on_report(void *app, const struct kr_http_report *r)
 /* clang-format off */
 static const struct kr_http_route routes[] = {
     {KR_HTTP_GET, "/hello", 0, 0, get_hello, NULL},
+    {KR_HTTP_GET, "/text/{n}", 0, 0, get_text, NULL},
     {KR_HTTP_POST, "/echo", 1u << 20, 0, post_echo, NULL},
     {KR_HTTP_POST, "/taken", 1024, 0, post_taken, NULL},
     {KR_HTTP_GET, "/about", 0, 0, get_about, NULL},

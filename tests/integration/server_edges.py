@@ -2,6 +2,7 @@
 """What a server says at its edges: paths without a route, a full disk, names that no path could hold, figures of what
 is there now, and a store whose log is moved while it runs."""
 import ctypes
+import gzip
 import json
 import os
 import socket
@@ -84,6 +85,49 @@ def http_1_0_needs_no_host_on_loopback():
     equal(raw(s, b"GET /api/v1/info HTTP/1.0\r\n\r\n")[0], 200)
     equal(raw(s, b"GET /api/v1/info HTTP/1.0\r\nHost: evil.example.com\r\n\r\n")[0], 400)
     equal(raw(s, b"GET /api/v1/info HTTP/1.1\r\nConnection: close\r\n\r\n")[0], 400)
+
+
+def ask(s: Server, line: str, body: bytes = b"", **head: str) -> "tuple[int, dict[str, str], bytes]":
+    lines = "".join("%s: %s\r\n" % (name.replace("_", "-"), value) for name, value in head.items())
+    return raw(s, ("%s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                   "Content-Length: %d\r\n%s\r\n" % (line, len(body), lines)).encode() + body)
+
+
+@check
+def coded_bodies_are_taken_by_every_voice():
+    s = kept()
+    code = json.dumps({"code": "print(6 * 7)", "stream": False}).encode()
+    call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+    for path, body, part in ((RUNS, code, b'"42\\n"'), ("/execute", code, b"42"), ("/mcp", call, b'"id":1')):
+        head = {"Content_Encoding": "gzip", "Accept": "application/json, text/event-stream"}
+        status, _, answer = ask(s, "POST " + path, gzip.compress(body), **head)
+        equal((status, part in answer), (200, True), (path, answer))
+        status, head_, _ = ask(s, "POST " + path, body, **{**head, "Content_Encoding": "br"})
+        equal((status, head_["accept-encoding"]), (415, "gzip, deflate"), path)
+    status, _, answer = ask(s, "POST " + RUNS, b"{}", Content_Encoding="gzip")
+    equal((status, json.loads(answer)["error"]["kind"]), (400, "invalid"))
+    contains(answer.decode(), "Content-Encoding")
+
+
+@check
+def large_answers_are_compressed_when_asked_for():
+    s = kept()
+    plain = ask(s, "GET /openapi.json")
+    coded = ask(s, "GET /openapi.json", Accept_Encoding="gzip")
+    equal((coded[0], coded[1]["content-encoding"], gzip.decompress(coded[2])), (200, "gzip", plain[2]))
+    assert len(coded[2]) * 4 < len(plain[2]), (len(coded[2]), len(plain[2]))
+    equal((plain[1]["vary"], coded[1]["vary"]), ("accept-encoding", "accept-encoding"))
+    assert coded[1]["etag"] != plain[1]["etag"]
+    equal(ask(s, "GET /openapi.json", Accept_Encoding="gzip", If_None_Match=coded[1]["etag"])[0], 304)
+    equal(ask(s, "GET /openapi.json", Accept_Encoding="gzip", If_None_Match=plain[1]["etag"])[0], 200)
+    for size in (3000, 300000):  # here, and on a thread
+        body = json.dumps({"code": "print('x' * %d)" % size, "stream": False}).encode()
+        status, head, answer = ask(s, "POST " + RUNS, body, Accept_Encoding="gzip")
+        equal((status, head["content-encoding"], head["vary"]), (200, "gzip", "accept-encoding"))
+        equal(len(json.loads(gzip.decompress(answer))["stdout"]), size + 1)
+        equal("content-encoding" in ask(s, "POST " + RUNS, body)[1], False)
+    body = json.dumps({"code": "print('x' * 9000)"}).encode()
+    equal("content-encoding" in ask(s, "POST " + RUNS, body, Accept_Encoding="gzip")[1], False)  # a stream
 
 
 @check

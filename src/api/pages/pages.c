@@ -8,6 +8,7 @@
 #include "accept.h"
 #include "assets.h"
 #include "buf.h"
+#include "coding.h"
 #include "guard.h"
 #include "json.h"
 #include "openapi.h"
@@ -225,7 +226,8 @@ void kr_api_redoc(struct kr_http_ex *ex, void *app)
 /* kr_api.pages: the document, written at the first request for it; the same rows always give the same bytes. */
 struct kr_pages {
     struct kr_buf buf;
-    char etag[24];
+    char *gzip; /* the same compressed; NULL for want of memory */
+    char etag[24], gzip_etag[32];
     struct kr_asset asset;
 };
 
@@ -280,6 +282,11 @@ static struct kr_pages *write_pages(struct kr_api *api, struct kr_err *err)
     p->asset =
         (struct kr_asset){.path = "/openapi.json", .content_type = "application/json", .cache_control = "no-cache"};
     p->asset.identity = (struct kr_asset_body){(const unsigned char *)p->buf.data, p->buf.len, p->etag};
+    if (kr_http_gzip(p->buf.data, p->buf.len, true, &p->gzip, &p->asset.gzip.len) == 0) {
+        snprintf(p->gzip_etag, sizeof p->gzip_etag, "%.*s-gzip\"", (int)strlen(p->etag) - 1, p->etag);
+        p->asset.gzip.data = (const unsigned char *)p->gzip;
+        p->asset.gzip.etag = p->gzip_etag;
+    }
     return p;
 }
 
@@ -303,6 +310,7 @@ void kr_api_pages_free(struct kr_api *api)
     if (!p)
         return;
     kr_buf_done(&p->buf);
+    free(p->gzip);
     free(p);
     api->pages = NULL;
 }

@@ -4,6 +4,7 @@
  * not fit is said to be cut; a peer that leaves ends the collecting and is counted out of the run's readers; no turn of
  * the loop writes or sends more than a piece, however large the object is. */
 #include "clock.h"
+#include "coding.h"
 #include "loop.h"
 #include "reply.h"
 #include "run_follow.h"
@@ -23,6 +24,7 @@ struct collector {
     kr_api_write_fn *write;
     struct kr_buf buf; /* the object */
     size_t sent;
+    bool gzip;            /* it leaves compressed, if the client takes that and it is written on a thread */
     struct kr_soon *next; /* piece of it */
     char run_id[KR_STORE_ID_ROOM];
     uint64_t began_ns;
@@ -60,6 +62,21 @@ static void write_object(void *data)
         c->write(&c->buf, &c->o, false);
     }
     kr_outcome_done(&c->o); /* giving so much memory back takes time, too */
+}
+
+static void write_large(void *data)
+{
+    struct collector *c = data;
+    size_t len;
+    char *zip;
+
+    write_object(c);
+    c->gzip = c->gzip && !c->buf.failed && kr_http_gzip(c->buf.data, c->buf.len, false, &zip, &len) == 0;
+    if (!c->gzip)
+        return;
+    kr_buf_reset(&c->buf);
+    kr_buf_add(&c->buf, zip, len);
+    free(zip);
 }
 
 static void on_piece(void *data)
@@ -102,18 +119,22 @@ static void on_written(void *data)
     }
     if (!kr_http_hold(c->ex, c->buf.len)) /* the connection is cut, and on_gone() comes */
         return;
+    kr_http_set_header(c->ex, "Vary", "Accept-Encoding");
+    if (c->gzip)
+        kr_http_set_header(c->ex, "Content-Encoding", "gzip");
     kr_http_begin(c->ex, 200, "application/json", (int64_t)c->buf.len);
     kr_soon_ask(c->next);
 }
 
 static void answer(struct collector *c)
 {
-    static const struct kr_work_calls calls = {.run = write_object, .done = on_written};
+    static const struct kr_work_calls calls = {.run = write_large, .done = on_written};
     struct kr_http_ex *ex = c->ex;
 
     leave_log(c);
     kr_buf_init(&c->buf, KR_API_ANSWER_MAX);
     if (c->o.out.len + c->o.err.len + c->o.both.len + c->o.displays.len > HERE_BYTES) {
+        c->gzip = kr_http_takes_gzip(kr_http_header(ex, "accept-encoding"));
         kr_work_start(c->api->loop, &c->work, &calls, c);
         return;
     }
