@@ -259,7 +259,10 @@ struct kr_verdict kr_cause_decide(const struct kr_cause_facts *f)
 {
     struct kr_verdict v;
 
-    if (f->broken)
+    /* A large process takes long to die on a busy machine: its channel is closed before its end is known. */
+    if (f->broken && f->hung_up && f->claim == KR_CLAIM_NONE && own_limit_killed(f))
+        v = verdict(KR_CAUSE_MEMORY_LIMIT, EXIT_LIMIT, KR_HIT_MEMORY, true);
+    else if (f->broken)
         v = verdict(KR_CAUSE_LOST, EXIT_OURS, 0, true);
     else if (decide_ours(f, &v))
         ;

@@ -88,6 +88,7 @@ struct kr_cause_facts {
     bool host_full;       /* the server's disk is full: no limit of the session's refused its bytes */
     bool killed;          /* we sent SIGKILL */
     bool broken;          /* it broke the protocol, or its end of it is lost */
+    bool hung_up; /* broken by nothing else than that it closed its channel, and its end was waited for in vain */
     bool output_cut;
 };
 

@@ -66,6 +66,7 @@ static void gather_facts(const struct kr_run *r, const struct kr_session *s, con
         .host_short = s->disk_short,
         .killed = s->killed,
         .broken = s->broken,
+        .hung_up = s->hung_up_ns != 0,
     };
     if (ended) {
         f->ended = true;

@@ -234,13 +234,13 @@ def counters_are_the_runs_own():
     s = session()
     first = engine.run(s, "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass").end
     second = engine.run(s, "0").end
-    assert first["cpu_s"] >= 0.28 and second["cpu_s"] < 0.1, (first["cpu_s"], second["cpu_s"])
+    assert first["cpu_s"] >= 0.28 and second["cpu_s"] < first["cpu_s"] / 2, (first["cpu_s"], second["cpu_s"])
     engine.run(s, "import threading\n"
                "def burn():\n    end = time.thread_time() + 0.3\n    while time.thread_time() < end: pass\n"
                "t = threading.Timer(0.2, burn)\nt.start()")
     time.sleep(1.5)
     third = engine.run(s, "t.join()").end
-    assert third["cpu_s"] < 0.1, third["cpu_s"]
+    assert third["cpu_s"] < first["cpu_s"] / 2, third["cpu_s"]
     grown = engine.run(s, "x = bytearray(64 << 20)").end
     assert grown["peak_memory_bytes"] >= 64 << 20, grown["peak_memory_bytes"]
     engine.close(s)
