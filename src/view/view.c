@@ -27,7 +27,7 @@
 #define STAGE "cell"
 #define DEVICES "dev"
 #define SOURCE "source" /* data sets, one upon the other */
-static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE, ROOT, STAGE, DEVICES, SOURCE};
+static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE, ROOT, STAGE, DEVICES, SOURCE, KR_VIEW_FILES};
 
 /* What of /usr no session has a use for, or may hold secrets. */
 /* clang-format off */

@@ -8,6 +8,8 @@
 
 /* In the family's root, and in no cell's. */
 #define KR_VIEW_DIR "/.view"
+/* A folder of it: where a cell's init mounts what is in memory. */
+#define KR_VIEW_FILES "files"
 #define KR_VIEW_TREES_MAX 10
 
 struct kr_view_tree {
@@ -31,7 +33,7 @@ int kr_view_prepare(struct kr_view *v, struct kr_err *err);
 
 /* In a cell's init: mounts the cell's view and makes it the root. `index` is the cell's. *layers gets
  * KR_LAYER_FILES and KR_LAYER_DEVICES if they hold. The working directory is KR_VIEW_DIR afterwards, for
- * kr_view_attach(). */
+ * KR_VIEW_FILES and kr_view_attach(). */
 int kr_view_enter(const struct kr_view *v, unsigned index, uint32_t *layers, struct kr_err *err);
 /* In a cell's init, after kr_view_enter(): attaches a detached read-only mount at `at`, beneath an overlay unless its
  * filesystem carries none. */

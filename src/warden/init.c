@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,10 +37,11 @@ static _Noreturn void fail(const struct kr_init_args *a, const struct kr_err *er
     _exit(1);
 }
 
-static int mount_tmpfs(const char *at, uint64_t bytes, uint64_t inodes, unsigned long flags, struct kr_err *err)
+static int mount_tmpfs(const char *at, unsigned mode, uint64_t bytes, uint64_t inodes, unsigned long flags,
+                       struct kr_err *err)
 {
     char options[96];
-    snprintf(options, sizeof options, "mode=1777,size=%" PRIu64 ",nr_inodes=%" PRIu64, bytes, inodes);
+    snprintf(options, sizeof options, "mode=%o,size=%" PRIu64 ",nr_inodes=%" PRIu64, mode, bytes, inodes);
     if (mount("tmpfs", at, "tmpfs", MS_NOSUID | MS_NODEV | flags, options) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount %s", at);
     return 0;
@@ -56,7 +58,32 @@ static int mount_proc(uint32_t *layers, struct kr_err *err)
     }
     if (errno != EPERM)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "mount /proc");
-    return mount_tmpfs("/proc", 4096, 2, MS_RDONLY, err);
+    return mount_tmpfs("/proc", 01777, 4096, 2, MS_RDONLY, err);
+}
+
+/* The files of a cell that are in memory are folders of one tmpfs, which is mounted outside of the cell's root: the
+ * kernel keeps a place for each mounted filesystem of the machine in each memory cgroup, so that every further one of a
+ * cell costs every other cell, too. */
+static const struct {
+    const char *folder, *at;
+    unsigned long flags; /* beyond those of the tmpfs */
+} in_memory[] = {{KR_VIEW_FILES "/tmp", "/tmp", 0},
+                 {KR_VIEW_FILES "/shm", "/dev/shm", MS_NOEXEC},
+                 {KR_VIEW_FILES "/workspace", "/workspace", 0}};
+#define FOLDERS (sizeof in_memory / sizeof *in_memory)
+
+static int mount_files(const struct kr_i_go *go, struct kr_err *err)
+{
+    int r = mount_tmpfs(KR_VIEW_FILES, 0755, go->tmp_bytes, go->tmp_inodes + FOLDERS, 0, err);
+    umask(0); /* of this process alone, which makes no other files */
+    for (size_t i = 0; r >= 0 && i < FOLDERS; i++) {
+        const char *at = in_memory[i].at;
+        if (mkdir(in_memory[i].folder, 01777) < 0 || mount(in_memory[i].folder, at, NULL, MS_BIND, NULL) < 0 ||
+            (in_memory[i].flags != 0 &&
+             mount(NULL, at, NULL, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | in_memory[i].flags, NULL) < 0))
+            r = kr_err_set(err, KR_ERR_SYSTEM, errno, "mount %s", at);
+    }
+    return r;
 }
 
 /* The cell's own pseudo-terminals: no other cell and not the host see them, and what a cell takes of the machine's
@@ -75,25 +102,20 @@ static int mount_terminals(uint32_t *layers, struct kr_err *err)
 static int build(const struct kr_init_args *a, const struct kr_i_go *go, uint32_t *layers, struct kr_err *err)
 {
     int r;
-    if ((r = kr_view_enter(a->view, a->index, layers, err)) < 0)
-        return r;
-    if ((r = mount_terminals(layers, err)) < 0)
-        return r;
-    if ((r = mount_proc(layers, err)) < 0 || (r = mount_tmpfs("/tmp", go->tmp_bytes, go->tmp_inodes, 0, err)) < 0 ||
-        (r = mount_tmpfs("/dev/shm", go->tmp_bytes, go->tmp_inodes, MS_NOEXEC, err)) < 0 ||
-        (r = mount_tmpfs("/workspace", go->tmp_bytes, go->tmp_inodes, 0, err)) < 0)
+    if ((r = kr_view_enter(a->view, a->index, layers, err)) < 0 || (r = mount_terminals(layers, err)) < 0 ||
+        (r = mount_proc(layers, err)) < 0 || (r = mount_files(go, err)) < 0)
         return r;
     if (sethostname("krait", 5) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "sethostname");
     return 0;
 }
 
-static int resize(const char *at, unsigned long flags, const struct kr_i_attach *how, struct kr_err *err)
+static int resize(const struct kr_i_attach *how, struct kr_err *err)
 {
     char options[96];
-    snprintf(options, sizeof options, "size=%" PRIu64 ",nr_inodes=%" PRIu64, how->tmp_bytes, how->tmp_inodes);
-    if (mount(NULL, at, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV | flags, options) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "resize %s", at);
+    snprintf(options, sizeof options, "size=%" PRIu64 ",nr_inodes=%" PRIu64, how->tmp_bytes, how->tmp_inodes + FOLDERS);
+    if (mount(NULL, KR_VIEW_FILES, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "resize /tmp");
     return 0;
 }
 
@@ -109,9 +131,7 @@ static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, c
 {
     char at[64];
     int r;
-    if (how->resize != 0 &&
-        ((r = resize("/tmp", 0, how, err)) < 0 || (r = resize("/dev/shm", MS_NOEXEC, how, err)) < 0 ||
-         (how->workspace == 0 && (r = resize("/workspace", 0, how, err)) < 0)))
+    if (how->resize != 0 && (r = resize(how, err)) < 0)
         return r;
     if (how->workspace != 0 && (r = put_mount(*trees++, "/workspace", err)) < 0)
         return r;

@@ -30,11 +30,11 @@ const struct kr_limit_row kr_limit_rows[] = {
       "Memory of the session and all it starts, files in /tmp and /dev/shm included; a process gets a MemoryError a "
       "sixteenth (at most 16 MiB) below it." },
     { "disk",       AT(disk),        KR_UNIT_BYTES,  64 * KIB, TIB,           256 * MIB, 0, "1G",
-      "Bytes that may be stored in /tmp and in /workspace, each; a folder given with --workspace may grow by as "
-      "much." },
+      "Bytes that may be stored in memory: in /tmp, /dev/shm and a /workspace that is no folder, together; a folder "
+      "may grow by as much." },
     { "inodes",     AT(inodes),      KR_UNIT_COUNT,  16,       100000000,     50000,     0, "10000",
-      "Files and directories that may exist in /tmp and in /workspace, each; a folder given with --workspace may get "
-      "as many more." },
+      "Files and directories that may exist in /tmp, /dev/shm and a /workspace that is no folder, together; a folder "
+      "may get as many more." },
     { "file_size",  AT(file_size),   KR_UNIT_BYTES,  4 * KIB,  TIB,           256 * MIB, 0, "64M",
       "Size of the largest file that may be written." },
     { "output",     AT(output),      KR_UNIT_BYTES,  KIB,      GIB,           8 * MIB,   0, "1M",

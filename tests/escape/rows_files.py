@@ -267,6 +267,7 @@ def judge_b4(o, ctx):
 # Which mounts a cell may show: its own filesystems, whose root is "/", a folder of krait's own tmpfs, and where it has
 # none of its own the machine's device nodes.
 MOUNT_ROOTS = ("/", "/dev", "/null", "/zero", "/full", "/random", "/urandom")
+IN_MEMORY = {"/tmp": "/tmp", "/dev/shm": "/shm", "/workspace": "/workspace"}
 LOWER = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "root", "mask-root", "mask-usr", "mask-none", "source")
 
 
@@ -274,7 +275,8 @@ def mount_tells(line):
     """Does a line of mountinfo show a path or a disk of the machine?"""
     fields = line.split()
     kind, source, options = fields[fields.index("-") + 1 :][:3]
-    if source.startswith("/") or not (fields[3] in MOUNT_ROOTS or kind == "tmpfs" and fields[3][1:].isdigit()):
+    folder = kind == "tmpfs" and (fields[3][1:].isdigit() or fields[3] == IN_MEMORY.get(fields[4]))
+    if source.startswith("/") or not (fields[3] in MOUNT_ROOTS or folder):
         return True
     named = dict(o.split("=", 1) for o in options.split(",") if "=" in o)
     lower = [p for k in ("lowerdir", "lowerdir+") if k in named for p in named[k].split(":")]

@@ -403,6 +403,26 @@ DISK = [
     Row("disk-" + name, ENDLESS % path, DISK_FULL, limits={"disk": "16M"})
     for name, path in (("workspace", "/workspace"), ("tmp", "/tmp"), ("shm", "/dev/shm"))
 ] + [
+    Row(  # each of them alone would hold: 10 of 16 MiB
+        "disk-in-memory-together",
+        "for n, path in enumerate(('/workspace', '/tmp', '/dev/shm')):\n"
+        "    with open(path + '/x', 'wb') as f:\n"
+        "        for _ in range(10): f.write(b'x' * (1 << 20))\n"
+        "    print(n, flush=True)",
+        but(DISK_FULL, stdout="0\n"),
+        limits={"disk": "16M"},
+    ),
+    Row(
+        "disk-in-memory-apart",
+        "import os\n"
+        "for n, path in enumerate(('/workspace', '/tmp', '/dev/shm')):\n"
+        "    with open(path + '/x', 'wb') as f:\n"
+        "        for _ in range(10): f.write(b'x' * (1 << 20))\n"
+        "    os.unlink(path + '/x')\n"
+        "    print(n, flush=True)",
+        Expect("ok", alive=True, stdout="0\n1\n2\n"),
+        limits={"disk": "16M"},
+    ),
     Row(
         "disk-file-size",
         ENDLESS % "/workspace",
