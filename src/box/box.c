@@ -164,7 +164,10 @@ static void tell_live_openers(struct kr_box *b)
 {
     struct kr_box_session *session, *next;
 
-    for (session = TAILQ_FIRST(&b->sessions); session && b->openers > 0; session = next) {
+    if (!b->live_openers)
+        return;
+    b->live_openers = false;
+    for (session = TAILQ_FIRST(&b->sessions); session; session = next) {
         struct kr_box_session_info info;
 
         next = TAILQ_NEXT(session, link);
@@ -173,7 +176,6 @@ static void tell_live_openers(struct kr_box *b)
         kr_box_session_get_info(session, &info);
         while (session->opener_count > 0) {
             session->opener_count--;
-            b->openers--;
             session->openers[session->opener_count].on_open(session->openers[session->opener_count].data, &info, NULL);
         }
     }

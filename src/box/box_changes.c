@@ -29,10 +29,12 @@
 #define DRAIN_IDLE_MS 1000u           /* while only what they left behind does */
 #define KEEP_NS UINT64_C(60000000000) /* a folder without sessions, … */
 #define KEEP_MAX 64u                  /* … and how many of them */
+#define TRIM_LEAST 32u                /* changes that are kept in any case */
 #define BYTES_MAX (256u << 20)        /* of all mirrors: those of idle folders go first */
 
 TAILQ_HEAD(look_list, look);
 TAILQ_HEAD(folder_list, kr_box_folder);
+TAILQ_HEAD(coded_list, kr_box_session);
 
 /* A session that waits for a sync. */
 struct look {
@@ -52,11 +54,13 @@ struct kr_box_folder {
     struct kr_mirror *mirror;
     char name[KR_FOLDER_ROOM]; /* on the shelf; "": the host's */
     LIST_HEAD(, kr_box_session) sessions;
-    int ws; /* open while it is synced */
+    struct coded_list coded; /* those of them that have run code, the first to do so first */
+    int ws;                  /* open while it is synced */
     struct kr_mirror_max max;
     struct look_list served, next; /* of this sync, and of the one after it */
     uint64_t used_ns;
     size_t bytes;
+    size_t trim_at; /* with so many changes kept it is asked which of them are needed */
     int synced_r;
 };
 
@@ -247,6 +251,25 @@ void kr_changes_close(struct kr_box *b)
     b->looks = NULL;
 }
 
+/* Into its folder's order of those that have run code, or out of it. Almost always it is the last. */
+static void set_coded(struct kr_box_session *session, bool coded)
+{
+    struct kr_box_session *before = NULL;
+
+    if (session->coded)
+        TAILQ_REMOVE(&session->folder->coded, session, coded_link);
+    session->coded = coded && session->folder;
+    if (!session->coded)
+        return;
+    TAILQ_FOREACH_REVERSE(before, &session->folder->coded, coded_list, coded_link)
+    if (before->code_ns <= session->code_ns)
+        break;
+    if (before)
+        TAILQ_INSERT_AFTER(&session->folder->coded, before, session, coded_link);
+    else
+        TAILQ_INSERT_HEAD(&session->folder->coded, session, coded_link);
+}
+
 void kr_changes_leave(struct kr_box_session *session)
 {
     struct kr_box_folder *f = session->folder;
@@ -254,6 +277,7 @@ void kr_changes_leave(struct kr_box_session *session)
     if (!f)
         return;
     LIST_REMOVE(session, folder_link);
+    set_coded(session, false);
     session->folder = NULL;
     if (!LIST_EMPTY(&f->sessions))
         return;
@@ -273,6 +297,7 @@ static struct kr_box_folder *make_folder(struct kr_box *b, const char *name)
     f->box = b;
     f->ws = -1;
     snprintf(f->name, sizeof f->name, "%s", name);
+    TAILQ_INIT(&f->coded);
     TAILQ_INIT(&f->served);
     TAILQ_INIT(&f->next);
     TAILQ_INSERT_TAIL(&b->looks->folders, f, link);
@@ -297,6 +322,7 @@ static struct kr_box_folder *join_folder(struct kr_box_session *session)
     all->unused -= LIST_EMPTY(&f->sessions);
     LIST_INSERT_HEAD(&f->sessions, session, folder_link);
     session->folder = f;
+    set_coded(session, session->code_ns > 0);
     return f;
 }
 
@@ -317,9 +343,9 @@ static uint64_t oldest_code(const struct kr_box_folder *f)
     const struct kr_box_session *session;
     uint64_t oldest_ns = f->name[0] ? UINT64_MAX : 0;
 
-    LIST_FOREACH(session, &f->sessions, folder_link)
-    if (session->engine_session && session->executions > 0 && session->code_ns < oldest_ns)
-        oldest_ns = session->code_ns;
+    TAILQ_FOREACH(session, &f->coded, coded_link)
+    if (session->engine_session && session->executions > 0)
+        return session->code_ns < oldest_ns ? session->code_ns : oldest_ns;
     return oldest_ns;
 }
 
@@ -339,16 +365,20 @@ static void run_sync(void *data)
 
 static void start_sync(struct kr_box_folder *f);
 
-/* What no session has a mark before is not needed any more. */
+/* What no session has a mark before is not needed any more. A folder may have thousands of sessions, so they are asked
+ * only when there is twice as much as the last time left. */
 static void trim_mirror(struct kr_box_folder *f)
 {
     struct kr_mirror_mark oldest = kr_mirror_mark(f->mirror);
     const struct kr_box_session *session;
 
+    if (kr_mirror_kept(f->mirror) < f->trim_at)
+        return;
     LIST_FOREACH(session, &f->sessions, folder_link)
     if ((session->current || session->look == KR_BOX_LOOK_DONE) && session->mark.at < oldest.at)
         oldest = session->mark;
     kr_mirror_trim(f->mirror, &oldest);
+    f->trim_at = 2 * kr_mirror_kept(f->mirror) + TRIM_LEAST;
 }
 
 /* Counts its memory, and has changes drained from now on if the kernel tells them. */
@@ -488,8 +518,10 @@ void kr_changes_begin(struct kr_box_session *session)
 {
     struct kr_looks *all = session->box->looks;
 
-    if (session->executions == 1)
+    if (session->executions == 1) {
         session->code_ns = kr_clock_ns();
+        set_coded(session, true);
+    }
     if (session->spec.workspace == KR_WORKSPACE_NONE)
         return;
     if (all->runs++ == 0 && kr_timer_armed(all->drainer))

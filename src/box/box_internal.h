@@ -78,6 +78,8 @@ struct kr_box_session {
     /* The rest is changed by box_changes.c alone. */
     struct kr_box_folder *folder; /* that it has looked at; NULL: none yet */
     LIST_ENTRY(kr_box_session) folder_link;
+    TAILQ_ENTRY(kr_box_session) coded_link; /* of the folder's that have run code, while `coded` */
+    bool coded;
     uint64_t code_ns;           /* when its process ran code first */
     struct kr_mirror_mark mark; /* from which on the changes are its next run's, or its current one's */
     enum kr_box_look_state look;
@@ -169,7 +171,7 @@ struct kr_box {
     struct kr_runlogs *logs;
     struct kr_box_session_list sessions, waiting_list;
     struct kr_box_session_list named[KR_BOX_BUCKETS];
-    size_t openers; /* calls of kr_box_session_open() that wait */
+    bool live_openers; /* a live session has openers, who are told in the next turn */
     TAILQ_HEAD(, kr_box_user) users;
     uint64_t last_user; /* number */
     struct kr_box_run_list buckets[KR_BOX_BUCKETS];

@@ -209,7 +209,6 @@ static void tell_openers(struct kr_box_session *session, const struct kr_err *er
     unsigned count = session->opener_count;
 
     session->opener_count = 0;
-    session->box->openers -= count;
     kr_box_session_get_info(session, &info);
     for (unsigned i = 0; i < count; i++)
         session->openers[i].on_open(session->openers[i].data, err ? NULL : &info, err);
@@ -574,7 +573,7 @@ int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const cha
     if (session->opener_count == KR_BOX_OPENERS_MAX)
         return kr_err_set(err, KR_ERR_TOO_MANY, 0, "too many wait for this session");
     session->openers[session->opener_count++] = (struct kr_box_opener){on_opened, data};
-    b->openers++;
+    b->live_openers |= session->state == KR_BOX_SESSION_LIVE;
     kr_box_audit(b, who, "session.open", name, "ok", NULL);
     kr_box_kick(b);
     return 0;

@@ -78,6 +78,7 @@ struct kr_session {
     struct kr_run *run; /* the current one */
     struct kr_run_list queue;
     uint32_t last_run, last_name, warm_id;
+    bool has_run;                        /* code of its user, in whole or in part */
     bool warm_last;                      /* warm_id is the second of its two warm-ups */
     struct kr_usage usage;               /* as last seen */
     uint64_t idle_since_ns, idle_cpu_ns; /* when its last run ended, and the CPU time of its cell then */

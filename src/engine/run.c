@@ -138,6 +138,7 @@ void kr_run_start(struct kr_run *r)
     s->run = r;
     set_state(r, KR_RUN_RUNNING);
     r->id = ++s->last_run;
+    s->has_run = true;
     r->started_ns = s->look_from_ns = now;
     r->before = s->usage;
     if (r->id > 1 && now - s->idle_since_ns > KR_SESSION_GAP_MS * UINT64_C(1000000))

@@ -216,8 +216,8 @@ static void on_session_tick(void *data)
 
 void kr_session_arm_tick(struct kr_session *s)
 {
-    /* What runs on between runs uses CPU time too. */
-    bool needed = s->hung_up_ns || s->sweep || s->spec.limits.cpu_time_ms > 0;
+    /* What runs on between runs uses CPU time too, and can write. Before the first run there is nothing. */
+    bool needed = s->hung_up_ns || (s->sweep && s->has_run) || s->spec.limits.cpu_time_ms > 0;
     bool is_idle = !s->run && !s->hung_up_ns && s->spec.limits.cpu_time_ms == 0;
 
     if (needed && !s->tick && kr_timer_new(s->engine->loop, on_session_tick, s, &s->tick) < 0)

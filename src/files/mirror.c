@@ -98,6 +98,11 @@ struct kr_mirror_mark kr_mirror_mark(const struct kr_mirror *m)
     return (struct kr_mirror_mark){.sync = m->sync, .at = m->first + m->journal_count};
 }
 
+size_t kr_mirror_kept(const struct kr_mirror *m)
+{
+    return m->journal_count;
+}
+
 bool kr_mirror_watched(const struct kr_mirror *m)
 {
     return m->watch != NULL;

@@ -32,6 +32,8 @@ struct kr_mirror_mark kr_mirror_mark(const struct kr_mirror *m);
 /* What differs between a mark and the last look: at most KR_CHANGES_MAX. Paths live until the next call for the mirror.
  * 0 or -ENOMEM. */
 int kr_mirror_changes(struct kr_mirror *m, const struct kr_mirror_mark *since, struct kr_changes *ret);
+/* How many changes it keeps for the sake of marks. */
+size_t kr_mirror_kept(const struct kr_mirror *m);
 /* No mark before this one is kept any more. */
 void kr_mirror_trim(struct kr_mirror *m, const struct kr_mirror_mark *oldest);
 /* Takes what the kernel has queued, so that it loses nothing: to be called every few milliseconds while code runs. */

@@ -86,14 +86,6 @@ static int ask_builder(struct kr_cell *c, struct kr_err *err)
     return ask_family(c, 0, KR_B_CELL, &req, sizeof req, fds, 2, err);
 }
 
-uint64_t kr_cell_user_of(const struct kr_warden *w, uint64_t owner)
-{
-    for (unsigned i = 0; owner != 0 && i < w->cell_max; i++)
-        if (w->cells[i] && w->cells[i]->owner == owner && w->cells[i]->state != KR_CELL_ENDING)
-            return w->cells[i]->group.user;
-    return 0;
-}
-
 /* Takes the cell's cgroup. Where owners have cgroups a parked session's, whose owner is not known, is the first in one:
  * it is handed to an owner that has no live session. */
 static int place(struct kr_cell *c, uint64_t owner, uint64_t user, struct kr_err *err)
@@ -103,7 +95,8 @@ static int place(struct kr_cell *c, uint64_t owner, uint64_t user, struct kr_err
                                    : kr_cgroup_take(&w->cgroups, c->id, &c->group, err);
     if (r < 0 || (r = kr_cgroup_tasks(&w->cgroups, &c->group, c->tasks, err)) < 0)
         return r;
-    c->owner = w->config->user_groups ? owner : 0;
+    kr_cell_placed(c);
+    kr_cell_set_owner(c, w->config->user_groups ? owner : 0);
     c->task_count = r;
     return 0;
 }
@@ -370,7 +363,7 @@ int kr_cell_start(struct kr_cell *c, const struct kr_w_start *req, struct kr_err
     kr_cell_set_state(c, KR_CELL_STARTING);
     kr_cell_promise(c, req->limits.memory);
     if (w->config->user_groups)
-        c->owner = req->owner;
+        kr_cell_set_owner(c, req->owner);
     /* Usually what it was parked with, and only confirmed. */
     r = kr_cgroup_limit(&w->cgroups, &c->group, &req->limits, err);
     if (r < 0 || (r = kr_cell_check_place(c, err)) < 0)

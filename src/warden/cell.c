@@ -66,6 +66,69 @@ struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err
     return c;
 }
 
+/* ---- whose it is ---- */
+
+static unsigned list_of(uint64_t number)
+{
+    return (unsigned)((number ^ number >> 16) % KR_LISTS);
+}
+
+/* Into one of the warden's tables, or out of it; where it is that already it stays. */
+#define PUT(c, table, number, link, is_in)                                                                             \
+    do {                                                                                                               \
+        if ((c)->link.le_prev && !(is_in)) {                                                                           \
+            LIST_REMOVE(c, link);                                                                                      \
+            (c)->link.le_prev = NULL;                                                                                  \
+        } else if (!(c)->link.le_prev && (is_in)) {                                                                    \
+            LIST_INSERT_HEAD(&(c)->family->w->table[list_of(number)], c, link);                                        \
+        }                                                                                                              \
+    } while (0)
+
+void kr_cell_set_owner(struct kr_cell *c, uint64_t owner)
+{
+    PUT(c, by_owner, c->owner, owner_link, 0);
+    c->owner = owner;
+    PUT(c, by_owner, owner, owner_link, owner != 0 && c->state != KR_CELL_ENDING);
+}
+
+void kr_cell_placed(struct kr_cell *c)
+{
+    PUT(c, by_user, c->group.user, user_link, c->group.user != 0);
+    PUT(c, running, c->group.user, running_link, c->group.user != 0 && c->group.pace == KR_PACE_RUN);
+}
+
+uint64_t kr_cell_user_of(const struct kr_warden *w, uint64_t owner)
+{
+    const struct kr_cell *c;
+    LIST_FOREACH(c, &w->by_owner[list_of(owner)], owner_link)
+    if (owner != 0 && c->owner == owner)
+        return c->group.user;
+    return 0;
+}
+
+/* Is no other cell in its user's cgroup? */
+static int is_alone(const struct kr_cell *c)
+{
+    const struct kr_cell *other;
+    if (c->group.user != 0)
+        LIST_FOREACH(other, &c->family->w->by_user[list_of(c->group.user)], user_link)
+    if (other != c && other->group.user == c->group.user)
+        return 0;
+    return 1;
+}
+
+/* Does a cell of its user run? */
+static int user_runs(const struct kr_cell *c, int without)
+{
+    const struct kr_cell *other;
+    LIST_FOREACH(other, &c->family->w->running[list_of(c->group.user)], running_link)
+    if (other->group.user == c->group.user && !(without && other == c))
+        return 1;
+    return 0;
+}
+
+/* ---- state ---- */
+
 void kr_cell_set_state(struct kr_cell *c, enum kr_cell_state state)
 {
     c->state = state;
@@ -118,6 +181,9 @@ static void cell_free(struct kr_cell *c)
         kr_fd_close(c->ends[i]);
     while (c->task_count > 0)
         kr_fd_close(c->tasks[--c->task_count]);
+    PUT(c, by_owner, c->owner, owner_link, 0);
+    PUT(c, by_user, c->group.user, user_link, 0);
+    PUT(c, running, c->group.user, running_link, 0);
     w->cells[c->index] = NULL;
     if (c->index < w->free_from)
         w->free_from = c->index;
@@ -150,13 +216,9 @@ int kr_cell_signal(struct kr_cell *c, int signo)
 static void pace_user(const struct kr_cell *c, int without)
 {
     struct kr_warden *w = c->family->w;
-    enum kr_pace pace = KR_PACE_REST;
+    enum kr_pace pace = user_runs(c, without) ? KR_PACE_RUN : KR_PACE_REST;
     struct kr_group user = {.user = c->group.user};
     struct kr_err err;
-    for (unsigned i = 0; i < w->cell_max; i++)
-        if (w->cells[i] && w->cells[i]->group.user == user.user && !(without && w->cells[i] == c) &&
-            w->cells[i]->group.pace == KR_PACE_RUN)
-            pace = KR_PACE_RUN;
     user.pace = pace == KR_PACE_RUN ? KR_PACE_REST : KR_PACE_RUN;
     if (kr_cgroup_pace(&w->cgroups, &user, pace, &err) < 0)
         kr_log(KR_LOG_WARN, "pace of a user not set, ignoring", "error=\"%s\"", err.msg);
@@ -170,6 +232,7 @@ void kr_cell_pace(struct kr_cell *c, enum kr_pace pace)
     if ((c->state != KR_CELL_STARTED && !ends) || c->group.pace == pace)
         return;
     r = kr_cgroup_pace(&c->family->w->cgroups, &c->group, pace, &err);
+    kr_cell_placed(c);
     if (c->group.user != 0)
         pace_user(c, 0);
     if (r >= 0)
@@ -199,6 +262,7 @@ void kr_cell_kill(struct kr_cell *c)
     if (c->use == KR_USE_SPARE && !c->family->lost) /* another would end as this one does */
         w->calm_at = kr_clock_after_ms(STOCK_RETRY_MS);
     kr_cell_set_state(c, KR_CELL_ENDING);
+    kr_cell_set_owner(c, c->owner);
     kr_cell_set_use(c, KR_USE_GIVEN);
     cell_close_channel(c);
     if (c->debtor == KR_OWES_INIT)
@@ -305,16 +369,6 @@ static void say_ended(struct kr_cell *c)
         kr_err_set(&err, KR_ERR_SYSTEM, 0, "the cell's init ended before its session had started");
     kr_warden_refuse(w, c->asked, &err);
     c->asked = 0;
-}
-
-/* Is no other cell in its user's cgroup? */
-static int is_alone(const struct kr_cell *c)
-{
-    const struct kr_warden *w = c->family->w;
-    for (unsigned i = 0; c->group.user != 0 && i < w->cell_max; i++)
-        if (w->cells[i] && w->cells[i] != c && w->cells[i]->group.user == c->group.user)
-            return 0;
-    return 1;
 }
 
 int kr_cell_finish(struct kr_cell *c)

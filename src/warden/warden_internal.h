@@ -37,6 +37,9 @@ struct kr_source {
 };
 
 TAILQ_HEAD(kr_cells, kr_cell);
+/* Cells by a number of theirs: a table of lists. */
+#define KR_LISTS 1024
+LIST_HEAD(kr_cell_list, kr_cell);
 
 /* What a cell is there for: the stock, an OPEN that is under way, or a session the engine knows (or nothing any
  * more). */
@@ -80,8 +83,9 @@ enum kr_debtor { KR_OWES_NOBODY, KR_OWES_BUILDER, KR_OWES_INIT, KR_OWES_ZYGOTE }
 
 struct kr_cell {
     TAILQ_ENTRY(kr_cell) spare_link, gone_link; /* in the family's spares while it is one; in the warden's gone */
-    uint64_t id;                                /* serial << 16 | index */
-    unsigned index;                             /* decides its ids */
+    LIST_ENTRY(kr_cell) owner_link, user_link, running_link; /* in the warden's tables; le_prev NULL: in none */
+    uint64_t id;                                             /* serial << 16 | index */
+    unsigned index;                                          /* decides its ids */
     enum kr_cell_state state;
     enum kr_use use;
     enum kr_debtor debtor;
@@ -135,7 +139,9 @@ struct kr_warden {
     unsigned free_from;                        /* no index below it is free */
     struct kr_cells gone;                      /* as gone_count counts them */
     unsigned debts;                            /* cells that wait for an answer */
-    uint64_t promised;                         /* memory that the limits of all sessions promise */
+    /* by_owner: those that are not ending; by_user: by the cgroup of their user; running: those at KR_PACE_RUN */
+    struct kr_cell_list by_owner[KR_LISTS], by_user[KR_LISTS], running[KR_LISTS];
+    uint64_t promised; /* memory that the limits of all sessions promise */
     struct kr_opens opens[KR_ZYGOTES_MAX];
     unsigned open_count;
     uint64_t serial, calm_at; /* calm: until then a hand-over is under way, and stocking would be in its way */
@@ -182,6 +188,12 @@ struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err
 void kr_cell_set_state(struct kr_cell *c, enum kr_cell_state state);
 void kr_cell_set_use(struct kr_cell *c, enum kr_use use);
 void kr_cell_owe(struct kr_cell *c, enum kr_debtor debtor);
+/* Whose it is; 0: not known. */
+void kr_cell_set_owner(struct kr_cell *c, uint64_t owner);
+/* It has its cgroup. */
+void kr_cell_placed(struct kr_cell *c);
+/* The cgroup of the owner's live cells, or 0. One that is ending is not joined: it is gone before the next is. */
+uint64_t kr_cell_user_of(const struct kr_warden *w, uint64_t owner);
 /* Its session has this limit of memory; 0: there is none. */
 void kr_cell_promise(struct kr_cell *c, uint64_t memory);
 int kr_cell_signal(struct kr_cell *c, int signo);
@@ -215,8 +227,6 @@ void kr_cell_on_forked(struct kr_cell *c, pid_t inside, int pidfd);
 void kr_cell_on_init(struct kr_cell *c);
 /* Takes an OPEN on, with a cell that stands, one that is being built, or a new one. It answers by itself. */
 void kr_cell_open(struct kr_family *f, uint32_t id, const struct kr_w_open *req);
-/* The cgroup of the owner's live cells, or 0. One that is ending is not joined: it is gone before the next is. */
-uint64_t kr_cell_user_of(const struct kr_warden *w, uint64_t owner);
 /* Is the session in its cgroup? Looked up until it is. */
 int kr_cell_check_place(struct kr_cell *c, struct kr_err *err);
 /* The answer to START, whose id is in c->asked, comes when the init has done its part. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -76,26 +77,33 @@ int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, st
     return 0;
 }
 
-/* Its process is gone when this returns; the descriptor keeps it. */
+/* Only there to be in the namespace: ends with the gate, or with us. */
+static _Noreturn void idmap_process(int gate, pid_t parent)
+{
+    char c;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+        _exit(1);
+    _exit(read(gate, &c, 1) < 0);
+}
+
+/* Its process is gone when this returns; the descriptor keeps it. It shares our descriptors: copying the table and
+ * closing each of its entries takes a time that grows with the number of cells. */
 int kr_idmap_new(uint32_t uid, uint32_t gid, uint32_t as_id, struct kr_err *err)
 {
     char map_uid[64], map_gid[64], path[64];
     cleanup_fd int gate_r = -1, gate_w = -1;
     int gate[2], fd = -1;
-    pid_t pid;
+    pid_t pid, self = getpid();
     int r;
     if (pipe2(gate, O_CLOEXEC) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "pipe");
     gate_r = gate[0];
     gate_w = gate[1];
-    pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, 0);
+    pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_FILES | SIGCHLD, NULL, NULL, NULL, 0);
     if (pid < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "make a user namespace for an id map");
-    if (pid == 0) {
-        char c;
-        close(gate_w);
-        _exit(read(gate_r, &c, 1) < 0);
-    }
+    if (pid == 0)
+        idmap_process(gate_r, self);
     snprintf(map_uid, sizeof map_uid, "%u %u 1\n", uid, as_id);
     snprintf(map_gid, sizeof map_gid, "%u %u 1\n", gid, as_id);
     r = kr_maps_write(pid, map_uid, map_gid, 0, err);

@@ -184,6 +184,7 @@ TOLERATED: tuple[Row, ...] = (
         ALL,
         "the helper of an id map also ends when its gate is closed",
     ),
+    Row("helper", "prctl", "PR_SET_PDEATHSIG", ALL, "it ends at once, and its namespace stays until it is reaped"),
     Row(
         "helper",
         "read",
