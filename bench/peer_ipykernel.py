@@ -3,7 +3,7 @@
 
 bench/run starts it and sends lines; one line of JSON answers each (microseconds, like the C programs).
     cold COUNT     start a kernel, wait for it, run print(1): from the start to the first output
-    warm COUNT     print(1) in a live kernel: to the output, and to the reply
+    warm COUNT [MS]  print(1) in a live kernel, each after a pause: to the output, and to the reply
     memory         KB of proportional set size of a live kernel
 """
 import json
@@ -74,7 +74,10 @@ def answer(kernel, words: list) -> tuple:
     if words[0] == "memory":
         return kernel, {"pss_kb": [kernel.pss()]}
     outputs, ends = [], []
+    pause = float(words[2]) / 1e3 if len(words) > 2 else 0
     for _ in range(int(words[1])):
+        if pause:
+            time.sleep(pause)
         start = now()
         output, end = kernel.run()
         outputs.append(output - start)

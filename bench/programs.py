@@ -71,12 +71,17 @@ class Program:
             raise Failed("%s: %s" % (self.name, reply["error"]))
         return reply
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
+        """Its end of input: it begins to stop."""
+        if self.process is not None:
+            self.process.stdin.close()
+
+    def close(self, timeout: float = 15) -> None:
         if self.process is None:
             return
-        self.process.stdin.close()
+        self.hang_up()
         try:
-            self.process.wait(15)
+            self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -73,6 +73,38 @@ def markdown_table(title: str, heads: list, rows: list) -> str:
     return "\n".join(lines) + "\n"
 
 
+PRINTED_BY = "Printed by `%s`"
+
+
+def split_page(text: str) -> list:
+    """(title, text) of each section of a page; the first has no title."""
+    parts = text.split("\n## ")
+    return [("", parts[0])] + [(part.split("\n", 1)[0], "## " + part) for part in parts[1:]]
+
+
+def whole_page(command: str, facts: list, tables: list, old: str) -> str:
+    """A new page. Of the old one the sections stay that another command has printed."""
+    head = ["# Measurements", "", PRINTED_BY % command + "; nothing here is written by hand. A figure in another document names this page.", ""]
+    head += ["- " + fact for fact in facts] + [""]
+    titles = [table[0] for table in tables]
+    kept = [text for title, text in split_page(old) if title and title not in titles and PRINTED_BY.split("%s")[0] in text]
+    return "\n".join(head + [markdown_table(*table) for table in tables] + kept).rstrip() + "\n"
+
+
+def merged_page(command: str, facts: list, tables: list, old: str) -> str:
+    """The old page, with these sections instead of those of the same titles, or behind all."""
+    sections = split_page(old)
+    for table in tables:
+        title, rest = markdown_table(*table).split("\n", 1)
+        text = "\n".join([title, "", PRINTED_BY % command + ":", ""] + ["- " + fact for fact in facts]) + "\n" + rest
+        at = [i for i, (name, _text) in enumerate(sections) if name == table[0]]
+        if at:
+            sections[at[0]] = (table[0], text)
+        else:
+            sections.append((table[0], text))
+    return "\n".join(text.strip("\n") + "\n" for _title, text in sections)
+
+
 def staircase(steps: list) -> list:
     """The layers' rows with what each adds to the row named beside it (None: nothing) and how many times the first row
     it is."""
