@@ -7,6 +7,7 @@
 #include "frame.h"
 #include "log.h"
 #include "shelf_internal.h"
+#include "signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -81,8 +82,11 @@ static _Noreturn void be_keeper(struct kr_shelf *s, int sock)
     kr_log_set_who("keeper");
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_IGN); /* a terminal sends it to all of us: the keeper ends when the warden does */
-    signal(SIGPIPE, SIG_IGN);
+    /* A terminal or a service manager sends these to all of us: the keeper ends when the warden does. */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    kr_signals_ignore_strays();
     /* Before: all that the warden may. After: what its own calls need, for good. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || close_others(keep, sizeof keep / sizeof keep[0]) < 0 ||
         kr_caps_keep(KEEPER_CAPS, &err) < 0 || kr_no_new_privs(&err) < 0)

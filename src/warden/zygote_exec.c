@@ -3,6 +3,7 @@
  * Python. */
 #include "zygote_exec.h"
 #include "caps.h"
+#include "signals.h"
 #include "slice.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -86,7 +87,7 @@ _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, 
                          NULL};
     char *const argv[] = {(char *)a->python, "-I", "-S", boot, (char *)preloads[a->preload], control, NULL};
     struct kr_err err;
-    sigset_t none;
+    sigset_t blocked;
     snprintf(boot, sizeof boot, "%s/boot.py", dir);
     snprintf(control, sizeof control, "%d", CONTROL_FD);
     snprintf(home, sizeof home, "HOME=%s", folder);
@@ -97,8 +98,12 @@ _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, 
     kr_slice_set(KR_SLICE_SESSION_NS);
     if (place_descriptors(a) < 0)
         _exit(73);
-    sigemptyset(&none);
-    if (reset_signals() < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0)
+    /* Blocked and not ignored: a session sets its own mask, and would inherit what is ignored. A service manager sends
+     * SIGTERM and SIGHUP to all of us; a zygote ends by its family. */
+    kr_signals_strays(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    sigaddset(&blocked, SIGHUP);
+    if (reset_signals() < 0 || sigprocmask(SIG_SETMASK, &blocked, NULL) < 0)
         _exit(73);
     execve(a->python, argv, env);
     _exit(74);

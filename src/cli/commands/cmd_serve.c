@@ -10,6 +10,7 @@
 #include "log.h"
 #include "pool.h"
 #include "serve.h"
+#include "signals.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -108,6 +109,7 @@ int kr_serve_run(struct kr_serve *s, struct kr_err *err)
 {
     int r;
 
+    kr_signals_ignore_strays();
     kr_log_set_level((enum kr_log_level)s->config->cells.log_level);
     kr_log_set_format((enum kr_log_format)s->config->log_format);
     for (size_t i = 0; i < s->config->notes.count; i++)

@@ -1,0 +1,46 @@
+#!/usr/bin/python3
+"""A server among faults: signals that mean nothing, parts that stop, disks that are full or read-only. What it says of
+itself must be true, and it must be well again when they are."""
+import os
+import signal
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
+from check import check, equal  # noqa: E402
+from processes import children, is_alive, roles  # noqa: E402
+from krait_server import Server  # noqa: E402
+from serving import kept, main  # noqa: E402
+
+STRAYS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPIPE,
+          signal.SIGHUP)
+
+
+def server() -> Server:
+    return kept(args=["--pool-size", "1"])
+
+
+# ---- signals -------------------------------------------------------------------------------------
+
+
+@check
+def signals_without_a_meaning_end_no_process():
+    s = server()
+    equal(s.run("x = 41")["cause"], "ok")
+    pids = {s.process.pid, *children(s.process.pid), *roles(s.process.pid)["zygote"]}
+    assert len(pids) >= 4, "warden, server, builder, zygote: %s" % pids
+    for pid in pids:
+        for number in STRAYS:
+            os.kill(pid, number)
+    for pid in roles(s.process.pid)["zygote"]:
+        os.kill(pid, signal.SIGTERM)  # a service manager may send it to each process; a zygote ends by its family
+    one = s.run("x + 1")
+    equal((one["result"], one["session_restarted"]), ("42", False))
+    equal(s.run("1 + 1", fresh=True)["result"], "2")
+    equal([pid for pid in pids if not is_alive(pid)], [], "processes that ended")
+    # A session has the usual dispositions: there the same signal is the end of a child.
+    equal(s.run("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import os; os.kill(os.getpid(), 10)'])"
+                ".returncode")["result"], "-10")
+
+
+main()
