@@ -112,6 +112,7 @@ struct kr_box_run {
     struct kr_box *box;
     struct kr_box_session *session;
     struct kr_box_user *user;
+    const struct kr_profile *profile; /* of the caller that started it */
     char id[KR_STORE_ID_ROOM];
     char sandbox[KR_STORE_ID_ROOM];
     char session_name[KR_BOX_SESSION_NAME_MAX + 1];

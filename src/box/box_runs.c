@@ -355,6 +355,7 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
             b->calls.on_refused(b->data, err);
         return e;
     }
+    r->profile = kr_box_profile(b, who);
     r->on_admitted = on_admitted;
     r->data = data;
     snprintf(r->session_name, sizeof r->session_name, "%s", r->session->name);
@@ -399,6 +400,11 @@ const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len)
 {
     *ret_len = r->spec.code.len;
     return r->spec.code.text;
+}
+
+const struct kr_profile *kr_box_run_profile(const struct kr_box_run *r)
+{
+    return r->profile;
 }
 
 uint64_t kr_box_run_waited_ns(const struct kr_box_run *r)

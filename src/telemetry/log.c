@@ -54,7 +54,7 @@ void kr_log_set_level(enum kr_log_level level)
     current_level = level;
 }
 
-static bool is_written(enum kr_log_level level)
+bool kr_log_is_on(enum kr_log_level level)
 {
     return (unsigned)level < KR_LOG_MAX_ && (int)level <= current_level;
 }
@@ -208,7 +208,7 @@ void kr_log(enum kr_log_level level, const char *msg, const char *fmt, ...)
     int saved = errno, n = 0;
     va_list ap;
 
-    if (!is_written(level))
+    if (!kr_log_is_on(level))
         return;
     begin_line(&l, level, msg, true);
     if (fmt) {
@@ -254,7 +254,7 @@ void kr_log_fields(enum kr_log_level level, const char *msg, const struct kr_log
     int saved = errno;
     bool own_request = false;
 
-    if (!is_written(level))
+    if (!kr_log_is_on(level))
         return;
     for (size_t i = 0; i < count; i++)
         own_request = own_request || (fields[i].key && strcmp(fields[i].key, "request") == 0);

@@ -1,5 +1,5 @@
-/* Log lines: one line each, logfmt or JSON, to stderr and, in the process that opened them, to files that rotate. Never
- * user code beyond its first 100 characters, never output, a key or the value of a variable. docs/design/watching.md
+/* Log lines: one line each, logfmt or JSON, to stderr and, in the process that opened them, to files that rotate. User
+ * code at debug alone and never beyond its first 100 characters (a dialect may promise them at info), never output, a key or the value of a variable. docs/design/watching.md
  * has every bound.
  *
  * Any thread may log. A line never blocks for long: if no process reads stderr it is dropped, and counted. */
@@ -17,6 +17,8 @@ enum kr_log_format { KR_LOG_LOGFMT, KR_LOG_JSON, KR_LOG_FORMATS_ };
 
 /* Lines above this level are dropped; WARN by default. */
 void kr_log_set_level(enum kr_log_level level);
+/* Are lines of that level written? */
+bool kr_log_is_on(enum kr_log_level level);
 /* LOGFMT by default. */
 void kr_log_set_format(enum kr_log_format format);
 /* Shall lines begin with the time (UTC, milliseconds)? Off by default; JSON lines always do. */

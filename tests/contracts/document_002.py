@@ -170,6 +170,9 @@ def row_002_15_docs_is_a_page_of_the_routes():
 @check
 def row_002_16_debug_lines_and_at_most_100_characters_of_code():
     code = "# " + "\u03c0" * 98 + "THE-101ST-AND-WHAT-FOLLOWS" + "z" * 200
+    promised = server()
+    outcome(execute(promised, {"code": "print('at info')"}))
+    contains(eventually(lambda: [one for one in promised.log_text().splitlines() if "at info" in one])[0], "level=info")
     with Server(args=["--dialect", "sandbox-service"], env={"LOG_LEVEL": "DEBUG"}) as s:
         outcome(execute(s, {"code": code}))
         outcome(execute(s, {"code": "print('short')"}))

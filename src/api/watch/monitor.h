@@ -61,7 +61,7 @@ void kr_monitor_free(struct kr_monitor *w);
 struct kr_monitor_run {
     const char *run, *session, *sandbox, *user, *request;
 };
-/* A run starts: a line at info with the first 100 characters of its code. waited_ns is the time since it was asked
+/* A run starts: a line at info, with the first 100 characters of its code unless that is NULL. waited_ns is the time since it was asked
  * for; 0: not known, and not counted. */
 void kr_monitor_run_started(struct kr_monitor *w, const struct kr_monitor_run *run, const char *code, size_t len,
                             uint64_t waited_ns);

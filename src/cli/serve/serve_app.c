@@ -61,6 +61,8 @@ static void on_run_started(void *data, const struct kr_box_run *run)
     size_t len;
     const char *code = kr_box_run_code(run, &len);
 
+    if (!kr_dialects[kr_box_run_profile(run)->dialect].logs_code && !kr_log_is_on(KR_LOG_DEBUG))
+        code = NULL; /* it may hold what its user tells no log */
     kr_monitor_run_started(((struct kr_serve *)data)->watch, &who, code, len, kr_box_run_waited_ns(run));
 }
 
