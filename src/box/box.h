@@ -191,7 +191,7 @@ const char *kr_box_run_user(const struct kr_box_run *r);    /* id of its owner *
 const char *kr_box_run_request(const struct kr_box_run *r); /* id of the request that started it, or "" */
 uint64_t kr_box_run_waited_ns(const struct kr_box_run *r);  /* from kr_box_run_start() to its begin; 0 before */
 const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len); /* all of it, until it has begun */
-const struct kr_profile *kr_box_run_profile(const struct kr_box_run *r); /* of the caller that started it */
+const struct kr_profile *kr_box_run_profile(const struct kr_box_run *r);  /* of the caller that started it */
 struct kr_runlog *kr_box_run_log(const struct kr_box_run *r);             /* borrowed */
 
 /* A reader of the run comes, and leaves. When the last has left and the run goes on, it is cancelled at once

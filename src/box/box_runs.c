@@ -259,7 +259,7 @@ static int check_spec(const struct kr_box *b, const struct kr_caller *who, const
     int r;
 
     if (b->stopping)
-        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
+        return kr_err_set(err, KR_ERR_BUSY, 0, KR_STOPPING);
     if (!spec->code.text)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: missing");
     if (memchr(spec->code.text, '\0', spec->code.len))

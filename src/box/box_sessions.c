@@ -294,7 +294,7 @@ static void open_again(struct kr_box_session *session)
 
     if (is_wanted && can_be && kr_changes_looking(session)) /* after that: the folder may not be its own any more */
         return;
-    kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, b->stopping ? KR_STOPPING : "the session ended too early");
+    kr_err_set(&err, KR_ERR_BUSY, 0, b->stopping ? KR_STOPPING : "the session ended too early");
     if (is_wanted && can_be && refresh_spec(session, &err) == 0) {
         kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
         session->end_reason = NULL;
@@ -554,7 +554,7 @@ int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const cha
     if (r < 0)
         return r;
     if (b->stopping)
-        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
+        return kr_err_set(err, KR_ERR_BUSY, 0, KR_STOPPING);
     if (name && *name && (r = kr_box_session_check_name(name, err)) < 0)
         return r;
     if (!name || !*name) {

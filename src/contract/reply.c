@@ -10,6 +10,7 @@
 #include "json.h"
 #include "json_load.h"
 #include "log.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -187,18 +188,38 @@ static void log_inside(const struct kr_http_ex *ex, const struct kr_err *err)
                     KR_F_STR("error", err->msg), KR_F_STR("request_id", kr_http_request_id(ex)));
 }
 
-static void write_failure(struct kr_http_ex *ex, const char *field, const struct kr_err *err, unsigned retry_after_s)
+/* What failed for a shortage that passes is an outage (503), and no defect (500). */
+static void soften(struct kr_err *err)
 {
-    const struct kr_err_row *row = kr_err_row((enum kr_err_kind)err->kind);
+    static const int shortages[] = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOBUFS, EROFS, EBUSY, ETIMEDOUT};
+
+    if (err->kind != KR_ERR_SYSTEM)
+        return;
+    for (size_t i = 0; i < sizeof shortages / sizeof *shortages; i++)
+        if (err->code == shortages[i]) {
+            kr_err_set(err, KR_ERR_BUSY, err->code, "the server cannot do this at the moment");
+            return;
+        }
+}
+
+static void write_failure(struct kr_http_ex *ex, const char *field, const struct kr_err *why, unsigned retry_after_s)
+{
+    struct kr_err softened = *why;
+    const struct kr_err *err = &softened;
+    const struct kr_err_row *row;
     enum kr_api_voice voice = kr_api_voice_of(ex);
     char room[sizeof err->msg];
-    const char *text = kr_api_public_text(err, room);
+    const char *text;
     cleanup_buf struct kr_buf out;
-    int status = kr_api_status_of(err);
+    int status;
 
     kr_buf_init(&out, ERROR_MAX);
     log_inside(ex, err);
-    set_retry(ex, retry_after_s);
+    soften(&softened);
+    row = kr_err_row((enum kr_err_kind)err->kind);
+    text = kr_api_public_text(err, room);
+    status = kr_api_status_of(err);
+    set_retry(ex, retry_after_s ? retry_after_s : (unsigned)row->retry_after_s);
     if (status == 401)
         kr_http_set_header(ex, "WWW-Authenticate", "Bearer");
     if (voice == KR_API_DOCUMENT && field && err->kind == KR_ERR_INVALID) {

@@ -130,15 +130,18 @@ static int may_start(struct kr_engine *e, const struct kr_open *open, struct kr_
     const struct kr_zygote *z = &e->zygotes[open->spec.zygote];
 
     if (e->gone || e->stopping)
-        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
+        return kr_err_set(err, KR_ERR_BUSY, 0, KR_STOPPING);
     if (e->have_info && z->state == KR_ZYG_READY && (!open->tries || kr_clock_ns() < open->deadline_ns))
         return e->opens_in_flight < KR_ENGINE_OPENS_MAX;
+    if (z->state == KR_ZYG_FAILED && z->was_ready) /* the log has the reason */
+        return kr_err_set(err, KR_ERR_BUSY, 0, "the %s zygote cannot be started at the moment; it is tried again",
+                          kr_preload_names[z->preload]);
     if (z->state == KR_ZYG_FAILED) {
         *err = z->err;
         return err->code ? -err->code : -EIO;
     }
     if (kr_clock_ns() > open->deadline_ns)
-        return kr_err_set(err, KR_ERR_TIMEOUT, ETIMEDOUT, "the %s zygote was not ready within %u s",
+        return kr_err_set(err, KR_ERR_BUSY, ETIMEDOUT, "the %s zygote was not ready within %u s",
                           kr_preload_names[z->preload], KR_ENGINE_ZYGOTE_MS / 1000);
     return 0;
 }
@@ -260,6 +263,7 @@ static void on_holder_zygote(void *data, const struct kr_holder_zygote *event)
         z->generation = event->generation;
         z->state = event->state;
         z->err = event->err;
+        z->was_ready = z->was_ready || event->state == KR_ZYG_READY;
     }
     kr_log(event->state == KR_ZYG_FAILED || event->state == KR_ZYG_ENDED ? KR_LOG_WARN : KR_LOG_INFO, "zygote",
            "preload=%s state=%s generation=%u%s%s", kr_preload_names[z->preload], kr_zygote_state_names[event->state],

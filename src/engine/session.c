@@ -102,7 +102,7 @@ static void on_session_timer(void *data)
     case KR_SESSION_OPENING:
     case KR_SESSION_READY:
     case KR_SESSION_STARTING:
-        kr_err_set(&err, KR_ERR_TIMEOUT, ETIMEDOUT, "the session was not ready within %u s", KR_SESSION_OPEN_MS / 1000);
+        kr_err_set(&err, KR_ERR_BUSY, ETIMEDOUT, "the session was not ready within %u s", KR_SESSION_OPEN_MS / 1000);
         kr_session_open_failed(s, &err);
         break;
     case KR_SESSION_RUNNING:
@@ -526,12 +526,12 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
     cause = kr_run_cause_without(s, ended);
     if (s->open || s->pool) {
         if (s->closing) /* before it was handed out: only kr_engine_stop() does that */
-            kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, KR_STOPPING);
+            kr_err_set(&err, KR_ERR_BUSY, 0, KR_STOPPING);
         else if (ended->known)
-            kr_err_set(&err, KR_ERR_SYSTEM, 0, "the session ended before it was ready (%s, wait status %d)",
+            kr_err_set(&err, KR_ERR_BUSY, 0, "the session ended before it was ready (%s, wait status %d)",
                        kr_cause_rows[cause].name, ended->status);
         else
-            kr_err_set(&err, KR_ERR_SYSTEM, EOWNERDEAD,
+            kr_err_set(&err, KR_ERR_BUSY, EOWNERDEAD,
                        "the session ended before it was ready, and its status is not known");
         if (before == KR_SESSION_PARKED)
             kr_pool_lost(steal_ptr(&s->pool), s);

@@ -224,7 +224,7 @@ static void on_deadline(void *data)
     struct question *q, *next;
     struct kr_err err;
 
-    kr_err_set(&err, KR_ERR_TIMEOUT, ETIMEDOUT, "the warden did not answer within %u s", KR_WC_DEADLINE_MS / 1000);
+    kr_err_set(&err, KR_ERR_BUSY, ETIMEDOUT, "the warden did not answer within %u s", KR_WC_DEADLINE_MS / 1000);
     for (q = TAILQ_FIRST(&wc->questions); q; q = next) {
         kr_wc_fn *fn = q->fn;
 

@@ -240,20 +240,20 @@ int kr_st_fail(sqlite3 *db, int rc, const char *what, struct kr_err *err)
     switch (rc & 0xff) { /* extended codes have the plain one in the low byte */
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return kr_store_err(err, KR_ERR_TIMEOUT, EBUSY, "the store cannot %s: another process holds it", what);
+        return kr_store_err(err, KR_ERR_BUSY, EBUSY, "the store cannot %s: another process holds it", what);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
                             "the store cannot %s: " KR_STORE_DB " is damaged, restore it from a copy", what);
     case SQLITE_READONLY:
-        return kr_err_set(err, KR_ERR_SYSTEM, EROFS, "the store cannot %s", what);
+        return kr_err_set(err, KR_ERR_BUSY, EROFS, "the store cannot %s", what);
     case SQLITE_NOMEM:
-        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the store cannot %s", what);
+        return kr_err_set(err, KR_ERR_BUSY, ENOMEM, "the store cannot %s", what);
     case SQLITE_PERM:
     case SQLITE_CANTOPEN:
-        return kr_err_set(err, KR_ERR_SYSTEM, code > 0 ? code : EACCES, "the store cannot %s", what);
+        return kr_err_set(err, KR_ERR_BUSY, code > 0 ? code : EACCES, "the store cannot %s", what);
     case SQLITE_IOERR:
-        return kr_err_set(err, KR_ERR_SYSTEM, code > 0 ? code : EIO, "the store cannot %s", what);
+        return kr_err_set(err, KR_ERR_BUSY, code > 0 ? code : EIO, "the store cannot %s", what);
     case SQLITE_TOOBIG:
         return kr_store_err(err, KR_ERR_INVALID, E2BIG, "the store cannot %s: a text is too long", what);
     default:

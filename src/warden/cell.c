@@ -414,7 +414,7 @@ void kr_cells_look(struct kr_warden *w)
         if (!c || c->debtor == KR_OWES_NOBODY || now < c->deadline)
             continue;
         if (c->debtor == KR_OWES_INIT) {
-            kr_err_set(&err, KR_ERR_TIMEOUT, ETIMEDOUT, "the cell's init did not answer within %d s", ANSWER_MS / 1000);
+            kr_err_set(&err, KR_ERR_BUSY, ETIMEDOUT, "the cell's init did not answer within %d s", ANSWER_MS / 1000);
             kr_cell_fail(c, &err);
         } else if (c->debtor == KR_OWES_ZYGOTE && !c->family->lost) {
             kr_log(KR_LOG_ERROR, "a zygote does not answer and is killed", "index=%u", c->family->index);

@@ -416,6 +416,10 @@ void kr_family_lose_zygote(struct kr_family *f)
         return;
     f->zygote_control = -1;
     (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, sock, NULL);
+    if (before == KR_ZYG_STARTING && f->err.kind == KR_ERR_NONE)
+        kr_err_set(&f->err, KR_ERR_UNAVAILABLE, 0,
+                   "%.100s ended before it was ready (stderr has what it said): is it Python 3.8 or newer?",
+                   w->pythons[f->index]);
     if (w->standing.level == KR_LEVEL_CONTAINED || before == KR_ZYG_STARTING) {
         close(sock);
         kr_family_kill(f);

@@ -308,6 +308,7 @@ static int reopen_workspaces(struct kr_warden *w, struct kr_err *err)
 #define DESCRIPTORS_PER_CELL                                                                                           \
     3 /* the engine has channel, stdout, stderr of each; we two pidfds and the init's channel */
 #define DESCRIPTORS_SPARE 128
+#define DESCRIPTORS_LEAST 128    /* a zygote's own lie at 100 and above */
 #define DESCRIPTORS_OTHER 20000u /* connections, files; what a session of a login usually has */
 
 /* As many descriptors as we may have, and no more cells than they are enough for. */
@@ -369,7 +370,13 @@ static void raise_descriptors(const struct kr_warden *w)
 /* Before the engine is forked, so that it has them too. Cells set their own, lower. */
 static int set_own_limits(const struct kr_warden *w, struct kr_err *err)
 {
+    struct rlimit l;
     raise_descriptors(w);
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < DESCRIPTORS_LEAST)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0,
+                          "RLIMIT_NOFILE allows %llu descriptors, and krait needs %d at least: raise it (ulimit -n, "
+                          "LimitNOFILE=)",
+                          (unsigned long long)l.rlim_cur, DESCRIPTORS_LEAST);
     return limit_core(err);
 }
 

@@ -355,6 +355,18 @@ static void say_where(const struct kr_serve *s)
     fflush(stdout);
 }
 
+/* A preload that was never there will not come by waiting: the warden has tried it twice. */
+static void fail_start(struct kr_serve *s, const struct kr_holder_zygote *zygote)
+{
+    const char *name = kr_preload_names[kr_engine_zygote(s->engine, zygote->zygote).preload];
+    struct kr_err err = zygote->err;
+
+    kr_err_wrap(&err, 0, "the %s zygote cannot start (--python, --preload)", name);
+    (void)kr_cli_fail("serve", &err);
+    s->status = KR_EXIT_OURS;
+    kr_serve_stop(s, 0);
+}
+
 static void on_zygote_news(void *data, const struct kr_holder_zygote *zygote)
 {
     struct kr_serve *s = data;
@@ -365,6 +377,10 @@ static void on_zygote_news(void *data, const struct kr_holder_zygote *zygote)
                        KR_AT(kr_preload_names[kr_engine_zygote(s->engine, zygote->zygote).preload]));
     if (s->said_ready || !s->box || s->stdio)
         return;
+    if (zygote->state == KR_ZYG_FAILED) {
+        fail_start(s, zygote);
+        return;
+    }
     look_at_engine(s, &state);
     if (state.missing_count)
         return;

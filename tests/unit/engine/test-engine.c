@@ -628,7 +628,7 @@ static void a_dead_warden_loses_every_run(void)
     CHECK(w_run(&w, "kill warden", 0));
     CHECK(w.end.verdict.cause == KR_CAUSE_LOST && !w.end.session_alive);
     CHECK(until(&w, &w.gone) && w.ended);
-    CHECK(!w_open(&w, NULL, false, false) && w.opened && w.open_err.kind == KR_ERR_UNAVAILABLE);
+    CHECK(!w_open(&w, NULL, false, false) && w.opened && w.open_err.kind == KR_ERR_BUSY);
     CHECK(w_done(&w));
 }
 

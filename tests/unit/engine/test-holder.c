@@ -213,7 +213,7 @@ static void a_session_that_is_closed_while_it_opens_is_released(void)
     w.opened = false;
     CHECK(kr_engine_open(w.engine, &spec, false, &w_calls, &w, &err) == 0 && w.log.opens == 2);
     kr_engine_stop(w.engine);
-    CHECK(until(&w, &w.stopped) && w.opened && w.open_err.kind == KR_ERR_UNAVAILABLE);
+    CHECK(until(&w, &w.stopped) && w.opened && w.open_err.kind == KR_ERR_BUSY);
     spin(&w, 20);
     CHECK(w.log.releases == 2 && TAILQ_EMPTY(&w.engine->sessions));
     CHECK(w_done(&w));
@@ -228,7 +228,7 @@ static void a_holder_that_is_gone_loses_every_run(void)
     fake_holder_vanish(w.holder);
     CHECK(w.gone && w.run_ended && w.ended && w.end.verdict.cause == KR_CAUSE_LOST);
     CHECK(strstr(w.end.message, "the fake holder is gone") && strstr(w.gone_err.msg, "the fake holder is gone"));
-    CHECK(!w_open(&w) && w.opened && w.open_err.kind == KR_ERR_UNAVAILABLE);
+    CHECK(!w_open(&w) && w.opened && w.open_err.kind == KR_ERR_BUSY);
     CHECK(w_done(&w));
 }
 

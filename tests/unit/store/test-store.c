@@ -414,7 +414,7 @@ static void test_transactions(void)
     CHECK(kr_txn_begin(&t, store, &err) == 0 && t.s == store && !sqlite3_get_autocommit(store->db));
     CHECK(kr_store_audit_add(store, &row, &err) == 0 && kr_store_audit_add(store, &row, &err) == 0);
     CHECK(sql_int(store, count) == 2 && sql_int(other, count) == 0);
-    CHECK(kr_store_audit_add(other, &row, &err) == -EBUSY && err.kind == KR_ERR_TIMEOUT);
+    CHECK(kr_store_audit_add(other, &row, &err) == -EBUSY && err.kind == KR_ERR_BUSY);
     CHECK(kr_txn_commit(&t, false, &err) == 0 && !t.s && sqlite3_get_autocommit(store->db));
     CHECK(sql_int(other, count) == 2);
     CHECK(kr_txn_begin(&t, store, &err) == 0 && kr_store_audit_add(store, &row, &err) == 0);
