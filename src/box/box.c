@@ -155,6 +155,22 @@ void kr_box_noted(struct kr_box *b, bool at_once)
     }
 }
 
+int kr_box_can_note(struct kr_box *b, struct kr_err *err)
+{
+    size_t waited = kr_store_notes_waiting(b->config.store);
+    int r = kr_store_notes_ready(b->config.store, err);
+
+    if (r >= 0) {
+        b->notes_fail = false;
+        return 0;
+    }
+    if (!b->settle_fail && waited > 0)
+        settle(b);
+    if (waited > 0 && kr_store_notes_waiting(b->config.store) == 0)
+        return 0; /* the database takes what the notes do not */
+    return kr_err_wrap(err, r, "runs cannot be noted");
+}
+
 static void on_settle(void *data)
 {
     settle(data);

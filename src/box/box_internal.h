@@ -191,10 +191,11 @@ struct kr_box {
     void (*on_stopped)(void *data);
     void *stop_data;
     uint64_t data_bytes;
-    bool sweeping, trimming, notes_fail, settle_fail; /* the last two: it has been said */
-    bool was_alone;                                   /* no other process had the data directory when this one began */
-    bool cleared;                                     /* the shelf was looked through for what dead ones left */
-    unsigned hurries;                                 /* upkeeps that came early */
+    bool sweeping, trimming;
+    bool notes_fail, settle_fail; /* at the last try; it has been said */
+    bool was_alone;               /* no other process had the data directory when this one began */
+    bool cleared;                 /* the shelf was looked through for what dead ones left */
+    unsigned hurries;             /* upkeeps that came early */
     struct timespec born;
     bool keeper; /* retention is this process's */
     int host;    /* the folder of config.workspace (O_PATH), or -1 */
@@ -215,6 +216,8 @@ int kr_box_user_may_run(struct kr_box *b, struct kr_box_user *u, struct kr_err *
 void kr_box_kick(struct kr_box *b);
 /* Makes what was noted in the store safe from kill -9: at once, or at the end of this turn of the loop. */
 void kr_box_noted(struct kr_box *b, bool at_once);
+/* Would a row of a run be kept? 0, or -errno with one line for the caller. */
+int kr_box_can_note(struct kr_box *b, struct kr_err *err);
 /* As kr_box_audit(), for rows that are made safe together with others, at the end of this turn of the loop. */
 void kr_box_audit_soon(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
                        const char *outcome, const char *detail);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NOTED_NS UINT64_C(1000000000)
+
 /* ---- while it runs ---- */
 
 static void on_output(void *data, struct kr_run *run, enum kr_stream stream, const char *text, size_t len)
@@ -77,6 +79,21 @@ static void log_claims(struct kr_box_run *r, const struct kr_claim_end *claim)
     free(text);
 }
 
+/* A run whose row the store cannot keep is not answered as it ended: its reader would look for it in vain. The code has
+ * run, so the message says how it ended. A fault that is known, or a run long enough for one to have come since its
+ * start was noted: else the note of the start is proof enough. */
+static void judge_row(const struct kr_box_run *r, struct kr_run_end *end)
+{
+    const char *name = kr_cause_rows[end->verdict.cause].name;
+    struct kr_err err;
+
+    if ((!r->box->notes_fail && end->wall_ns < NOTED_NS) || kr_box_can_note(r->box, &err) >= 0)
+        return;
+    snprintf(end->message, sizeof end->message, "it ended as %s, but the server could not note it: %.150s", name,
+             kr_err_row((enum kr_err_kind)err.kind)->text_is_public ? err.msg : "its store failed");
+    end->verdict.cause = KR_CAUSE_LOST;
+}
+
 /* What only the engine's callback can say is kept; the rest of the end comes when the files have been looked at. */
 static void keep_end(struct kr_box_run *r, const struct kr_run_end *end)
 {
@@ -85,9 +102,10 @@ static void keep_end(struct kr_box_run *r, const struct kr_run_end *end)
 
     if (r->cancelled && (end->verdict.cause == KR_CAUSE_INTERRUPTED || end->verdict.cause == KR_CAUSE_LOST))
         mine.verdict.cause = KR_CAUSE_CANCELLED;
+    judge_row(r, &mine);
     r->cause = mine.verdict.cause;
     r->wall_ns = end->wall_ns;
-    snprintf(r->message, sizeof r->message, "%s", end->message);
+    snprintf(r->message, sizeof r->message, "%s", mine.message);
     r->row = (struct kr_store_run_end){.cause = kr_cause_rows[r->cause].name,
                                        .exit_code = mine.verdict.exit_code,
                                        .hits = mine.verdict.hits,

@@ -323,8 +323,10 @@ void kr_box_run_note_start(struct kr_box_run *r, const struct kr_text *code)
         return;
     r->noted = true;
     row.session = r->session->thrown_away ? NULL : r->session->name;
-    if (kr_store_run_start(b->config.store, &row, &err) < 0)
+    if (kr_store_run_start(b->config.store, &row, &err) < 0) {
         kr_log(KR_LOG_ERROR, "row of a run lost", "run=%s error=\"%s\"", r->id, err.msg);
+        b->notes_fail = true;
+    }
     kr_box_audit_soon(b, &who, "run.start", r->id, "ok", NULL); /* both are safe at the end of this turn */
     if (r->touches)
         (void)kr_store_sandbox_touch(b->config.store, r->user->id, r->sandbox, r->asked_us, NULL);
@@ -337,6 +339,8 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
     struct kr_box_run *r = NULL;
     int e = check_spec(b, who, spec, err);
 
+    if (e >= 0 && b->notes_fail) /* a run that leaves no row is refused before it has an effect */
+        e = kr_box_can_note(b, err);
     if (e < 0)
         return e;
     u = kr_box_user_get(b, who->user);

@@ -328,6 +328,16 @@ void kr_engine_forget_shelf(struct kr_engine *e, struct kr_shelf_ask *ask)
     kr_holder_forget_shelf(e->holder, ask);
 }
 
+int kr_engine_ping(struct kr_engine *e, struct kr_ping_ask *ask, kr_ping_fn *fn, void *data)
+{
+    return kr_holder_ping(e->holder, ask, fn, data);
+}
+
+void kr_engine_forget_ping(struct kr_engine *e, struct kr_ping_ask *ask)
+{
+    kr_holder_forget_ping(e->holder, ask);
+}
+
 void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind)
 {
     e->shelf_kind = kind;

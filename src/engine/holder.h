@@ -72,6 +72,14 @@ struct kr_shelf_ask {
     void *data;
 };
 
+/* Does the holder answer? In the memory of who asks; err NULL: it does. */
+typedef void kr_ping_fn(void *data, const struct kr_err *err);
+struct kr_ping_ask {
+    uint32_t id; /* 0: no answer is awaited */
+    kr_ping_fn *fn;
+    void *data;
+};
+
 struct kr_holder_ops {
     /* Of a lazy configuration: sessions of this zygote will be asked for. */
     void (*wake)(struct kr_holder *h, uint32_t zygote);
@@ -104,6 +112,9 @@ struct kr_holder_ops {
     int (*shelf)(struct kr_holder *h, const struct kr_w_shelf *question, struct kr_shelf_ask *ask);
     /* ask->fn is not called any more; what was asked happens all the same. */
     void (*forget_shelf)(struct kr_holder *h, struct kr_shelf_ask *ask);
+    /* 0 and ask->fn is called once, from the loop, or -errno. NULL: it always answers. */
+    int (*ping)(struct kr_holder *h, struct kr_ping_ask *ask);
+    void (*forget_ping)(struct kr_holder *h, struct kr_ping_ask *ask);
     /* Frees the holder. Every session was released before. */
     void (*close)(struct kr_holder *h);
 };
@@ -184,4 +195,16 @@ static inline void kr_holder_forget_shelf(struct kr_holder *h, struct kr_shelf_a
 {
     if (ask->id)
         h->ops->forget_shelf(h, ask);
+}
+
+static inline int kr_holder_ping(struct kr_holder *h, struct kr_ping_ask *ask, kr_ping_fn *fn, void *data)
+{
+    *ask = (struct kr_ping_ask){.fn = fn, .data = data};
+    return h->ops->ping ? h->ops->ping(h, ask) : -EOPNOTSUPP;
+}
+
+static inline void kr_holder_forget_ping(struct kr_holder *h, struct kr_ping_ask *ask)
+{
+    if (ask->id)
+        h->ops->forget_ping(h, ask);
 }

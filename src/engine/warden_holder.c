@@ -299,6 +299,27 @@ static void forget_shelf(struct kr_holder *h, struct kr_shelf_ask *ask)
     ask->id = 0;
 }
 
+/* ---- is it there ---- */
+
+static void on_ping_answer(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_ping_ask *ask = data;
+
+    ask->id = 0;
+    ask->fn(ask->data, a->r < 0 ? a->err : NULL);
+}
+
+static int ping_warden(struct kr_holder *h, struct kr_ping_ask *ask)
+{
+    return kr_wc_ask(((struct warden_holder *)h)->wc, KR_W_PING, NULL, 0, on_ping_answer, ask, &ask->id);
+}
+
+static void forget_ping(struct kr_holder *h, struct kr_ping_ask *ask)
+{
+    kr_wc_forget(((struct warden_holder *)h)->wc, ask->id);
+    ask->id = 0;
+}
+
 /* ---- the warden's events ---- */
 
 static void on_warden_hello(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds)
@@ -380,6 +401,8 @@ static const struct kr_holder_ops warden_ops = {
     .release = release_cell,
     .shelf = ask_shelf,
     .forget_shelf = forget_shelf,
+    .ping = ping_warden,
+    .forget_ping = forget_ping,
     .close = close_holder,
 };
 

@@ -17,9 +17,12 @@
 #include "store_internal.h"
 #include "store_run.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <string.h>
 #include <unistd.h>
+
+#define NOTES_ROOM (64u << 10) /* that a file must still take to be good for the next notes */
 
 /* ---- writing one ---- */
 
@@ -156,6 +159,13 @@ int kr_note_audit(struct kr_store *s, const struct kr_store_audit *row, struct k
     return finish(s, at, err);
 }
 
+static int notes_fail(int code, struct kr_err *err)
+{
+    if (code == ENOSPC || code == EDQUOT)
+        return kr_err_set(err, KR_ERR_NO_SPACE, code, "the server's disk is full: the store cannot write its notes");
+    return kr_err_set(err, KR_ERR_BUSY, code, "the store cannot write its notes");
+}
+
 int kr_store_notes_write(struct kr_store *s, struct kr_err *err)
 {
     while (s->notes_fd >= 0 && s->notes_written < s->notes.len) {
@@ -165,10 +175,22 @@ int kr_store_notes_write(struct kr_store *s, struct kr_err *err)
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return kr_err_set(err, KR_ERR_SYSTEM, n < 0 ? errno : EIO, "the store cannot write its notes");
+            return notes_fail(n < 0 ? errno : EIO, err);
         s->notes_written += (size_t)n;
     }
     return 0;
+}
+
+int kr_store_notes_ready(struct kr_store *s, struct kr_err *err)
+{
+    int r = kr_store_notes_write(s, err);
+
+    if (r < 0 || s->notes_fd < 0)
+        return r;
+    if (fallocate(s->notes_fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(s->notes.len + NOTES_ROOM)) == 0 ||
+        errno == EOPNOTSUPP || errno == EINTR)
+        return 0;
+    return notes_fail(errno, err);
 }
 
 size_t kr_store_notes_waiting(const struct kr_store *s)

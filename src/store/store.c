@@ -135,8 +135,15 @@ static int open_all(struct kr_store *s, const char *dir, unsigned flags, struct 
 
     if (sodium_init() < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, EIO, "libsodium cannot start");
-    if ((r = kr_store_dir_open(s, dir, flags, err)) < 0 || (r = kr_store_db_make(s, err)) < 0 ||
-        (r = kr_store_connect(s->path, &s->db, err)) < 0)
+    if ((r = kr_store_dir_open(s, dir, flags, err)) < 0 || (r = kr_store_db_make(s, err)) < 0)
+        return r;
+    /* SQLite would be content with reading, and make files beside it that can only be read, too. */
+    if ((flags & KR_STORE_CREATE) && access(s->path, W_OK) < 0)
+        return kr_store_err(err, KR_ERR_SYSTEM, errno,
+                            "%.120s can only be read: let its owner write it (chmod u+w), on a filesystem that can be "
+                            "written",
+                            s->path);
+    if ((r = kr_store_connect(s->path, &s->db, err)) < 0)
         return r;
     sqlite3_wal_hook(s->db, on_wal_commit, s);
     if ((r = open_locked(s, err)) < 0)
@@ -248,6 +255,34 @@ int kr_store_checkpoint(const char *path, struct kr_err *err)
         r = kr_st_fail(db, rc, "be checkpointed", err);
     sqlite3_close(db);
     return r;
+}
+
+/* What no table can say: does the filesystem still take a page. */
+static int try_page(const char *dir, struct kr_err *err)
+{
+    static const char page[4096];
+    cleanup_fd int fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    ssize_t n;
+
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) /* not on this filesystem */
+        return 0;
+    n = fd < 0 ? -1 : write(fd, page, sizeof page);
+    return n == (ssize_t)sizeof page ? 0 : kr_err_set_disk(err, n < 0 ? errno : ENOSPC, "write to the data directory");
+}
+
+int kr_store_try_write(const char *path, const char *dir, struct kr_err *err)
+{
+    sqlite3 *db;
+    int r = kr_store_connect(path, &db, err), rc;
+
+    if (r < 0)
+        return r;
+    rc = sqlite3_db_readonly(db, "main") == 1 ? SQLITE_READONLY /* where BEGIN would only read */
+                                              : sqlite3_exec(db, "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL);
+    if (rc != SQLITE_OK && (rc & 0xff) != SQLITE_BUSY) /* busy: another process writes, so it can be written */
+        r = kr_st_fail(db, rc, "be written", err);
+    sqlite3_close(db);
+    return r < 0 ? r : try_page(dir, err);
 }
 
 uint64_t kr_store_size(const struct kr_store *s)

@@ -46,6 +46,8 @@ int kr_store_notes_open(struct kr_store *s, struct kr_err *err);
 /* What was noted is safe from kill -9 when this returned 0: before a client learns of it. Nothing to do without
  * notes. */
 int kr_store_notes_write(struct kr_store *s, struct kr_err *err);
+/* Are they written, and is there room for more? 0 or -errno: what is noted next would not be safe. */
+int kr_store_notes_ready(struct kr_store *s, struct kr_err *err);
 /* Bytes that wait. */
 size_t kr_store_notes_waiting(const struct kr_store *s);
 /* Moves them into the database, in one transaction. 0, or -errno and they still wait: call again later. Past 4 MiB that
@@ -62,6 +64,9 @@ unsigned kr_store_wal_pages(const struct kr_store *s);
 /* Moves the log into the database. For the thread pool: takes the path (kr_store_path(), copied by the caller) and
  * opens a connection of its own; touches no struct kr_store. fsync. */
 int kr_store_checkpoint(const char *path, struct kr_err *err);
+/* Would it take a write? For the thread pool, as kr_store_checkpoint(): takes the write lock of the database and gives
+ * it back, and writes a page to a file without a name beside it. Leaves nothing. 0 or -errno. */
+int kr_store_try_write(const char *path, const char *dir, struct kr_err *err);
 /* Bytes of the database, its log and its index of the log on disk. */
 uint64_t kr_store_size(const struct kr_store *s);
 /* Gives up to `pages` free pages back to the filesystem: after a prune. 0 or -errno. */

@@ -1,6 +1,6 @@
 /* Log lines: one line each, logfmt or JSON, to stderr and, in the process that opened them, to files that rotate. User
- * code at debug alone and never beyond its first 100 characters (a dialect may promise them at info), never output, a key or the value of a variable. docs/design/watching.md
- * has every bound.
+ * code at debug alone and never beyond its first 100 characters (a dialect may promise them at info), never output, a
+ * key or the value of a variable. docs/design/watching.md has every bound.
  *
  * Any thread may log. A line never blocks for long: if no process reads stderr it is dropped, and counted. */
 #pragma once

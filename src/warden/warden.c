@@ -354,6 +354,9 @@ static void on_engine(struct kr_warden *w)
     case KR_W_SHELF:
         on_shelf(w, f.id, (const struct kr_w_shelf *)buf);
         return;
+    case KR_W_PING:
+        (void)kr_warden_tell(w, KR_W_PONG, f.id, NULL, 0, NULL, 0);
+        return;
     default:
         kr_log(KR_LOG_ERROR, "the engine sent a frame that is not its to send; stopping", "type=%u", f.type);
         w->stopping = 1;

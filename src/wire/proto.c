@@ -60,6 +60,8 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_W_CLEARED] = { "w_cleared", FIXED(kr_w_cleared), 0, 0, 0 },
     [KR_W_SHELF]   = { "w_shelf",   FIXED(kr_w_shelf),   0, 0, 1 },
     [KR_W_SHELVED] = { "w_shelved", FIXED(kr_w_shelved), 0, 0, 0 },
+    [KR_W_PING]    = { "w_ping",    EMPTY,               0, 0, 1 },
+    [KR_W_PONG]    = { "w_pong",    EMPTY,               0, 0, 0 },
 };
 /* clang-format on */
 

@@ -71,6 +71,9 @@ enum kr_frame_type {
     /* engine <-> warden, for folders of sandboxes; the keeper does the work and its answers are passed on */
     KR_W_SHELF,   /* engine: struct kr_w_shelf */
     KR_W_SHELVED, /* warden: struct kr_w_shelved */
+    /* engine <-> warden: is it there */
+    KR_W_PING,    /* engine: empty */
+    KR_W_PONG,    /* warden: empty, at once */
     KR_F_MAX_,
 };
 

@@ -1,20 +1,22 @@
 #!/usr/bin/python3
 """A server among faults: signals that mean nothing, parts that stop, disks that are full or read-only. What it says of
 itself must be true, and it must be well again when they are."""
+import fcntl
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
-from check import check, contains, equal  # noqa: E402
+from check import check, contains, equal, skip  # noqa: E402
 from processes import children, is_alive, roles  # noqa: E402
 from krait_server import KRAIT, Server  # noqa: E402
-from serving import kept, main  # noqa: E402
+from serving import Meanwhile, eventually, kept, main  # noqa: E402
 
 STRAYS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPIPE,
           signal.SIGHUP)
@@ -22,6 +24,20 @@ STRAYS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, sign
 
 def server() -> Server:
     return kept(args=["--pool-size", "1"])
+
+
+def asks_a_stopped_warden() -> tuple:
+    """The answer to a run that needs a new session; it takes the whole of the warden's deadline."""
+    with Server(args=["--pool-size", "0"]) as s:
+        os.kill(s.process.pid, signal.SIGSTOP)
+        try:
+            reply = s.post("/api/v1/runs", {"code": "1", "stream": False, "fresh": True})
+        finally:
+            os.kill(s.process.pid, signal.SIGCONT)
+        return reply.status, reply.header("retry-after"), reply.text
+
+
+asked = Meanwhile(asks_a_stopped_warden)  # beside the other checks
 
 
 # ---- signals -------------------------------------------------------------------------------------
@@ -76,12 +92,156 @@ def an_interpreter_that_cannot_start_is_125_and_named():
 
 
 @check
+def a_store_that_can_only_be_read_is_125_and_named():
+    with Server(args=["--pool-size", "0"]) as s:
+        store = os.path.join(s.data, "data/krait.db")
+        s.stop()
+        os.chmod(store, 0o400)
+        done = subprocess.run([os.path.abspath(KRAIT), "serve", "--no-files", "--port", "0", "--preload", "basic",
+                               "--shelf", "folder", "--data", os.path.dirname(store)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=30, cwd="/")
+        equal(done.returncode, 125, done.stderr)
+        contains(done.stderr, "krait.db can only be read: let its owner write it (chmod u+w)")
+        os.chmod(store, 0o600)
+        s.start()
+        ready(s)
+
+
+@check
 def too_few_descriptors_are_125_and_named():
     """Root raises its own limit where it may: so without the capability to."""
     without = ("setpriv", "--bounding-set", "-sys_resource", "--inh-caps", "-all") if os.geteuid() == 0 else ()
     status, line = refused(wrap=(*without, "prlimit", "--nofile=64:64"))
     equal(status, 125, line)
     contains(line, "RLIMIT_NOFILE allows 64 descriptors")
+
+
+# ---- readiness is true ---------------------------------------------------------------------------
+
+RUNS = "/api/v1/runs"
+GOINGDOWN = 0x8004587D  # the filesystem fails everything from now on, as a disk that broke
+
+
+def not_ready(s: Server) -> dict:
+    """What is missing, by its name; waits until the server knows."""
+    def told() -> dict:
+        reply = s.get("/ready")
+        found = {one["what"]: one["why"] for one in reply.json()["missing"]}
+        equal((reply.status, reply.header("retry-after") or ""), (503, "1") if found else (200, ""), reply.text)
+        if found:
+            equal(reply.json()["status"], "unavailable")
+        return found
+    return eventually(told, 10, "/ready says what does not work")
+
+
+def ready(s: Server) -> None:
+    eventually(lambda: s.get("/ready").status == 200, 10, "ready again: " + s.get("/ready").text)
+
+
+@check
+def a_warden_that_is_stopped_is_not_ready():
+    s = server()
+    ready(s)
+    os.kill(s.process.pid, signal.SIGSTOP)
+    try:
+        contains(not_ready(s)["warden"], "no answer")
+        equal(s.get("/health").status, 200, "it is alive all the same")
+        contains(s.get("/metrics").text, "\nkrait_ready 0\n")
+    finally:
+        os.kill(s.process.pid, signal.SIGCONT)
+    ready(s)
+    equal(s.run("6 * 7", fresh=True)["result"], "42")
+
+
+class Disk:
+    """A small filesystem of its own as data directory; unmounted at the end."""
+
+    def __init__(self, kind: str):
+        if os.geteuid() != 0:
+            skip("mounting needs root")
+        self.kind = kind
+
+    def __enter__(self) -> "Disk":
+        self.folder = tempfile.mkdtemp(prefix="krait-test-")
+        self.at = os.path.join(self.folder, "disk")
+        os.mkdir(self.at)
+        os.chmod(self.folder, 0o755)
+        if self.kind == "tmpfs":
+            command = ["mount", "-t", "tmpfs", "-o", "size=32m,mode=755", "krait-test", self.at]
+        else:
+            image = os.path.join(self.folder, "image")
+            with open(image, "wb") as f:
+                f.truncate(64 << 20)
+            subprocess.run(["mkfs.ext4", "-q", image], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            command = ["mount", "-o", "loop", image, self.at]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            shutil.rmtree(self.folder)
+            skip("no %s here: %s" % (self.kind, done.stderr.strip()))
+        return self
+
+    def break_down(self) -> None:
+        fd = os.open(self.at, os.O_RDONLY)
+        try:
+            fcntl.ioctl(fd, GOINGDOWN, struct.pack("I", 2))
+        finally:
+            os.close(fd)
+
+    def __exit__(self, *_what) -> None:
+        eventually(lambda: subprocess.run(["umount", self.at], stderr=subprocess.DEVNULL).returncode == 0, 10, "unmount")
+        shutil.rmtree(self.folder)
+
+
+@check
+def a_full_disk_is_not_ready_until_it_has_room():
+    with Disk("tmpfs") as disk, Server(data=disk.at) as s:
+        ready(s)
+        equal(s.post("/api/v1/sandboxes", {"name": "before"}).status, 201)
+        full = os.path.join(disk.at, "full")
+        with open(full, "wb") as f:
+            try:
+                while True:
+                    f.write(bytes(1 << 16))
+                    f.flush()
+            except OSError:
+                pass
+        contains(not_ready(s)["disk"], "in reserve")
+        refused_run = s.post(RUNS, {"code": "1", "stream": False})
+        assert refused_run.status == 200 and s.get(RUNS + "/" + refused_run.json()["run_id"]).status == 200 or (
+            refused_run.status == 507), "a run is kept or refused: " + refused_run.text
+        os.unlink(full)
+        ready(s)
+        equal(s.run("6 * 7")["result"], "42")
+        equal(s.post("/api/v1/sandboxes", {"name": "after"}).status, 201)
+
+
+@check
+def a_store_that_fails_is_not_ready_and_no_run_is_ok():
+    """What cannot be noted is not answered as if it had been: neither a run that was under way, nor the next ones."""
+    with Disk("ext4") as disk, Server(data=disk.at, args=["--stop-timeout", "1s"]) as s:
+        one = s.run("x = 1")
+        equal((one["cause"], s.get(RUNS + "/" + one["run_id"]).status), ("ok", 200))
+        ready(s)
+        disk.break_down()
+        first = s.post(RUNS, {"code": "x + 1", "stream": False})
+        if first.status == 200:  # it was begun before the fault was known
+            equal(first.json()["cause"], "lost", first.text)
+            contains(first.json()["message"], "it ended as ok, but the server could not note it")
+        else:
+            equal(first.status, 503, first.text)
+        second = s.post(RUNS, {"code": "x + 1", "stream": False})
+        equal((second.status, second.header("retry-after")), (503, "1"), second.text)
+        contains(second.text, "runs cannot be noted")
+        assert "store" in not_ready(s), s.get("/ready").text
+        equal(s.get("/health").status, 200)
+        made = s.post("/api/v1/sandboxes", {"name": "never"})
+        equal((made.status, made.header("retry-after")), (503, "1"), made.text)
+
+
+@check
+def a_new_session_of_a_stopped_warden_is_503_and_worth_a_retry():
+    status, retry, text = asked.end()
+    equal((status, retry), (503, "1"), text)
 
 
 main()

@@ -11,6 +11,7 @@
 #include "reply.h"
 #include "server_resources.h"
 #include "monitor_internal.h"
+#include <stdlib.h>
 
 #define BODY_MAX 16384u
 
@@ -110,7 +111,11 @@ static int monitor_ready_json(struct kr_monitor *w, struct kr_buf *out)
     w->config.look(w->config.data, &state);
     kr_json_init(&j, out);
     kr_json_object(&j);
-    kr_json_key_str(&j, "status", state.stopping ? "stopping" : state.missing_count > 0 ? "starting" : "ready");
+    kr_json_key_str(&j, "status",
+                    state.stopping             ? "stopping"
+                    : state.missing_count == 0 ? "ready"
+                    : state.was_ready          ? "unavailable"
+                                               : "starting");
     kr_json_key(&j, "missing");
     kr_json_array(&j);
     for (unsigned i = 0; i < state.missing_count; i++) {
@@ -148,14 +153,13 @@ void kr_api_health_v1(struct kr_http_ex *ex, void *app)
     answer_health(ex, app, false);
 }
 
-void kr_api_ready(struct kr_http_ex *ex, void *app)
+static void answer_ready(struct kr_http_ex *ex, struct kr_monitor *monitor)
 {
-    const struct kr_api *api = app;
     cleanup_buf struct kr_buf body;
     int status;
 
     kr_buf_init(&body, BODY_MAX);
-    status = monitor_ready_json(api->monitor, &body);
+    status = monitor_ready_json(monitor, &body);
     if (status < 0) {
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "the state does not fit");
         return;
@@ -163,6 +167,46 @@ void kr_api_ready(struct kr_http_ex *ex, void *app)
     if (status == 503)
         kr_http_set_header(ex, "Retry-After", "1");
     kr_api_reply(ex, status, &body);
+}
+
+/* A request that waits for the look. */
+struct ready_ask {
+    struct kr_monitor_waiter waiter;
+    struct kr_monitor *monitor;
+    struct kr_http_ex *ex;
+};
+
+static void on_looked(struct kr_monitor_waiter *w)
+{
+    struct ready_ask *ask = (struct ready_ask *)w;
+
+    answer_ready(ask->ex, ask->monitor);
+    free(ask);
+}
+
+static void on_ready_gone(void *data, struct kr_http_ex *ex)
+{
+    struct ready_ask *ask = data;
+
+    (void)ex;
+    ask->monitor->config.forget(ask->monitor->config.data, &ask->waiter);
+    free(ask);
+}
+
+void kr_api_ready(struct kr_http_ex *ex, void *app)
+{
+    static const struct kr_http_calls calls = {.on_gone = on_ready_gone};
+    struct kr_monitor *monitor = ((const struct kr_api *)app)->monitor;
+    struct ready_ask *ask = monitor->config.refresh ? malloc(sizeof *ask) : NULL;
+
+    if (ask)
+        *ask = (struct ready_ask){.waiter = {.fn = on_looked}, .monitor = monitor, .ex = ex};
+    if (ask && !monitor->config.refresh(monitor->config.data, &ask->waiter)) {
+        kr_http_defer(ex, &calls, ask);
+        return;
+    }
+    free(ask);
+    answer_ready(ex, monitor);
 }
 
 /* ---- documentation ---- */
@@ -236,13 +280,15 @@ static const struct kr_api_schema health_v1_schema = KR_API_SCHEMA("Health", "Th
 static const struct kr_api_schema health_schema =
     KR_API_SCHEMA("ServerHealth", "The server is alive, and where its parts are.", health_props);
 
-static const char *const ready_words[] = {"ready", "starting", "stopping", NULL};
+static const char *const ready_words[] = {"ready", "starting", "unavailable", "stopping", NULL};
 static const struct kr_api_prop missing_props[] = {
-    { "what", KR_API_STRING, .help = "What is not there.", .example = "zygote data" },
-    { "why", KR_API_STRING, .help = "What it is at.", .example = "starting" },
+    { "what", KR_API_STRING,
+      .help = "What is not there or does not work: a zygote, `warden`, `shelf`, `disk`, `store`.",
+      .example = "zygote data" },
+    { "why", KR_API_STRING, .help = "What it is at, or what is wrong with it.", .example = "starting" },
 };
 static const struct kr_api_schema missing_schema =
-    KR_API_SCHEMA("ReadyMissing", "Something that runs need and that is not there yet.", missing_props);
+    KR_API_SCHEMA("ReadyMissing", "Something that runs need and that is not there or does not work.", missing_props);
 static const struct kr_api_prop ready_props[] = {
     { "status", KR_API_ENUM, .choices = ready_words, .help = "Whether runs are taken.", .example = "ready" },
     { "missing", KR_API_ARRAY, .of = &missing_schema, .help = "What is missing; empty when ready.", .example = "[]" },
@@ -278,8 +324,9 @@ const struct kr_api_doc kr_api_doc_health_v1 = {
 };
 const struct kr_api_doc kr_api_doc_ready = {
     .id = "ready", .tag = "info", .summary = "Are runs taken", .voice = KR_API_KRAIT, .open = true,
-    .description = "For readiness probes and load balancers: 503 until every zygote is ready, and again from the "
-                   "moment the server begins to stop. Needs no key.",
+    .description = "For readiness probes and load balancers: 503 until every zygote is ready, while something that "
+                   "runs need does not work (the warden answers, the disk has room, the store takes a write; tried at "
+                   "most once a second), and from the moment the server begins to stop. Needs no key.",
     .responses = ready_responses,
 };
 /* clang-format on */

@@ -186,6 +186,8 @@ void kr_monitor_collect(struct kr_monitor *w, const struct kr_http_stats *http)
     r = kr_resources_read(w->config.resources);
     if (r->memory.used != KR_RESOURCES_UNKNOWN)
         kr_metrics_set(m, KR_M_SANDBOX_MEMORY, KR_AT_NONE, (double)r->memory.used);
+    if (w->config.refresh)
+        (void)w->config.refresh(w->config.data, NULL); /* for the next scrape */
     w->config.look(w->config.data, &state);
     kr_metrics_set(m, KR_M_READY, KR_AT_NONE, !state.stopping && state.missing_count == 0);
     if (http)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct kr_api_doc;
 struct kr_buf;
@@ -25,6 +26,7 @@ struct kr_monitor;
 struct kr_monitor_state {
     uint64_t active_sessions; /* live ones, the pool's apart */
     bool stopping;
+    bool was_ready;         /* once: what is missing now has failed and is not on its way */
     unsigned missing_count; /* 0 and not stopping: ready */
     struct {
         char what[32]; /* "zygote data" */
@@ -33,6 +35,12 @@ struct kr_monitor_state {
 };
 /* Adds to `missing`; does nothing if the list is full. */
 void kr_monitor_miss(struct kr_monitor_state *s, const char *what, const char *why);
+
+/* Waits for a look at what runs need; in the memory of who waits, which may take it out of the list. */
+struct kr_monitor_waiter {
+    TAILQ_ENTRY(kr_monitor_waiter) link;
+    void (*fn)(struct kr_monitor_waiter *w); /* it is out of the list by then */
+};
 
 /* Strings and pointers are borrowed for as long as the watch is there. */
 struct kr_monitor_config {
@@ -43,6 +51,11 @@ struct kr_monitor_config {
     const char *api_endpoint;              /* "/api/v1" */
     const char *mcp_endpoint;              /* NULL: there is none */
     void (*look)(void *data, struct kr_monitor_state *ret);
+    /* Looks at what runs need, unless that was done a moment ago. True: `look` is up to date. False: it will be when
+     * the waiter (may be NULL) is called. May be NULL: nothing has to be looked at. */
+    bool (*refresh)(void *data, struct kr_monitor_waiter *waiter);
+    /* The waiter is not called any more. NULL with refresh. */
+    void (*forget)(void *data, struct kr_monitor_waiter *waiter);
     /* Sets the gauges and totals that only the program knows (sessions, pool, queue, store), before they are printed.
      * May be NULL. */
     void (*collect)(void *data, struct kr_metrics *m);
@@ -61,8 +74,8 @@ void kr_monitor_free(struct kr_monitor *w);
 struct kr_monitor_run {
     const char *run, *session, *sandbox, *user, *request;
 };
-/* A run starts: a line at info, with the first 100 characters of its code unless that is NULL. waited_ns is the time since it was asked
- * for; 0: not known, and not counted. */
+/* A run starts: a line at info, with the first 100 characters of its code unless that is NULL. waited_ns is the time
+ * since it was asked for; 0: not known, and not counted. */
 void kr_monitor_run_started(struct kr_monitor *w, const struct kr_monitor_run *run, const char *code, size_t len,
                             uint64_t waited_ns);
 /* It ended: metrics, and a line with the seconds; a timeout's is at error. `cause` is its word (kr_cause_rows). */

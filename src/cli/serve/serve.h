@@ -12,6 +12,7 @@
 #define KR_EXIT_DATA 73       /* the data directory: EX_CANTCREAT of sysexits(3) */
 
 struct kr_mcp;
+struct kr_readiness;
 struct kr_serve_mcp;
 
 struct kr_serve {
@@ -32,6 +33,7 @@ struct kr_serve {
     struct kr_engine *engine;
     struct kr_store *store;
     struct kr_checkpoint *checkpoint;
+    struct kr_readiness *readiness;
     struct kr_box *box;
     struct kr_guard *guard;
     struct kr_metrics *metrics;

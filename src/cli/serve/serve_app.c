@@ -25,6 +25,7 @@
 #include "reply.h"
 #include "server_resources.h"
 #include "monitor.h"
+#include "readiness.h"
 #include "warden_holder.h"
 #include "work.h"
 #include <errno.h>
@@ -92,6 +93,8 @@ static void look_at_engine(void *data, struct kr_monitor_state *ret)
     kr_box_figures(s->box, &f);
     ret->active_sessions = f.sessions;
     ret->stopping = s->stopping;
+    ret->was_ready = s->said_ready;
+    kr_readiness_tell(s->readiness, ret);
     for (size_t i = 0; i < kr_engine_zygote_count(s->engine); i++) {
         struct kr_engine_zygote z = kr_engine_zygote(s->engine, i);
         char what[32];
@@ -126,6 +129,18 @@ static void collect_figures(void *data, struct kr_metrics *m)
         kr_metrics_set(m, KR_M_POOL_PARKED, KR_AT(kr_preload_names[z.preload]), z.parked);
         kr_metrics_set(m, KR_M_POOL_SIZE, KR_AT(kr_preload_names[z.preload]), z.pool_size);
     }
+}
+
+static bool refresh_readiness(void *data, struct kr_monitor_waiter *waiter)
+{
+    struct kr_serve *s = data;
+
+    return s->stopping || kr_readiness_refresh(s->readiness, waiter);
+}
+
+static void forget_waiter(void *data, struct kr_monitor_waiter *waiter)
+{
+    kr_readiness_forget(((struct kr_serve *)data)->readiness, waiter);
 }
 
 static bool has_docs(void *data, unsigned tag)
@@ -542,6 +557,8 @@ static int open_monitor(struct kr_serve *s, struct kr_err *err)
                                       .api_endpoint = "/api/v1",
                                       .mcp_endpoint = KR_API_MCP_ENDPOINT,
                                       .look = look_at_engine,
+                                      .refresh = refresh_readiness,
+                                      .forget = forget_waiter,
                                       .collect = collect_figures,
                                       .has_docs = has_docs,
                                       .data = s};
@@ -581,8 +598,11 @@ static int open_server(struct kr_serve *s, int control, struct kr_err *err)
         return r;
     if (kr_checkpoint_new(&s->loop, s->store, &s->checkpoint) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "checkpoints");
-    if ((r = open_monitor(s, err)) < 0 || (r = open_server_engine(s, control, err)) < 0 || (r = open_box(s, err)) < 0 ||
-        (r = open_api(s, err)) < 0)
+    if ((r = open_monitor(s, err)) < 0 || (r = open_server_engine(s, control, err)) < 0)
+        return r;
+    if (kr_readiness_new(&s->loop, s->engine, s->store, s->warden.shelf.choice != KR_SHELF_FOLDER, &s->readiness) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "readiness");
+    if ((r = open_box(s, err)) < 0 || (r = open_api(s, err)) < 0)
         return r;
     if (kr_notify_watchdog_ms() > 0 && kr_timer_new(&s->loop, on_watchdog, s, &s->watchdog) >= 0)
         on_watchdog(s);
@@ -611,6 +631,8 @@ static void close_server(struct kr_serve *s)
     kr_auth_free(s->api.auth);
     kr_guard_free(s->guard);
     kr_box_free(s->box);
+    kr_readiness_close(s->readiness);
+    s->readiness = NULL;
     if (s->engine)
         kr_engine_free(s->engine);
     kr_monitor_free(s->watch);
