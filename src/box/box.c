@@ -517,6 +517,32 @@ static int share_data(struct kr_box *b, struct kr_err *err)
     return 0;
 }
 
+/* The shelf was chosen, and an image mounted, before the lock was shared: a move of the sandboxes (`krait shelf move`)
+ * may have ended in between. What was moved away must not be used, so the choice is held against what there is now; from
+ * here on no move begins. */
+static int check_shelf(const struct kr_box *b, int data, struct kr_err *err)
+{
+    struct stat image, shelf, now;
+    bool named = fstatat(data, "sandboxes.image", &image, AT_SYMLINK_NOFOLLOW) == 0;
+
+    if (!named && errno != ENOENT)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "stat %s/sandboxes.image", b->config.data);
+    if (named != (b->config.image_ino != 0) ||
+        (named && ((uint64_t)image.st_ino != b->config.image_ino || (uint64_t)image.st_dev != b->config.image_dev)))
+        return kr_err_set(err, KR_ERR_BUSY, EBUSY,
+                          named ? "the sandboxes are in %s/sandboxes.image, which is not what is mounted here (`krait "
+                                  "shelf move` may just have made it): start krait again"
+                                : "the image %s/sandboxes.image is gone (`krait shelf move` may just have removed it): "
+                                  "start krait again",
+                          b->config.data);
+    if (fstat(b->shelf, &shelf) < 0 || fstatat(data, "sandboxes", &now, AT_SYMLINK_NOFOLLOW) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "stat %s/sandboxes", b->config.data);
+    if (shelf.st_ino != now.st_ino || shelf.st_dev != now.st_dev)
+        return kr_err_set(err, KR_ERR_BUSY, EBUSY, "the folder %s/sandboxes was replaced: start krait again",
+                          b->config.data);
+    return 0;
+}
+
 static int settle_defaults(struct kr_box *b, struct kr_err *err)
 {
     const char *name = b->config.profiles[b->config.dialect].sandbox;
@@ -540,6 +566,8 @@ static int open_data(struct kr_box *b, struct kr_err *err)
         r = open_folder(data, "logs", &b->logs_dir, err);
     if (r >= 0)
         r = share_data(b, err);
+    if (r >= 0)
+        r = check_shelf(b, data, err);
     if (r < 0)
         return r;
     if (b->config.workspace && (b->host = open(b->config.workspace, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)

@@ -234,6 +234,21 @@ static void undo(struct kr_shelf *s, struct image *i)
     i->file = kr_fd_close(i->file);
 }
 
+/* An image hides the folder that it is mounted over. So it is named only by a process that has the folder for itself:
+ * one that keeps sandboxes in there shares its lock, and looks for an image when it has it. The lock is held until the
+ * returned descriptor is closed. A filesystem without locks is treated as if no other process were there. */
+static int claim_point(int point, struct kr_err *err)
+{
+    cleanup_fd int dir = openat(point, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open the folder of the image");
+    if (flock(dir, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return kr_err_set(err, KR_ERR_BUSY, EBUSY, "another krait keeps its sandboxes in the plain folder");
+    if (!kr_shelf_is_empty(dir))
+        return kr_err_set(err, KR_ERR_CONFLICT, ENOTEMPTY, "the folder that the image is to hide is not empty");
+    return steal_fd(&dir);
+}
+
 /* A kernel without btrfs, or without its simple quotas, may have ext4 with project quotas. */
 static int make_any(struct kr_shelf *s, struct image *i, int point, struct kr_err *err)
 {
@@ -254,6 +269,7 @@ static int make_any(struct kr_shelf *s, struct image *i, int point, struct kr_er
 int kr_shelf_image_up(struct kr_shelf *s, const struct kr_shelf_plan *plan, int point, struct kr_err *err)
 {
     struct image i = {.data = -1, .file = -1};
+    cleanup_fd int claim = -1;
     int r = open_folder(&s->config, &i, err);
     s->image = 1;
     if (r >= 0)
@@ -261,7 +277,9 @@ int kr_shelf_image_up(struct kr_shelf *s, const struct kr_shelf_plan *plan, int 
     if (r >= 0 && i.file < 0 && plan->exists)
         r = kr_err_set(err, KR_ERR_NOT_FOUND, ENOENT, "the image %s is gone", i.name);
     if (r >= 0 && i.file < 0) {
-        r = make_any(s, &i, point, err);
+        r = claim = claim_point(point, err);
+        if (r >= 0)
+            r = make_any(s, &i, point, err);
     } else if (r >= 0) {
         r = read_kind(i.file, &s->kind, err);
         if (r >= 0)

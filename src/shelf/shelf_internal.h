@@ -12,6 +12,9 @@ int kr_shelf_mkfs(enum kr_shelf_kind kind, int file, struct kr_err *err);
 /* Whether there is one. */
 int kr_shelf_has_mkfs(enum kr_shelf_kind kind);
 
+/* shelf_plan.c: 0 also where it cannot be read. */
+int kr_shelf_is_empty(int dir);
+
 /* shelf_image.c */
 int kr_shelf_image_path(const struct kr_shelf_config *c, char *ret, size_t size, struct kr_err *err);
 /* Opens or makes the image, mounts it over `point`. Fills kind, file, loop and dir. */

@@ -25,7 +25,7 @@ static enum kr_shelf_kind own_quota(int dir)
     return kr_shelf_project_on(dir) ? KR_SHELF_IS_PROJECT : KR_SHELF_IS_FOLDER;
 }
 
-static int is_empty(int dir)
+int kr_shelf_is_empty(int dir)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), empty = 1;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -57,7 +57,7 @@ static int plan_new(const struct kr_shelf_config *c, int dir, struct kr_shelf_pl
     if (c->choice != KR_SHELF_IMAGE && (ret->kind = own_quota(dir)) != KR_SHELF_IS_FOLDER)
         return 0;
     why = no_image();
-    if (!is_empty(dir))
+    if (!kr_shelf_is_empty(dir))
         why = "the sandboxes there were made in a plain folder (`krait shelf move` moves them to an image)";
     if (why && c->choice == KR_SHELF_IMAGE)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "shelf = image: %s", why);

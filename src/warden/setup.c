@@ -110,6 +110,8 @@ static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main
         close(w->cgroups.hier[i].dir);
     if (w->cgroups.count > 0)
         kr_fd_close(w->cgroups.used);
+    if (w->config->on_engine_shelf)
+        w->config->on_engine_shelf(arg, w->quota.file);
     close_folders(w);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -534,10 +536,8 @@ static int make_cgroups(struct kr_warden *w, struct kr_err *err)
 /* Every path we were given, as it is meant now. */
 static int resolve(struct kr_warden *w, struct kr_err *err)
 {
-    int r = plan_shelf(w, err);
-    if (r >= 0)
-        r = find_pythons(w, err);
-    return r < 0 ? r : open_workspaces(w, err);
+    int r = open_workspaces(w, err);
+    return r < 0 ? r : find_pythons(w, err);
 }
 
 /* What this machine gives, and the lock: nothing of ours has changed yet. */
@@ -597,9 +597,12 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     /* And with us the engine, the builders, the zygotes and the inits. */
     if ((r = kr_oom_protect(err)) < 0 || (r = set_own_limits(w, err)) < 0)
         return r;
+    if ((r = plan_shelf(w, err)) < 0)
+        return r;
     w->asleep = w->config->lazy;
     if (w->asleep) { /* what fails is the answer to a request for a zygote; but the engine looks at its shelf at once */
-        if (resolve(w, &w->why_not) >= 0 && w->plan.image && (r = raise_shelf(w, err)) < 0)
+        (void)resolve(w, &w->why_not);
+        if (w->shelf.dir >= 0 && w->plan.image && (r = raise_shelf(w, err)) < 0)
             return r;
     } else if ((r = resolve(w, err)) < 0 || (r = look_at_machine(w, &space, err)) < 0 ||
                (w->shelf.dir >= 0 && (r = raise_shelf(w, err)) < 0))

@@ -43,6 +43,9 @@ struct kr_warden_config {
     /* In the engine, before it runs: a read-only view of workspace `index` in which the folder's owner is the engine,
      * for an engine that became another user. The descriptor is the callee's. NULL: not asked for */
     void (*on_engine_folder)(void *arg, size_t index, int dir);
+    /* In the engine, before it runs: the image that is mounted over the shelf's folder, open; -1: a plain folder. The
+     * descriptor is closed after the call. NULL: not asked for */
+    void (*on_engine_shelf)(void *arg, int image);
     void (*on_engine_forked)(
         void *arg); /* in the warden: what only the engine needs (keys) is forgotten here. May be NULL */
     int lazy;       /* nothing of the machine is looked at or made until the engine asks for a zygote (KR_W_WAKE);

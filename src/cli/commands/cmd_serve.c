@@ -53,6 +53,15 @@ static void choose_shelf(struct kr_serve *s)
         s->warden.shelf.choice = KR_SHELF_FOLDER;
 }
 
+/* In the engine: which image it is that is mounted, to be held against the one that has the name (box.c). */
+static void note_image(void *arg, int image)
+{
+    struct kr_serve *s = arg;
+
+    if (image >= 0 && fstat(image, &s->image) < 0)
+        s->image = (struct stat){0};
+}
+
 static int fill_warden(struct kr_serve *s, struct kr_err *err)
 {
     const struct kr_config *c = s->config;
@@ -66,6 +75,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     s->warden.engine_gid = gid;
     choose_shelf(s);
     s->warden.on_engine_forked = forget_in_warden;
+    s->warden.on_engine_shelf = note_image;
     s->warden.lazy = s->stdio;
     if (s->workspace)
         s->warden.workspaces[s->warden.workspace_count++] = (struct kr_workspace_config){.path = s->workspace};

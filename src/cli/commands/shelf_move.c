@@ -13,10 +13,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,13 +30,17 @@
 
 /* ---- copies ---- */
 
-static void exec_cp(int from, const char *to)
+/* A copy that outlived its command would go on writing to what the next move removes: it dies with its parent. The
+ * parent may have died before prctl(2). */
+static void exec_cp(int from, const char *to, pid_t parent)
 {
     static char *const environment[] = {"LC_ALL=C", "PATH=/usr/bin:/bin", NULL};
     char source[40], *argv[] = {"cp", "-a", "-H", "-T", "--", source, (char *)to, NULL};
     int kept =
         dup(from); /* the one descriptor that cp inherits: it is reached through /proc, whatever its path is now */
 
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        _exit(126);
     snprintf(source, sizeof source, "/proc/self/fd/%d", kept);
     execve("/bin/cp", argv, environment);
     execve("/usr/bin/cp", argv, environment);
@@ -44,12 +50,12 @@ static void exec_cp(int from, const char *to)
 int kr_shelf_copy(int from, const char *to, struct kr_err *err)
 {
     int status = 0;
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
 
     if (pid < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "start cp");
     if (pid == 0)
-        exec_cp(from, to);
+        exec_cp(from, to, self);
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return kr_err_set(err, KR_ERR_SYSTEM, errno, "wait for cp");
@@ -134,7 +140,10 @@ static int remove_moving(int data, struct kr_err *err)
 
 struct move {
     const char *path; /* of the data directory */
-    int data, from, to;
+    int data;
+    int from;  /* DATA/sandboxes, beneath an image if there is one; locked */
+    int to;    /* the new folder; locked */
+    int image; /* the top of the image that is left, while it is named: locked */
     struct kr_shelf shelf;
     bool is_up;
 };
@@ -148,17 +157,34 @@ static int lock_shelf(int dir, struct kr_err *err)
     return kr_err_set(err, KR_ERR_SYSTEM, errno, "lock the folder of sandboxes");
 }
 
-/* A new folder beside the sandboxes', with the same owner and mode. */
+/* Of a move that ended between our open and our lock the folder may be one that has no name any more. */
+static int lock_source(const struct move *m, struct kr_err *err)
+{
+    struct stat held, named;
+    int r = lock_shelf(m->from, err);
+
+    if (r < 0)
+        return r;
+    if (fstat(m->from, &held) < 0 || fstatat(m->data, FOLDER, &named, AT_SYMLINK_NOFOLLOW) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "stat %s/" FOLDER, m->path);
+    if (held.st_ino != named.st_ino || held.st_dev != named.st_dev)
+        return kr_err_set(err, KR_ERR_BUSY, 0, "the sandboxes are being moved by another command"), -EBUSY;
+    return 0;
+}
+
+/* A new folder beside the sandboxes', with the same owner and mode, and locked before it has their name. */
 static int make_moving(struct move *m, int like, struct kr_err *err)
 {
     cleanup_fd int dir = -1;
     struct stat st;
+    int r;
 
     if (mkdirat(m->data, MOVING, 0700) < 0 ||
         (dir = openat(m->data, MOVING, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0 || fstat(like, &st) < 0 ||
         fchown(dir, st.st_uid, st.st_gid) < 0 || fchmod(dir, st.st_mode & 07777) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "make %s/" MOVING, m->path);
-    return steal_fd(&dir);
+    r = lock_shelf(dir, err);
+    return r < 0 ? r : steal_fd(&dir);
 }
 
 /* Mounts the image over the folder of that name, which is opened in the namespace that it is mounted in. */
@@ -186,13 +212,13 @@ static int raise_image(struct move *m, const char *name, uint64_t size, struct k
 
 static int begin_move(struct move *m, const char *data, struct kr_err *err)
 {
-    *m = (struct move){.path = data, .data = -1, .from = -1, .to = -1, .shelf = KR_SHELF_NONE};
+    *m = (struct move){.path = data, .data = -1, .from = -1, .to = -1, .image = -1, .shelf = KR_SHELF_NONE};
     if (geteuid() != 0)
         return kr_err_set(err, KR_ERR_DENIED, EPERM, "moving sandboxes needs root");
     m->data = open(data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (m->data < 0 || (m->from = openat(m->data, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "open %s/" FOLDER, data);
-    return 0;
+    return lock_source(m, err);
 }
 
 static void end_move(struct move *m)
@@ -200,6 +226,7 @@ static void end_move(struct move *m)
     if (m->is_up)
         kr_shelf_down(&m->shelf);
     m->is_up = false;
+    m->image = kr_fd_close(m->image);
     m->to = kr_fd_close(m->to);
     m->from = kr_fd_close(m->from);
     m->data = kr_fd_close(m->data);
@@ -221,12 +248,11 @@ static int copy_to_image(void *data, const char *name, struct kr_err *err)
 
 static int fill_image(struct move *m, uint64_t size, struct kr_err *err)
 {
-    int r = lock_shelf(m->from, err);
+    int r = remove_moving(m->data, err);
 
     if (r >= 0)
-        r = remove_moving(m->data, err);
-    if (r >= 0)
         r = m->to = make_moving(m, m->from, err);
+    m->to = kr_fd_close(m->to); /* and its lock: the image is mounted over it */
     if (r >= 0)
         r = raise_image(m, MOVING, size, err);
     if (r >= 0)
@@ -278,6 +304,8 @@ static int fill_folder(struct move *m, struct kr_err *err)
 
     if (r >= 0)
         r = lock_shelf(m->shelf.dir, err);
+    if (r >= 0 && (m->image = fcntl(m->shelf.dir, F_DUPFD_CLOEXEC, 0)) < 0) /* the lock outlives the mount */
+        r = kr_err_set(err, KR_ERR_SYSTEM, errno, "hold the image");
     if (r >= 0)
         r = remove_moving(m->data, err);
     if (r >= 0)

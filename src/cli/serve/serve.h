@@ -5,6 +5,7 @@
 #include "config.h"
 #include "warden.h"
 #include <stdio.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 /* Exit statuses of a start that fails, beside those of errors. */
@@ -28,6 +29,7 @@ struct kr_serve {
     char *workspace; /* the real path of a folder of the host's, or NULL */
 
     /* in the engine's process */
+    struct stat image; /* that is mounted over the shelf; st_ino 0: none */
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct kr_engine *engine;

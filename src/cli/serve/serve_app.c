@@ -283,6 +283,8 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
     box.data = c->data;
     box.workspace = s->workspace;
     box.is_plain_shelf = s->warden.shelf.choice == KR_SHELF_FOLDER;
+    box.image_dev = (uint64_t)s->image.st_dev;
+    box.image_ino = (uint64_t)s->image.st_ino;
     box.profiles = c->profiles;
     box.dialect = (enum kr_dialect)c->dialect;
     box.preload = s->warden.zygotes[s->warden.zygote_count - 1].preload;
