@@ -518,8 +518,8 @@ static int share_data(struct kr_box *b, struct kr_err *err)
 }
 
 /* The shelf was chosen, and an image mounted, before the lock was shared: a move of the sandboxes (`krait shelf move`)
- * may have ended in between. What was moved away must not be used, so the choice is held against what there is now; from
- * here on no move begins. */
+ * may have ended in between. What was moved away must not be used, so the choice is held against what there is now;
+ * from here on no move begins. */
 static int check_shelf(const struct kr_box *b, int data, struct kr_err *err)
 {
     struct stat image, shelf, now;
@@ -576,7 +576,7 @@ static int open_data(struct kr_box *b, struct kr_err *err)
     r = kr_runlogs_new(b->loop, &logs, &b->logs);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "run logs");
-    r = kr_store_notes_open(b->config.store, err);
+    r = kr_store_notes_open(b->config.store, b->config.accepts_loss, err);
     if (r < 0 || (r = settle_defaults(b, err)) < 0)
         return r;
     do

@@ -54,6 +54,7 @@ struct kr_box_config {
     uint32_t max_sessions_per_user, runs_per_minute; /* 0: no bound */
     uint64_t max_disk_per_user;                      /* 0: no bound */
     bool is_plain_shelf;             /* limits of folders are counted, and the holder need not be asked */
+    bool accepts_loss;               /* damaged notes of runs are set aside, and do not stop the start */
     uint64_t image_dev, image_ino;   /* the image that is mounted over DATA/sandboxes; 0: it is a plain folder */
     uint64_t retention_ms, max_data; /* 0: no bound */
 };

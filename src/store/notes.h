@@ -22,6 +22,12 @@ enum kr_note_kind { KR_NOTE_START = 1, KR_NOTE_END, KR_NOTE_AUDIT };
 /* Of a record with its head, but for the hash itself. */
 void kr_note_hash(const char *record, size_t len, unsigned char ret_hash[static KR_NOTE_HASH]);
 
+/* notes_check.c. `known`: the last generation that the database has. */
+/* Damaged, beyond what a kill or a power cut leaves; where. */
+bool kr_notes_damaged(const char *data, size_t len, uint64_t known, size_t *ret_at);
+/* Where the next sound record of *generation (0: of any that is not known, and then it is set) begins; len: none. */
+size_t kr_notes_resync(const char *data, size_t len, size_t at, uint64_t known, uint64_t *generation);
+
 /* Texts are cut to their rooms already. 0, or -errno: there is no room, and the row is lost. */
 int kr_note_start(struct kr_store *s, const struct kr_store_run_start *run, struct kr_err *err);
 int kr_note_end(struct kr_store *s, const char *owner, const char *id, const struct kr_store_run_end *end,

@@ -241,6 +241,18 @@ static int put_open_starts(struct kr_store *s, struct starts *starts, struct kr_
     return r;
 }
 
+/* Records of that generation up to `at`, or behind a damaged spot. */
+static unsigned next_or_later(const char *data, size_t len, size_t *at, uint64_t generation, bool check,
+                              struct cursor *ret)
+{
+    unsigned kind = next_record(data, len, at, generation, check, ret);
+
+    if (kind || !check)
+        return kind;
+    *at = kr_notes_resync(data, len, *at, generation - 1, &generation);
+    return next_record(data, len, at, generation, check, ret);
+}
+
 /* Every sound record of that generation, and its number, in the transaction that is open. `from`: the file they were
  * read from; NULL: they are our own. */
 static int take_over(struct kr_store *s, const char *data, size_t len, uint64_t generation, const char *from,
@@ -252,7 +264,7 @@ static int take_over(struct kr_store *s, const char *data, size_t len, uint64_t 
     unsigned kind, strange = 0;
     int r = 0;
 
-    for (size_t at = 0; r >= 0 && (kind = next_record(data, len, &at, generation, from != NULL, &c));) {
+    for (size_t at = 0; r >= 0 && (kind = next_or_later(data, len, &at, generation, from != NULL, &c));) {
         if (kind == KR_NOTE_START)
             r = take_start(&starts, &c, err);
         else if (kind == KR_NOTE_END)
@@ -332,27 +344,35 @@ static int64_t holder_of(const char *name)
     return *end || holder == LLONG_MAX ? 0 : holder;
 }
 
-/* The records of a file that the database does not have yet. */
-static int replay(struct kr_store *s, const char *name, int fd, struct kr_err *err)
+/* The records of a file that the database does not have yet. 1: those that can be read, of a damaged file; without
+ * `accepts` that is -EUCLEAN. */
+static int replay(struct kr_store *s, const char *name, int fd, bool accepts, struct kr_err *err)
 {
     cleanup_txn struct kr_txn t = {0};
     cleanup_buf struct kr_buf found;
     uint64_t generation = 0, known = 0;
+    size_t spot = 0;
+    bool damaged;
     int r;
 
     kr_buf_init(&found, KR_NOTES_MAX + (64u << 10));
     if ((r = read_all(fd, &found)) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "read %s", name);
-    if (found.len >= KR_NOTE_HEAD)
-        memcpy(&generation, found.data + 16, sizeof generation);
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "read %.120s/%s", s->dir, name);
     r = kr_store_setting_get(s, name, &known, sizeof known, err);
     if (r < 0 && r != -ENOENT)
         return r;
-    if (generation <= known)
-        return 0;
+    damaged = found.len > 0 && kr_notes_damaged(found.data, found.len, known, &spot);
+    if (damaged && !accepts)
+        return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
+                            "%.90s/%s is damaged at byte %zu, and runs in it would be lost: put it back from a backup, "
+                            "or start once with --accept-loss",
+                            s->dir, name, spot);
+    if (found.len == 0 || kr_notes_resync(found.data, found.len, 0, known, &generation) == found.len)
+        return damaged;
     if ((r = kr_txn_begin(&t, s, err)) < 0 || (r = take_over(s, found.data, found.len, generation, name, err)) < 0)
         return r;
-    return kr_txn_commit(&t, false, err);
+    r = kr_txn_commit(&t, false, err);
+    return r < 0 ? r : damaged;
 }
 
 /* They are in the database, and their file may go. The order is such that a crash within leaves no row twice. */
@@ -364,25 +384,49 @@ static void forget(struct kr_store *s, const char *name)
         kr_log(KR_LOG_WARN, "ignoring that notes cannot be cleared away", "name=%s", name);
 }
 
-/* What a process that was killed left; the lock is against another who finds it, too. */
-static void take_from(struct kr_store *s, const char *name)
+static void set_aside(struct kr_store *s, const char *name)
+{
+    char aside[NAME_ROOM + 16];
+    struct kr_err err;
+
+    snprintf(aside, sizeof aside, "%s.damaged", name);
+    if (renameat(s->dir_fd, name, s->dir_fd, aside) < 0 || kr_st_exec(s, KR_ST_SETTING_DELETE, &err, "t", name) < 0)
+        kr_log(KR_LOG_WARN, "ignoring that damaged notes cannot be set aside", "name=%s", name);
+    else
+        kr_log(KR_LOG_ERROR, "damaged notes of an earlier process are set aside, runs in them may be lost", "name=%s",
+               aside);
+}
+
+/* What a process that was killed left; the lock is against another who finds it, too. What cannot be written now (a
+ * full disk) waits in the file for the next start. 0, or -EUCLEAN: the file is damaged, and that is not accepted. */
+static int take_from(struct kr_store *s, const char *name, bool accepts, struct kr_err *ret_err)
 {
     cleanup_fd int fd = openat(s->dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
     struct kr_err err;
+    int r;
 
     if (fd < 0 && errno != ENOENT)
         kr_log(KR_LOG_ERROR, "notes of an earlier process cannot be opened", "name=%s errno=%d", name, errno);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0 || st.st_nlink == 0 || !S_ISREG(st.st_mode))
-        return;
-    if (replay(s, name, fd, &err) < 0)
+        return 0;
+    r = replay(s, name, fd, accepts, &err);
+    if (r == -EUCLEAN) {
+        *ret_err = err;
+        return r;
+    }
+    if (r < 0)
         kr_log(KR_LOG_ERROR, "notes of an earlier process stay where they are", "name=%s error=\"%s\"", name, err.msg);
+    else if (r > 0)
+        set_aside(s, name);
     else
         forget(s, name);
+    return 0;
 }
 
-static int take_from_dead(struct kr_store *s, struct kr_err *err)
+static int take_from_dead(struct kr_store *s, bool accepts, struct kr_err *err)
 {
+    int r = 0;
     int fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const struct dirent *e;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -391,14 +435,14 @@ static int take_from_dead(struct kr_store *s, struct kr_err *err)
         kr_fd_close(fd);
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "list the data directory");
     }
-    while ((e = readdir(dir))) {
+    while (r >= 0 && (e = readdir(dir))) {
         int64_t holder = holder_of(e->d_name);
 
         if (holder > 0 && !kr_store_holder_lives(s, holder))
-            take_from(s, e->d_name);
+            r = take_from(s, e->d_name, accepts, err);
     }
     closedir(dir);
-    return 0;
+    return r;
 }
 
 bool kr_notes_left_by(const struct kr_store *s, int64_t holder)
@@ -409,10 +453,10 @@ bool kr_notes_left_by(const struct kr_store *s, int64_t holder)
     return fstatat(s->dir_fd, name_of(holder, name), &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-int kr_store_notes_open(struct kr_store *s, struct kr_err *err)
+int kr_store_notes_open(struct kr_store *s, bool accepts_loss, struct kr_err *err)
 {
     char name[NAME_ROOM];
-    int r = take_from_dead(s, err), fd;
+    int r = take_from_dead(s, accepts_loss, err), fd;
 
     if (r < 0)
         return r;

@@ -106,6 +106,9 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_SANDBOX_FOLDER] = {"reset a sandbox", "UPDATE sandboxes SET folder = ?3 WHERE id = ?1 AND owner = ?2"},
     [KR_ST_SANDBOX_DELETE] = {"delete a sandbox", "DELETE FROM sandboxes WHERE id = ? AND owner = ?"},
     [KR_ST_JSON_OBJECT] = {"read settings", "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) = 'object' ELSE 0 END"},
+    [KR_ST_SANDBOX_USED] = {"count sandboxes that were used",
+        "SELECT count(*) FROM sandboxes AS s WHERE used > created OR EXISTS "
+        "(SELECT 1 FROM runs AS r WHERE r.owner = s.owner AND r.sandbox = s.id)"},
     [KR_ST_FOLDER_KNOWN] = {"look up a folder",
         "SELECT EXISTS (SELECT 1 FROM sandboxes WHERE folder = ?1) OR EXISTS (SELECT 1 FROM doomed WHERE folder = ?1)"},
     [KR_ST_DOOMED_LIST] = {"list doomed folders", "SELECT folder FROM doomed ORDER BY since LIMIT ?"},

@@ -41,8 +41,9 @@ void kr_store_cleanup_(struct kr_store **s);
 
 /* From here on rows of runs and of the audit log are collected, and reach the database together: when kr_store_settle()
  * is called, when this process reads such rows, and at the close; another process sees them then. What
- * processes that were killed left behind is taken over now. 0 or -errno. */
-int kr_store_notes_open(struct kr_store *s, struct kr_err *err);
+ * processes that were killed left behind is taken over now; damaged notes are -EUCLEAN, or with `accepts_loss` what can
+ * be read of them is, and their file is set aside. 0 or -errno. */
+int kr_store_notes_open(struct kr_store *s, bool accepts_loss, struct kr_err *err);
 /* What was noted is safe from kill -9 when this returned 0: before a client learns of it. Nothing to do without
  * notes. */
 int kr_store_notes_write(struct kr_store *s, struct kr_err *err);

@@ -78,6 +78,9 @@ int kr_store_dir_open(struct kr_store *s, const char *dir, unsigned flags, struc
         return kr_store_err(err, errno == ENOENT ? KR_ERR_NOT_FOUND : KR_ERR_SYSTEM, errno,
                             "%.150s has no store of krait: %s", s->dir, strerrordesc_np(errno));
     s->lock_fd = kr_store_file_open(s, KR_STORE_LOCK, O_RDWR);
+    if (s->lock_fd == -EUCLEAN)
+        return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN, "%.150s/" KR_STORE_LOCK " is not a plain file: remove it",
+                            s->dir);
     if (s->lock_fd < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, s->lock_fd, "cannot write to the data directory %.150s", s->dir);
     return 0;
@@ -95,7 +98,10 @@ int kr_store_db_make(struct kr_store *s, struct kr_err *err)
         r = fd < 0 ? fd : 0;
         kr_fd_close(fd);
     } else if (!S_ISREG(st.st_mode)) {
-        r = S_ISLNK(st.st_mode) ? -ELOOP : -EUCLEAN;
+        r = -ELOOP;
+        if (!S_ISLNK(st.st_mode))
+            return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
+                                "%.150s is not a plain file: move it away, or give another --data", s->path);
     } else if ((st.st_mode & 077) && fchmodat(s->dir_fd, KR_STORE_DB, 0600, 0) < 0) {
         r = -errno;
     }
@@ -182,7 +188,8 @@ static int make_pepper(const struct kr_store *s)
     return r;
 }
 
-static int read_pepper(struct kr_store *s)
+/* -EUCLEAN: it is not a file of its size; -1 for what is no file at all. */
+static int read_pepper(struct kr_store *s, int64_t *ret_size)
 {
     cleanup_fd int fd = openat(s->dir_fd, KR_STORE_PEPPER, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
@@ -190,8 +197,10 @@ static int read_pepper(struct kr_store *s)
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
-    if (!S_ISREG(st.st_mode) || st.st_size != sizeof s->pepper)
+    if (!S_ISREG(st.st_mode) || st.st_size != sizeof s->pepper) {
+        *ret_size = S_ISREG(st.st_mode) ? st.st_size : -1;
         return -EUCLEAN;
+    }
     if ((st.st_mode & 077) && fchmod(fd, 0600) < 0)
         kr_log(KR_LOG_WARN, "the pepper can be read by others, ignoring", "dir=%s", s->dir);
     r = kr_fd_read_all(fd, s->pepper, sizeof s->pepper);
@@ -203,15 +212,23 @@ int kr_store_pepper_load(struct kr_store *s, struct kr_err *err)
     static const char setting[] = "pepper_check";
     unsigned char check[KR_STORE_HASH_BYTES], known[KR_STORE_HASH_BYTES];
     int have = kr_store_setting_get(s, setting, known, sizeof known, err), r;
+    int64_t size = 0;
 
     if (have < 0 && have != -ENOENT)
         return have;
-    r = read_pepper(s);
+    r = read_pepper(s, &size);
     if (r == -ENOENT && have == -ENOENT) {
         r = make_pepper(s);
         if (r == 0)
-            r = read_pepper(s);
+            r = read_pepper(s, &size);
     }
+    if (r == -EUCLEAN && size < 0)
+        return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
+                            "%.120s/" KR_STORE_PEPPER " is not a plain file: put the file back from a backup", s->dir);
+    if (r == -EUCLEAN)
+        return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
+                            "%.120s/" KR_STORE_PEPPER " has %lld bytes and not %zu: put it back from a backup", s->dir,
+                            (long long)size, sizeof s->pepper);
     if (r == -ENOENT)
         return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
                             "%.120s/" KR_STORE_PEPPER " is missing: without it no key can be checked, put it back",

@@ -82,15 +82,25 @@ static int get(struct kr_store *s, enum kr_st which, const char *owner, const ch
     return 0;
 }
 
-int kr_store_sandbox_count(struct kr_store *s, uint64_t *ret_count, struct kr_err *err)
+static int count_rows(struct kr_store *s, enum kr_st which, uint64_t *ret_count, struct kr_err *err)
 {
     cleanup_st sqlite3_stmt *st = NULL;
-    int r = kr_st_open(s, KR_ST_SANDBOX_COUNT_ALL, &st, err, "");
+    int r = kr_st_open(s, which, &st, err, "");
 
     if (r < 0 || (r = kr_st_step(s, st, err)) < 0)
         return r;
     *ret_count = r > 0 ? (uint64_t)sqlite3_column_int64(st, 0) : 0;
     return 0;
+}
+
+int kr_store_sandbox_count(struct kr_store *s, uint64_t *ret_count, struct kr_err *err)
+{
+    return count_rows(s, KR_ST_SANDBOX_COUNT_ALL, ret_count, err);
+}
+
+int kr_store_sandbox_count_used(struct kr_store *s, uint64_t *ret_count, struct kr_err *err)
+{
+    return count_rows(s, KR_ST_SANDBOX_USED, ret_count, err);
 }
 
 uint64_t kr_store_sandboxes_version(const struct kr_store *s)

@@ -45,6 +45,8 @@ int kr_store_sandbox_add(struct kr_store *s, const struct kr_store_sandbox_new *
                          struct kr_store_sandbox *ret_sandbox, struct kr_err *err);
 /* Of all users. */
 int kr_store_sandbox_count(struct kr_store *s, uint64_t *ret_count, struct kr_err *err);
+/* Of all users, those that a run or an operation on files has used: they have a folder. */
+int kr_store_sandbox_count_used(struct kr_store *s, uint64_t *ret_count, struct kr_err *err);
 /* 0 or -ENOENT. */
 int kr_store_sandbox_get(struct kr_store *s, const char *owner, const char *id, struct kr_store_sandbox *ret_sandbox,
                          struct kr_err *err);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -186,6 +187,20 @@ def allow_anonymous():
         contains(done.stderr.decode(), "--allow-anonymous")
     with Server(args=["--host", "0.0.0.0", "--allow-anonymous"]) as s:
         equal(s.get(RUNS).status, 200)
+
+
+@check
+def accept_loss():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        with Server(data=folder) as s:
+            equal(s.run("1")["cause"], "ok")
+        shutil.rmtree(folder + "/data/sandboxes")
+        done = start("--no-files", "--port", "0", "--data", folder + "/data")
+        equal(done.returncode, 125)
+        contains(done.stderr.decode(), "--accept-loss")
+        with Server(data=folder, args=["--accept-loss"]) as s:
+            equal(s.run("1")["cause"], "ok")
 
 
 @check

@@ -303,6 +303,10 @@ static const struct kr_config_row rows[] = {
       .test = "integration/settings:max_data",
       .help = "Bytes of the data folder; past them the oldest runs and audit lines go first." },
 
+    { .section = "data", .key = "accept_loss", .flag = "accept-loss", .type = KR_SET_BOOL, AT(box.accepts_loss),
+      .fallback = "false", .example = "true", .test = "integration/settings:accept_loss",
+      .help = "Start although the folders of all sandboxes are gone, or notes of runs are damaged. For one start, "
+              "after a disk was lost: sandboxes are empty then, and what cannot be read is set aside." },
     { .section = "data", .key = "shelf", .flag = "shelf", .type = KR_SET_CHOICE, AT(shelf), .value = "KIND",
       .choices = kr_cli_shelves, .fallback = "auto", .example = "folder", .test = "integration/settings:shelf",
       .help = "Where sandboxes' files are kept. image: a filesystem in one file, which enforces disk limits; as root, "

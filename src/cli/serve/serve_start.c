@@ -2,10 +2,14 @@
  *
  * Called by cmd_serve.c with whatever privilege krait was started with. Each failure is one line that says what, why
  * and which setting changes it. */
+#include "caps.h"
+#include "exit_status.h"
 #include "fd.h"
+#include "id.h"
 #include "instance.h"
 #include "level.h"
 #include "serve.h"
+#include "store_sandbox.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -17,6 +21,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- sockets ---- */
@@ -229,6 +234,84 @@ static int check_folder(const struct kr_serve *s, int at, const char *path, cons
     return fd < 0 ? fd : 0;
 }
 
+/* ---- folders that are gone ---- */
+
+/* Is there a folder of a sandbox, or an image of them? What cannot be read is not known to be gone. */
+static bool has_sandboxes(int data)
+{
+    int fd = openat(data, "sandboxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *e;
+    bool found = false;
+
+    if (faccessat(data, "sandboxes" KR_SHELF_IMAGE_SUFFIX, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        found = true;
+    else if (!dir)
+        found = errno != ENOENT;
+    while (dir && !found && (e = readdir(dir)))
+        found = kr_id_valid(e->d_name);
+    if (dir)
+        closedir(dir);
+    else
+        kr_fd_close(fd);
+    return found;
+}
+
+/* In the child: the store is the server's, and is read with its rights. */
+static int count_used(const struct kr_serve *s, uint64_t *ret, struct kr_err *err)
+{
+    cleanup_store struct kr_store *store = NULL;
+    int r = 0;
+
+    if (s->warden.engine_uid != 0 && geteuid() == 0)
+        r = kr_become(s->warden.engine_uid, s->warden.engine_gid, err);
+    if (r >= 0)
+        r = kr_store_open(s->config->data, 0, &store, err);
+    return r < 0 ? r : kr_store_sandbox_count_used(store, ret, err);
+}
+
+/* How many sandboxes the store says have been used. Asked in a child process, as the store belongs to the server's
+ * user. 0 also where the store cannot be read: the server says why when it opens it. */
+static uint64_t ask_store(const struct kr_serve *s)
+{
+    uint64_t used = 0;
+    struct kr_err err;
+    int p[2], status;
+    pid_t pid;
+
+    if (pipe2(p, O_CLOEXEC) < 0)
+        return 0;
+    pid = fork();
+    if (pid == 0) {
+        ssize_t n = count_used(s, &used, &err) < 0 ? -1 : write(p[1], &used, sizeof used);
+
+        _exit(n == (ssize_t)sizeof used ? 0 : 1);
+    }
+    close(p[1]);
+    if (pid < 0 || read(p[0], &used, sizeof used) != (ssize_t)sizeof used)
+        used = 0;
+    close(p[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return used;
+}
+
+/* A store that knows sandboxes, and none of their folders there: a volume that is not mounted must not look like an
+ * empty server. Before the folder is made, and before an image is. */
+static int check_sandboxes(const struct kr_serve *s, int data, struct kr_err *err)
+{
+    uint64_t used;
+
+    if (s->config->box.accepts_loss || faccessat(data, "krait.db", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+        has_sandboxes(data) || (used = ask_store(s)) == 0)
+        return 0;
+    return kr_err_set(err, KR_ERR_SYSTEM, 0,
+                      "the folders of all %llu sandboxes are gone from %s: mount or restore it, or start once with "
+                      "--accept-loss to go on with empty ones",
+                      (unsigned long long)used, s->shelf),
+           -ENOENT;
+}
+
 int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err)
 {
     cleanup_fd int data = -1;
@@ -244,6 +327,8 @@ int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err)
     r = check_way(s, err);
     if (r >= 0)
         r = data = own_folder(s, AT_FDCWD, s->config->data, &data_folder, err);
+    if (r >= 0 && (r = check_sandboxes(s, data, err)) < 0)
+        s->exit_status = KR_EXIT_OURS;
     if (r >= 0)
         r = check_folder(s, data, "sandboxes", &data_folder, err);
     if (r >= 0 && s->config->log_dir)

@@ -66,7 +66,7 @@ static struct kr_store *open_with_notes(const char *dir)
 {
     struct kr_store *s = must_open(dir);
 
-    if (kr_store_notes_open(s, &err) < 0) {
+    if (kr_store_notes_open(s, false, &err) < 0) {
         printf("FAIL notes: %s\n", err.msg);
         exit(1);
     }
@@ -124,7 +124,7 @@ static void test_both_ways_make_the_same_row(void)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         CHECK(start(s, KR_STORE_ROOT, a, "m") == 0 && end(s, KR_STORE_ROOT, a, files[i], "L") == 0);
         if (s->notes_fd < 0)
-            CHECK(kr_store_notes_open(s, &err) == 0);
+            CHECK(kr_store_notes_open(s, false, &err) == 0);
         CHECK(start(s, KR_STORE_ROOT, b, "m") == 0 && end(s, KR_STORE_ROOT, b, files[i], "L") == 0);
         CHECK(kr_store_settle(s, &err) == 0);
         CHECK(sql_int(
@@ -312,8 +312,10 @@ static void test_the_same_notes_twice(void)
     snprintf(path, sizeof path, "%s/krait.notes.7", dir);
     fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     CHECK(fd >= 0 && write(fd, other_kind, sizeof other_kind) == sizeof other_kind && close(fd) == 0);
-    s = open_with_notes(dir);
-    CHECK(sql_int(s, "SELECT count(*) FROM runs") == 1 && files_of(dir) == 1);
+    s = must_open(dir);
+    CHECK(kr_store_notes_open(s, false, &err) == -EUCLEAN && strstr(err.msg, "krait.notes.7 is damaged"));
+    CHECK(kr_store_notes_open(s, true, &err) == 0 && sql_int(s, "SELECT count(*) FROM runs") == 1);
+    CHECK(files_of(dir) == 2); /* its own, and the one set aside */
     kr_store_close(s);
 }
 
@@ -337,6 +339,39 @@ static const char *die(struct kr_store *s, const char *dir)
 static int open_path(const char *path)
 {
     return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* Each byte of a file in turn: a wrong one is noticed, unless it is in what looks torn at the end; all other records
+ * are read. */
+static void test_damage_is_noticed(void)
+{
+    const char *dir = fresh_dir(), *path;
+    struct kr_store *s = open_with_notes(dir);
+    char whole[4096], wrong[4096];
+    size_t at = 0, spot, unnoticed = 0;
+    uint64_t generation = 0;
+    ssize_t len;
+    int fd;
+
+    CHECK(add_audit(s, "one") == 0 && add_audit(s, "two") == 0 && add_audit(s, "three") == 0);
+    path = die(s, dir);
+    fd = open_path(path);
+    len = read(fd, whole, sizeof whole);
+    kr_fd_close(fd);
+    CHECK(len > 200 && !kr_notes_damaged(whole, (size_t)len, 0, &spot));
+    for (ssize_t cut = 0; cut < len; cut++) /* a kill in the middle of a write */
+        CHECK(!kr_notes_damaged(whole, (size_t)cut, 0, &spot));
+    for (ssize_t i = 0; i < len; i++) {
+        memcpy(wrong, whole, (size_t)len);
+        wrong[i] ^= 4;
+        unnoticed += !kr_notes_damaged(wrong, (size_t)len, 0, &spot);
+    }
+    CHECK(unnoticed <= 4); /* the length of the last record: it then seems cut short */
+    wrong[len - 1] = whole[len - 1];
+    wrong[40] ^= 1;
+    at = kr_notes_resync(wrong, (size_t)len, 0, 0, &generation);
+    CHECK(at > 40 && at < (size_t)len && generation == 1);
+    CHECK(kr_notes_resync(wrong, (size_t)len, 0, 1, &generation) == (size_t)len);
 }
 
 /* Two start at once after a crash: the one that does not get the notes must not call runs lost whose end is in them. */
@@ -470,6 +505,7 @@ int main(void)
     RUN(test_kill);
     RUN(test_the_living_keep_theirs);
     RUN(test_the_same_notes_twice);
+    RUN(test_damage_is_noticed);
     RUN(test_no_run_is_lost_whose_end_is_noted);
     RUN(test_torn_and_huge);
     RUN(test_strange_records);
