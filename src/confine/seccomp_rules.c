@@ -167,6 +167,12 @@ static const struct kr_sc_rule prctl_self_rules[] = {
     PRCTL_RULES, NO(0, PR_SET_PDEATHSIG), NO(0, PR_SET_CHILD_SUBREAPER),
 };
 
+/* The id that a session has in its cell (src/kernel/enter.c), or -1, "as it is": to the kernel that is no change. */
+#define OTHER_ID(n) {"another id than 1000 or -1", EPERM, {NOT(n, 1000), NOT(n, -1)}}
+static const struct kr_sc_rule own_id_rules[] = {OTHER_ID(0)};
+static const struct kr_sc_rule own_id2_rules[] = {OTHER_ID(0), OTHER_ID(1)};
+static const struct kr_sc_rule own_id3_rules[] = {OTHER_ID(0), OTHER_ID(1), OTHER_ID(2)};
+
 static const struct kr_sc_rule personality_rules[] = {
     YES_AS(0, "0 (plain Linux)", 0), YES_AS(0, "0xffffffff (ask)", 0xffffffffu),
 };
@@ -253,6 +259,9 @@ const struct kr_sc_check kr_sc_checks[] = {
     CHECK(FCNTL, "fcntl", "command", fcntl_rules, EINVAL),
     CHECK(PRCTL, "prctl", "option", prctl_rules, EINVAL),
     CHECK(PRCTL_SELF, "prctl-self", "option", prctl_self_rules, EINVAL),
+    CHECK(OWN_ID, "own-id", "id", own_id_rules, 0),
+    CHECK(OWN_ID2, "own-ids", "ids", own_id2_rules, 0),
+    CHECK(OWN_ID3, "own-three-ids", "ids", own_id3_rules, 0),
     CHECK(PERSONALITY, "personality", "persona", personality_rules, EPERM),
     CHECK(PID0, "own-pid", "pid", pid0_rules, EPERM),
     CHECK(PRIO_SELF, "own-priority", "which and who", prio_self_rules, EPERM),
@@ -311,7 +320,7 @@ static_assert(LEN(kr_sc_checks) == KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_, "a check
     X(PRCTL, "options that name the caller or read its state; none that loosens it or stacks filters and tracers") \
     X(PERSON, "reading it, or the plain personality; others make data executable or addresses predictable") \
     X(LANDLOCK, "the session restricts itself with it after this filter; it can only tighten") \
-    X(SETID, "the session has one id and no capability; should one ever be left by mistake, this is the second wall") \
+    X(SETID, "a session has one id, which it may set again, and no capability; should one be left, this is a wall") \
     X(TRACE, "reads, writes or steers another process's memory or descriptors") \
     X(NAMESPACE, "changes what the process sees, and opens kernel code meant for root") \
     X(MOUNT, "the cell's file tree is fixed when user code starts") \
@@ -467,25 +476,25 @@ const struct kr_sc_row kr_sc_rows[] = {
     ALL(getuid, SELF, ALLOW),
     ALL(syslog, MACHINE, EPERM),
     ALL(getgid, SELF, ALLOW),
-    ALL(setuid, SETID, EPERM),
-    ALL(setgid, SETID, EPERM),
+    ALL(setuid, SETID, OWN_ID),
+    ALL(setgid, SETID, OWN_ID),
     ALL(geteuid, SELF, ALLOW),
     ALL(getegid, SELF, ALLOW),
     CELL(setpgid, GROUP, ALLOW, EPERM),
     ALL(getppid, SELF, ALLOW),
     ALL(getpgrp, SELF, ALLOW),
     CELL(setsid, GROUP, ALLOW, EPERM),
-    ALL(setreuid, SETID, EPERM),
-    ALL(setregid, SETID, EPERM),
+    ALL(setreuid, SETID, OWN_ID2),
+    ALL(setregid, SETID, OWN_ID2),
     ALL(getgroups, SELF, ALLOW),
     ALL(setgroups, SETID, EPERM),
-    ALL(setresuid, SETID, EPERM),
+    ALL(setresuid, SETID, OWN_ID3),
     ALL(getresuid, SELF, ALLOW),
-    ALL(setresgid, SETID, EPERM),
+    ALL(setresgid, SETID, OWN_ID3),
     ALL(getresgid, SELF, ALLOW),
     ALL(getpgid, SELF, ALLOW),
-    ALL(setfsuid, SETID, EPERM),
-    ALL(setfsgid, SETID, EPERM),
+    ALL(setfsuid, SETID, OWN_ID),
+    ALL(setfsgid, SETID, OWN_ID),
     ALL(getsid, SELF, ALLOW),
     ALL(capget, SELF, ALLOW),
     ALL(capset, SETID, EPERM),

@@ -230,6 +230,8 @@ B4_CONTAINED_MAY = (
 )
 B4_ABSENT = ("ENOENT", "EACCES", "EPERM", "EIO", "EINVAL", "ENOTDIR")
 
+B4_OWN = {"/home": "user", "/mnt": "data"}  # names of the workspace, and nothing beside them
+
 
 def judge_b4(o, ctx):
     may = B4_CONTAINED_MAY if ctx.contained else B4_CELL_MAY
@@ -241,7 +243,7 @@ def judge_b4(o, ctx):
             continue
         text = got["text"]
         if path not in may:
-            if text:  # an empty directory or file tells nothing
+            if text and (ctx.contained or text != B4_OWN.get(path)):  # an empty directory or file tells nothing
                 bad.append(f"{path} is readable: {text[:60]!r}")
             continue
         hidden = {"canary": ctx.bait.needles["canary"]} if ctx.contained else ctx.bait.needles
@@ -266,7 +268,7 @@ def judge_b4(o, ctx):
 
 # Which mounts a cell may show: its own filesystems, whose root is "/", a folder of krait's own tmpfs, and where it has
 # none of its own the machine's device nodes.
-MOUNT_ROOTS = ("/", "/dev", "/null", "/zero", "/full", "/random", "/urandom")
+MOUNT_ROOTS = ("/", "/dev", "/null", "/zero", "/full", "/random", "/urandom", "/tty")
 IN_MEMORY = {"/tmp": "/tmp", "/dev/shm": "/shm", "/workspace": "/workspace"}
 LOWER = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "root", "mask-root", "mask-usr", "mask-none", "source")
 

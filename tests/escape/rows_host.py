@@ -490,7 +490,8 @@ def a24():
     return seen
 
 
-DEV_ALLOWED = {"null", "zero", "full", "random", "urandom", "fd", "stdin", "stdout", "stderr", "shm"}
+DEV_ALLOWED = {"null", "zero", "full", "random", "urandom", "fd", "stdin", "stdout", "stderr", "shm", "tty", "ptmx",
+               "pts"}
 
 
 def judge_a24(o, ctx):

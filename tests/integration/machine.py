@@ -109,6 +109,28 @@ git clone -q r s && cat s/f
 
 
 @check
+def one_s_own_ids_can_be_set():
+    out = python("""
+import os, subprocess, sys
+u, g = os.getuid(), os.getgid()
+calls = [("setuid", u), ("setgid", g), ("seteuid", u), ("setegid", g), ("setreuid", u, u), ("setregid", -1, g),
+         ("setresuid", u, -1, u), ("setresgid", g, g, g)]
+def word(name, *args):
+    try:
+        getattr(os, name)(*args)
+        return "ok"
+    except OSError as e:
+        return e.errno
+print([word(*call) for call in calls])
+print([word(name, *[0 if one > 0 else one for one in args]) for name, *args in calls])
+print(word("setgroups", [0]), os.getresuid() == (u, u, u), os.getresgid() == (g, g, g))
+print(os.waitpid(os.posix_spawn("/bin/true", ["true"], {}, resetids=True), 0)[1])
+print(subprocess.run(["id", "-u"], user=u, group=g, capture_output=True, text=True).stdout.strip())
+""")
+    equal(out, "%s\n%s\n1 True True\n0\n1000\n" % (["ok"] * 8, [1] * 8))
+
+
+@check
 def terminals_work():
     out = python("""
 import os, pty, subprocess, sys, termios, tty
