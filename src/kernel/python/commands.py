@@ -50,6 +50,7 @@ PIP = re.compile(
     re.S,
 )
 VARIABLE = re.compile(r"(?<!\$)\{([^{}\n]+)\}|(?<![\\$\w])\$([A-Za-z_]\w*)")
+HELP_CHARS = 20_000  # of one part of name?
 LISTED = 150  # packages named in one answer
 
 pending_hint = None  # set when a shell command failed for a reason we know
@@ -113,6 +114,9 @@ class Commands:
         streams.barrier()
         return made.stdout.decode("utf-8", "backslashreplace").splitlines()
 
+    def help(self, name: str, signs: int) -> None:
+        print(describe(name, signs > 1, sys._getframe(1)))
+
     def magic(self, text: str):
         name, _, args = text.replace("\\\n", " ").partition(" ")
         args, frame = args.strip(), sys._getframe(1)
@@ -130,6 +134,50 @@ class Commands:
                 % (name, ", ".join("%" + one for one in sorted(LINE_MAGICS)))
             )
         return function(args, frame)
+
+
+def describe(name: str, with_source: bool, frame) -> str:
+    """What `name?` shows; with_source, for `name??`, the source instead of the docstring."""
+    import inspect
+
+    try:
+        value = eval(name, frame.f_globals, frame.f_locals)
+    except Exception:
+        return "%s: not found" % name
+    rows = []
+    try:
+        rows.append(("Signature", name.rpartition(".")[2] + str(inspect.signature(value))))
+    except Exception:
+        pass
+    kind = type(value)
+    home = "" if kind.__module__ == "builtins" else kind.__module__ + "."
+    rows.append(("Type", home + kind.__name__))
+    if not callable(value) and kind.__name__ != "module":
+        rows.append(("Value", short(repr, value)))
+        if hasattr(kind, "__len__"):
+            rows.append(("Length", short(len, value)))
+    for title, ask in (("File", inspect.getfile), ("Docstring", inspect.getdoc)):
+        try:
+            rows.append((title, ask(value) or "none"))
+        except Exception:
+            pass
+    if with_source:
+        try:
+            rows[-1] = ("Source", inspect.getsource(value))
+        except Exception:
+            pass  # C code, or a value
+    return "\n".join(
+        "%s:%s%s" % (title, "\n" if "\n" in text else " ", text[:HELP_CHARS])
+        for title, text in rows
+    )
+
+
+def short(function, value) -> str:
+    try:
+        text = str(function(value))
+    except Exception as exc:
+        text = "<%s>" % type(exc).__name__
+    return text if len(text) <= 300 else text[:300] + "…"
 
 
 def packages(verb: str, args: str) -> None:

@@ -1,5 +1,5 @@
-"""Notebook habits, part one: finding them. `!cmd`, `x = !cmd`, `%name args` and `%%name` become
-calls; commands.py carries them out.
+"""Notebook habits, part one: finding them. `!cmd`, `x = !cmd`, `%name args`, `%%name`, `name?` and
+`name??` become calls; commands.py carries them out.
 
 run.py calls transform() only when the text does not compile as Python, so valid code is never
 touched. Invariants: only the first characters of a statement make a magic (never a line inside a
@@ -14,6 +14,10 @@ ASSIGN = re.compile(
     r"(?P<indent>\s*)(?P<target>[A-Za-z_][\w.]*(?:\[[^\]=]*\])?(?:\s*,\s*[A-Za-z_]\w*)*)"
     r"\s*=\s*(?P<sign>!|%)(?P<rest>(?<=!)\s*\S.*|(?<=%)[A-Za-z_].*)$",
     re.S,
+)
+HELP = re.compile(
+    r"(?P<indent>\s*)(?:(?P<before>\?\??)\s*(?P<name>[A-Za-z_][\w.]*)"
+    r"|(?P<called>[A-Za-z_][\w.]*)\s*(?P<behind>\?\??))\s*;?\s*$"
 )
 CELL = re.compile(r"\s*%%(?P<name>!|[A-Za-z_]\w*)(?P<args>[^\n]*)(?:\n|$)(?P<body>.*)$", re.S)
 
@@ -68,6 +72,13 @@ def _call(line: str):
             return "%s__krait__.magic(%s)" % (found.group("indent"), ascii(rest))
         what = "lines" if sign == "!!" else "system"
         return "%s__krait__.%s(%s)" % (found.group("indent"), what, ascii(rest))
+    found = HELP.match(line)
+    if found is not None:
+        return "%s__krait__.help(%r, %d)" % (
+            found.group("indent"),
+            found.group("name") or found.group("called"),
+            len(found.group("before") or found.group("behind")),
+        )
     found = ASSIGN.match(line)
     if found is not None:
         what = "magic" if found.group("sign") == "%" else "lines"

@@ -26,6 +26,10 @@ def only_lines_that_begin_a_statement_are_magics():
         "a = 5 \\\n%b",
         "f(a,\n  %b)",
         "x = '!ls'",
+        "x = len?",
+        "f(x)?",
+        "a b?",
+        "len???",
         "# !ls\n#%pwd",
         "s = r'''\\'''  ",
         "a = 7 % 3",
@@ -33,6 +37,10 @@ def only_lines_that_begin_a_statement_are_magics():
     ):
         equal(magics.transform(text), None, text)
     for text, call in (
+        ("len?", "__krait__.help('len', 1)"),
+        ("  os.path.join??", "  __krait__.help('os.path.join', 2)"),
+        ("?len", "__krait__.help('len', 1)"),
+        ("??x.y ;", "__krait__.help('x.y', 2)"),
         ("!ls", "__krait__.system('ls')"),
         ("  !ls -l", "  __krait__.system('ls -l')"),
         ("%pwd", "__krait__.magic('pwd')"),
@@ -221,6 +229,22 @@ def syntax_errors_beside_magics_are_the_users():
     end = run("!echo a\nx = = 1")
     equal((end["error"]["type"], end["error"]["line"], end["stdout"]), ("SyntaxError", 2, ""))
     contains(end["error"]["traceback"], "    x = = 1\n")
+
+
+@check
+def a_question_mark_shows_help():
+    told = run("len?")
+    contains(told["stdout"], "Signature: len(obj, /)")
+    contains(told["stdout"], "Return the number of items in a container.")
+    code = 'def f(a, b=2):\n    """Adds."""\n    return a + b  # here'
+    told = run(code, "f?\n?f")
+    equal(told["stdout"].count("Signature: f(a, b=2)"), 2)
+    equal(told["stdout"].count("Docstring: Adds."), 2)
+    assert "# here" not in told["stdout"]
+    contains(run(code, "f??")["stdout"], "return a + b  # here")
+    contains(run("x = [1, 2]", "x?")["stdout"], "Value: [1, 2]\nLength: 2")
+    equal(run("no_such.thing?")["stdout"], "no_such.thing: not found\n")
+    equal(run("x = len?")["error"]["type"], "SyntaxError")
 
 
 main()
