@@ -175,6 +175,30 @@ def a_terminal_is_its_cell_s_alone():
     engine.close(b)
 
 
+@check
+def spawned_processes_find_what_runs_defined():
+    s = engine.open()
+    engine.run(s, "import math, multiprocessing as mp\nfrom concurrent.futures import ProcessPoolExecutor\n"
+                  "from math import sqrt as root\nSCALE = 3\nclass P:\n    def __init__(self, x): self.x = x")
+    engine.run(s, "def f(x):\n    return SCALE * root(x) + math.floor(0.5)\ndef g(x): return P(x)\nprint('once')")
+    for way in ("spawn", "forkserver"):
+        result = engine.run(s, "with mp.get_context('%s').Pool(2) as p: print(p.map(f, [1, 4]))" % way, timeout=50)
+        equal((result.cause, result.stdout), ("ok", "[3.0, 6.0]\n"), result.stderr)
+    result = engine.run(s, "with ProcessPoolExecutor(1, mp_context=mp.get_context('spawn')) as p:\n"
+                           "    print(list(p.map(f, [1, 4])), [type(one) is P for one in p.map(g, [1])])", timeout=50)
+    equal((result.cause, result.stdout), ("ok", "[3.0, 6.0] [True]\n"), result.stderr)
+    # What cannot be made anew is an error of the call, and no worker dies of it.
+    result = engine.run(s, "exec('def h(x): return x')\nwith mp.get_context('spawn').Pool(1) as p:\n"
+                           "    def late(x): return x\n"
+                           "    for one in (h, late):\n"
+                           "        try: p.map(one, [1])\n"
+                           "        except RuntimeError as e: print(e)", timeout=50)
+    equal(result.cause, "ok", result.stderr)
+    contains(result.stdout, "h of __main__ cannot be used in this process: its source is not known\n")
+    contains(result.stdout, "late of __main__ cannot be used in this process: it was defined after")
+    engine.close(s)
+
+
 if __name__ == "__main__":
     with Engine() as engine:
         main()

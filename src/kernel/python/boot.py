@@ -38,7 +38,7 @@ MODULES = (
 )
 REHEARSALS = 40
 EARLY = ("forktricks", "preload")  # what the imports of the preload need, loaded again later
-LAZY = ("mplbackend",)  # compiled here, run when matplotlib asks for it
+LAZY = ("mplbackend", "spawnmain")  # compiled here, run when they are asked for
 
 
 def _compiled(folder: str, name: str):

@@ -117,11 +117,30 @@ def ipython_display(module) -> None:
         module.clear_output = clear_output
 
 
+def multiprocessing_spawn(module) -> None:
+    """Processes that are started anew find what runs have defined (spawnmain.py)."""
+    prepare = module.get_preparation_data
+
+    def get_preparation_data(name):
+        """Return info about parent needed by child to unpickle process object"""
+        data = prepare(name)
+        main = sys.modules["__main__"]
+        if "init_main_from_name" not in data and "init_main_from_path" not in data:
+            from krait_kernel import spawnmain
+
+            data["init_main_from_path"] = spawnmain.main_file(main)
+        sys.modules["__mp_main__"] = main  # under which name objects come back
+        return data
+
+    module.get_preparation_data = get_preparation_data
+
+
 def clear_output(wait=False):
     """Output is a log here: nothing is taken back."""
 
 
 ACTIONS = {
+    "multiprocessing.spawn": multiprocessing_spawn,
     "matplotlib": matplotlib,
     "matplotlib.pyplot": pyplot,
     "matplotlib.font_manager": font_manager,
