@@ -354,6 +354,8 @@ static const struct kr_session_calls session_calls = {
 void kr_box_session_start(struct kr_box_session *session)
 {
     struct kr_box *b = session->box;
+    const struct kr_box_run *first = TAILQ_FIRST(&session->waiting);
+    struct kr_session_spec spec;
     struct kr_err err;
 
     kr_box_session_set_state(session, KR_BOX_SESSION_OPENING);
@@ -363,7 +365,10 @@ void kr_box_session_start(struct kr_box_session *session)
     kr_disk_look(b, session->user);
     session->spec.owner = b->config.user_groups ? session->user->number : 0;
     session->spec.joins = b->config.user_groups && session->user->sessions > 1;
-    if (kr_engine_open(b->engine, &session->spec, true, &session_calls, session, &err) < 0)
+    spec = session->spec;
+    if (first)
+        spec.zygote = kr_engine_zygote_for(b->engine, spec.zygote, first->spec.code.text, first->spec.code.len);
+    if (kr_engine_open(b->engine, &spec, true, &session_calls, session, &err) < 0)
         open_failed(session, &err);
 }
 

@@ -203,6 +203,56 @@ static int check_spec(const struct kr_engine *e, const struct kr_session_spec *s
     return kr_limits_check(&spec->limits, err);
 }
 
+/* ---- a lazy engine ---- */
+
+static void wake(struct kr_engine *e, uint32_t zygote)
+{
+    if (!e->config.lazy || e->woken[zygote])
+        return;
+    e->woken[zygote] = true;
+    e->holder->ops->wake(e->holder, zygote);
+}
+
+static uint32_t basic_of(const struct kr_engine *e, uint32_t otherwise)
+{
+    for (uint32_t i = 0; i < e->config.zygote_count; i++)
+        if (e->zygotes[i].preload == KR_PRELOAD_BASIC)
+            return i;
+    return otherwise;
+}
+
+/* One after the other: beside the imports of `data` those of `basic` would take twice as long. */
+static void wake_next(struct kr_engine *e)
+{
+    uint32_t first = basic_of(e, 0);
+
+    if (!e->wakes_all || e->stopping || e->gone)
+        return;
+    wake(e, first);
+    for (uint32_t i = 0; i < e->config.zygote_count && e->zygotes[first].state != KR_ZYG_STARTING; i++)
+        wake(e, i);
+}
+
+void kr_engine_wake(struct kr_engine *e)
+{
+    e->wakes_all = e->config.lazy;
+    wake_next(e);
+}
+
+uint32_t kr_engine_zygote_for(const struct kr_engine *e, uint32_t wanted, const char *code, size_t len)
+{
+    /* Of preload.py. A module that imports one of these finds it, only later. */
+    static const char *const modules[] = {"numpy", "pandas", "scipy", "matplotlib", "pylab"};
+    uint32_t basic = basic_of(e, wanted);
+
+    if (!e->config.lazy || e->zygotes[wanted].state != KR_ZYG_STARTING || e->zygotes[basic].state == KR_ZYG_FAILED)
+        return wanted;
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (memmem(code, len, modules[i], strlen(modules[i])))
+            return wanted;
+    return basic;
+}
+
 int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool pooled,
                    const struct kr_session_calls *calls, void *data, struct kr_err *err)
 {
@@ -227,10 +277,7 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
     open->data = data;
     open->deadline_ns = kr_clock_after_ms(KR_ENGINE_ZYGOTE_MS);
     TAILQ_INSERT_TAIL(&e->opens, open, link);
-    if (e->config.lazy && !e->woken[spec->zygote]) {
-        e->woken[spec->zygote] = true;
-        e->holder->ops->wake(e->holder, spec->zygote);
-    }
+    wake(e, spec->zygote);
     /* Started here if it can be: its answer comes from the loop all the same. Refusals wait for the timer. */
     if (may_start(e, open, err) > 0 && TAILQ_FIRST(&e->opens) == open)
         serve_opens(e);
@@ -274,6 +321,7 @@ static void on_holder_zygote(void *data, const struct kr_holder_zygote *event)
     if (e->calls.on_zygote)
         e->calls.on_zygote(e->data, event);
     serve_opens(e);
+    wake_next(e);
     kr_pools_refill(e);
 }
 

@@ -76,6 +76,11 @@ void kr_engine_forget_ping(struct kr_engine *e, struct kr_ping_ask *ask);
 /* What enforces the limits there; until it is called, nothing does and folders are measured. */
 void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind);
 
+/* Of a lazy engine: sessions will be asked for. Starts the zygote of `basic`, and the others when it is ready. */
+void kr_engine_wake(struct kr_engine *e);
+/* The zygote for a session whose first run is this code: the wanted one, or that of `basic` while a lazy engine still
+ * starts the wanted one and the code names no module of it. What it imports later, it imports itself. */
+uint32_t kr_engine_zygote_for(const struct kr_engine *e, uint32_t wanted, const char *code, size_t len);
 /* What its holder gives; NULL until it is known. */
 const struct kr_holder_info *kr_engine_info(const struct kr_engine *e);
 size_t kr_engine_zygote_count(const struct kr_engine *e);

@@ -159,6 +159,7 @@ struct kr_engine {
     void *data;
     bool have_info, gone, stopping, stopped;
     bool woken[KR_ENGINE_ZYGOTES_MAX]; /* lazy: asked for */
+    bool wakes_all;                    /* lazy: kr_engine_wake() was called */
     struct kr_holder_info info;
     struct kr_zygote zygotes[KR_ENGINE_ZYGOTES_MAX];
     struct kr_session_list sessions, graveyard;

@@ -36,7 +36,8 @@ struct kr_mcp_lines {
     bool paused;                /* its reader is slow */
     bool ended;                 /* of the input */
     bool failed;                /* nothing can be written: it ends when the loop comes round */
-    void (*on_closed)(void *data);
+    bool began;                 /* a message came */
+    void (*on_closed)(void *data), (*on_first)(void *data);
     void *data;
 };
 
@@ -126,6 +127,9 @@ static void take_line(struct kr_mcp_lines *l, const char *text, size_t len)
         l->scan = (struct kr_mcp_id_scan){0};
     } else if (!is_blank(text, len)) {
         kr_mcp_peer_receive(l->peer, text, len, NULL);
+        if (!l->began && l->on_first)
+            l->on_first(l->data);
+        l->began = true;
     }
     l->skipping = false;
     l->paused = l->peer && l->outq && kr_outq_pending(l->outq) > OUT_HIGH;
@@ -268,6 +272,7 @@ int kr_mcp_lines_open(struct kr_mcp *m, const struct kr_mcp_lines_spec *spec, st
         return -ENOMEM;
     l->in_file = l->out_file = -1;
     l->on_closed = spec->on_closed;
+    l->on_first = spec->on_first;
     l->data = spec->data;
     kr_buf_init(&l->buf, KR_MCP_MESSAGE_MAX + 2 * CHUNK);
     r = kr_timer_new(spec->loop, on_lines_timer, l, &l->timer);

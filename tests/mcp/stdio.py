@@ -54,16 +54,72 @@ def ends_cleanly(pid: int, before: dict) -> None:
         time.sleep(0.02)
 
 
+def zygotes(pid: int) -> dict:
+    """Of a krait: preload -> pid."""
+    found = {}
+    for one in below(pid):
+        try:
+            with open("/proc/%d/cmdline" % one, "rb") as f:
+                words = f.read().split(b"\0")
+            with open("/proc/%d/stat" % one, encoding="ascii") as f:
+                parent = int(f.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+        if b"/krait/boot.py" in words and parent not in found.values():  # else a session of it
+            found[words[words.index(b"/krait/boot.py") + 1].decode()] = one
+    return found
+
+
+def until(what, seconds: float = 30):
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "not within %d s" % seconds
+        time.sleep(0.005)
+
+
 @check
-def nothing_is_started_before_the_first_run() -> None:
-    with Place() as place, Stdio(place.argv()) as c:
+def nothing_is_started_before_the_first_message() -> None:
+    with Place() as place:
+        before = set(below(os.getpid()))
+        p = subprocess.Popen(place.argv(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        time.sleep(0.5)  # what would start of its own accord would have
+        equal(len(set(below(os.getpid())) - before), 2, "the warden and the server")
+        p.stdin.close()
+        equal(p.wait(ENDS_S), 0)
+        p.stdout.close()
+
+
+@check
+def initialize_starts_the_zygotes_that_runs_will_need() -> None:
+    """basic first; no run was asked for."""
+    with Place() as place, Stdio([*place.argv(), "--preload", "basic,data"]) as c:
         equal(c.info["serverInfo"]["name"], "krait")
-        names = [tool["name"] for tool in c.call("tools/list")["tools"]]
-        contains(names, "execute_python")
-        time.sleep(0.3)  # what would start of its own accord would have
-        equal(len(below(c.process.pid)), 1, "the warden has the server and no other child")
+        contains([tool["name"] for tool in c.call("tools/list")["tools"]], "execute_python")
+        until(lambda: zygotes(c.process.pid))
+        contains(zygotes(c.process.pid), "basic")
+        until(lambda: "data" in zygotes(c.process.pid))
         equal(c.text("execute_python", code="print(6 * 7)"), "42")
-        assert len(below(c.process.pid)) > 2, "and now it has a zygote"
+
+
+@check
+def a_run_without_its_modules_does_not_wait_for_data() -> None:
+    """The zygote of data is held while it imports; the control is code that names one of them."""
+    with Place() as place, Stdio([*place.argv(), "--preload", "data,basic"]) as c:
+        until(lambda: "data" in zygotes(c.process.pid))
+        data = zygotes(c.process.pid)["data"]
+        os.kill(data, signal.SIGSTOP)
+        try:
+            equal(c.text("execute_python", code="import json; print(json.dumps([1]))"), "[1]")
+            answers = []
+            late = threading.Thread(target=lambda: answers.append(c.text(
+                "execute_python", code="import numpy; print(numpy.arange(3).sum())", session="other")))
+            late.start()
+            late.join(1)
+            equal(answers, [], "what needs the module waits for it")
+        finally:
+            os.kill(data, signal.SIGCONT)
+        late.join(60)
+        equal(answers, ["3"])
 
 
 @check

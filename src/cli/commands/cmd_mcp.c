@@ -43,7 +43,7 @@ const struct kr_opt_table kr_mcp_options_table = {
     .usage = "[options] [settings of krait serve]",
     .about =
         "Speaks MCP on stdin and stdout, for clients that start their servers themselves. Joins a krait that serves "
-        "the same data folder, or runs sandboxes itself; nothing is started before the first run.",
+        "the same data folder, or runs sandboxes itself; nothing is started before the first message.",
     .notes =
         "Settings that say how sandboxes are made or what MCP clients see are those of `krait serve` and are given "
         "alike: --data, --dialect, --tools, --structured, --memory, --timeout, --network …, or KRAIT_NAME in the "

@@ -5,6 +5,7 @@
  * the lock that says so goes with its process; a peer is root, the server's own user or the owner of the data, as the
  * kernel tells it; a client that joined acts as the local user, with no rights on the machine's files; what does not
  * say its first line in time, or properly, is let go. */
+#include "engine.h"
 #include "fd.h"
 #include "log.h"
 #include "loop.h"
@@ -32,6 +33,7 @@
 #define HELLO_MS 2000u
 #define REST_MS 200u  /* when there is no descriptor for a new client, which waits meanwhile */
 #define STOP_MS 1000u /* from the end of stdin to our own */
+#define WAKE_MS 20u   /* from the first message to the start of zygotes: a client that only looks has gone by then */
 
 struct client {
     TAILQ_ENTRY(client) link;
@@ -45,6 +47,7 @@ struct kr_serve_mcp {
     struct kr_serve *serve;
     struct kr_mcp_lines *stdio;
     struct kr_timer *last;  /* stdio: whatever is left then is left */
+    struct kr_timer *waker; /* stdio: until the zygotes are started */
     struct kr_timer *rest;  /* until newcomers are looked at again */
     int data, lock, socket; /* -1: none */
     dev_t device;           /* of our socket's name: another's is not removed */
@@ -74,6 +77,20 @@ static void on_stdio_closed(void *data)
     kr_serve_stop(m->serve, 0);
 }
 
+/* Runs will follow: the client need not wait for the imports then. */
+static void on_stdio_first(void *data)
+{
+    kr_timer_arm(((struct kr_serve_mcp *)data)->waker, WAKE_MS);
+}
+
+static void on_waker(void *data)
+{
+    struct kr_serve_mcp *m = data;
+
+    if (m->stdio)
+        kr_engine_wake(m->serve->engine);
+}
+
 static int open_stdio(struct kr_serve_mcp *m, struct kr_err *err)
 {
     struct kr_serve *s = m->serve;
@@ -85,9 +102,12 @@ static int open_stdio(struct kr_serve_mcp *m, struct kr_err *err)
                                      .structured = s->config->mcp.structured,
                                      .local = true,
                                      .on_closed = on_stdio_closed,
+                                     .on_first = on_stdio_first,
                                      .data = m};
     int r = kr_timer_new(&s->loop, on_last, s, &m->last);
 
+    if (r >= 0)
+        r = kr_timer_new(&s->loop, on_waker, m, &m->waker);
     if (r >= 0)
         r = kr_mcp_lines_open(s->mcp, &spec, &m->stdio);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "stdin and stdout") : 0;
@@ -306,6 +326,7 @@ void kr_serve_mcp_close(struct kr_serve *s)
         client_free(c);
     kr_mcp_lines_close(m->stdio);
     kr_timer_close(m->last);
+    kr_timer_close(m->waker);
     kr_timer_close(m->rest);
     if (m->watch)
         kr_watch_close(m->watch);

@@ -60,6 +60,8 @@ struct kr_mcp_lines_spec {
     /* Once, from the loop: the input has ended, or the peer is gone. Its calls were cancelled then, and what was
      * answered before is written. kr_mcp_lines_close() is still to be called, which may happen here. */
     void (*on_closed)(void *data);
+    /* NULL, or once: the first message came, and was answered if it could be at once. */
+    void (*on_first)(void *data);
     void *data;
 };
 /* Speaks MCP over two descriptors. 0 or -errno. */
