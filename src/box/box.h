@@ -190,6 +190,7 @@ const char *kr_box_run_id(const struct kr_box_run *r);
 const char *kr_box_run_session(const struct kr_box_run *r); /* its name */
 const char *kr_box_run_sandbox(const struct kr_box_run *r); /* id */
 const char *kr_box_run_user(const struct kr_box_run *r);    /* id of its owner */
+const char *kr_box_run_files(const struct kr_box_run *r);   /* once it has ended: JSON, what it changed; or NULL */
 const char *kr_box_run_request(const struct kr_box_run *r); /* id of the request that started it, or "" */
 uint64_t kr_box_run_waited_ns(const struct kr_box_run *r);  /* from kr_box_run_start() to its begin; 0 before */
 const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len); /* all of it, until it has begun */

@@ -421,6 +421,11 @@ const char *kr_box_run_user(const struct kr_box_run *r)
     return r->user->id;
 }
 
+const char *kr_box_run_files(const struct kr_box_run *r)
+{
+    return r->row.files;
+}
+
 const char *kr_box_run_request(const struct kr_box_run *r)
 {
     return r->request;

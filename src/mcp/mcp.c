@@ -16,6 +16,7 @@
 static void on_file_changed(struct kr_api *api, const char *user, const struct kr_sandbox *sandbox, const char *path)
 {
     kr_mcp_file_changed(api->mcp, user, sandbox->row.id, sandbox->row.name, path);
+    kr_mcp_files_moved(api->mcp, user);
 }
 
 int kr_mcp_new(struct kr_api *api, const struct kr_mcp_config *config, struct kr_mcp **ret_mcp, struct kr_err *err)
@@ -64,6 +65,8 @@ void kr_mcp_free(struct kr_mcp *m)
     kr_mcp_runs_free(m->runs);
     kr_mcp_states_free(m->states);
     kr_mcp_openapi_free(m->openapi);
+    kr_timer_close(m->moved_timer);
+    json_decref(m->moved);
     if (m->api->mcp == m) {
         m->api->mcp = NULL;
         m->api->on_file_changed = NULL;

@@ -66,7 +66,7 @@ def files_sessions_and_runs_are_listed():
         equal((by_uri[new]["name"], by_uri[new]["mimeType"], by_uri[new]["size"]), ("d/new & 图.csv", "text/csv", 3))
         order = [one["uri"] for one in items]
         assert order.index(new) < order.index(old), "the last changed first"
-        assert any(u == "session://main" for u in order) and any(u.startswith("run://") for u in order), order
+        assert any(u.startswith("session://mcp-") for u in order) and any(u.startswith("run://") for u in order), order
         for uri in order:
             read(c, uri)  # whatever is listed can be read
         try:
@@ -200,6 +200,30 @@ def subscribers_hear_of_changes_by_id_and_by_name():
         c.tool("execute_python", sandbox_id=box, code="for n in ('by_id', 'by_name'): open(n, 'w').write('yy')")
         equal([note["uri"] for note in c.noted("notifications/resources/updated", count=1)],
               ["sandbox://watched/by_name"])
+
+
+@check
+def clients_hear_that_files_came_or_went():
+    """Once for what happens within a moment; not of a file that only changed."""
+    said = "notifications/resources/list_changed"
+    with client() as c, Sse(server().port) as other:
+        c.stream()
+        listen = Http(server().port, rev=MODERN).begin(
+            "subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
+        listen.client.noted("notifications/subscriptions/acknowledged")
+        for n, act in enumerate((lambda: c.tool("execute_python", code="for i in range(9): open('n%d' % i, 'w')"),
+                                 lambda: c.tool("execute_python", code="import os; os.remove('n0')"),
+                                 lambda: c.tool("upload_file_to_sandbox", path="sent", content="x"),
+                                 lambda: server().request("DELETE", "/api/v1/sandboxes/default/files/sent"),
+                                 lambda: c.tool("execute_terminal_command", command="touch made")), 1):
+            act()
+            for one in (c, other, listen.client):
+                equal(len(one.noted(said, count=n)), n)
+        c.tool("execute_python", code="open('n1', 'a').write('y')")  # it was there before
+        c.tool("execute_python", code="open('last', 'w')")
+        for one in (c, other, listen.client):
+            equal(len(one.noted(said, count=n + 1)), n + 1)
+        listen.cancel()
 
 
 @check

@@ -212,8 +212,11 @@ void kr_mcp_run_ended(struct kr_mcp *m, struct kr_api *api, const struct kr_box_
     cleanup_store_run struct kr_store_run row = {0};
     cleanup_buf struct kr_buf uri = {0};
     struct kr_err err;
+    const char *files = kr_box_run_files(run);
     char text[64];
 
+    if (files && (strstr(files, "\"change\":\"created\"") || strstr(files, "\"change\":\"deleted\"")))
+        kr_mcp_files_moved(m, kr_box_run_user(run)); /* a quote in a file's name is escaped */
     if (!has_subscribers(m) || kr_store_run_get(api->store, kr_box_run_user(run), kr_box_run_id(run), &row, &err) < 0)
         return;
     if (row.sandbox[0])

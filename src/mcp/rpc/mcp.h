@@ -73,6 +73,10 @@ void kr_mcp_lines_close(struct kr_mcp_lines *l);
 
 /* A resource of this user's changed, came or went. */
 void kr_mcp_resource_updated(struct kr_mcp *m, const char *user, const char *uri);
+/* Files of this user's came or went: peers that list them are told within KR_MCP_MOVED_MS, once for all that came in
+ * that time. */
+#define KR_MCP_MOVED_MS 100u
+void kr_mcp_files_moved(struct kr_mcp *m, const char *user);
 void kr_mcp_list_changed(struct kr_mcp *m, const char *kind /* "tools", "prompts", "resources" */);
 
 /* ---- `krait dump tools` ---- */

@@ -35,6 +35,8 @@ struct kr_mcp {
     struct kr_mcp_openapi *openapi;   /* mcp_http_openapi.c; NULL until a client asks */
     size_t in_flight;                 /* bytes of the messages of all calls: call_cost.c */
     size_t parsing;                   /* bytes of the bodies that threads parse: mcp_http_body.c */
+    json_t *moved;                    /* users whose files came or went, who are not told yet; NULL: none */
+    struct kr_timer *moved_timer;
 };
 
 /* Texts of a struct kr_caller, kept. */

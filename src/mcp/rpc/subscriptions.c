@@ -260,6 +260,66 @@ static void notify_listener(struct kr_mcp_listen *l, const char *method, const j
     kr_mcp_call_note(l->call, method, own);
 }
 
+static const struct list *const resources = &lists[2];
+
+static bool hears_of_lists(const struct kr_mcp_peer *p, const char *user)
+{
+    return p->rev >= 0 && !p->fleeting && strcmp(p->who.user, user) == 0;
+}
+
+static bool listens_for_files(const struct kr_mcp_listen *l, const char *user)
+{
+    return l->wants[resources - lists] && strcmp(kr_mcp_caller(l->call)->user, user) == 0;
+}
+
+static bool has_hearers(const struct kr_mcp *m, const char *user)
+{
+    const struct kr_mcp_listen *l;
+    const struct kr_mcp_peer *p;
+
+    TAILQ_FOREACH(l, &m->listens, entry)
+    if (listens_for_files(l, user))
+        return true;
+    TAILQ_FOREACH(p, &m->peers, entry)
+    if (hears_of_lists(p, user))
+        return true;
+    return false;
+}
+
+static void on_files_moved(void *data)
+{
+    struct kr_mcp *m = data;
+    json_t *users = m->moved, *value;
+    struct kr_mcp_listen *l;
+    struct kr_mcp_peer *p;
+    const char *user;
+
+    m->moved = NULL;
+    json_object_foreach(users, user, value)
+    {
+        TAILQ_FOREACH(l, &m->listens, entry)
+        if (listens_for_files(l, user))
+            notify_listener(l, resources->method, NULL);
+        TAILQ_FOREACH(p, &m->peers, entry)
+        if (hears_of_lists(p, user))
+            kr_mcp_peer_note(p, resources->method, NULL);
+    }
+    json_decref(users);
+}
+
+void kr_mcp_files_moved(struct kr_mcp *m, const char *user)
+{
+    if (m->stopping || !has_hearers(m, user))
+        return;
+    if (!m->moved_timer && kr_timer_new(m->api->loop, on_files_moved, m, &m->moved_timer) < 0)
+        return; /* no memory: the next change tells of this one, too */
+    if (!m->moved) {
+        m->moved = json_object();
+        kr_timer_arm(m->moved_timer, KR_MCP_MOVED_MS);
+    }
+    json_object_set_new(m->moved, user, json_true());
+}
+
 void kr_mcp_list_changed(struct kr_mcp *m, const char *kind)
 {
     struct kr_mcp_listen *l;
