@@ -31,7 +31,7 @@ from executing import (  # noqa: E402
     until,
     word,
 )
-from mcp import Http, RpcError  # noqa: E402
+from mcp import Http, RpcError, Sse  # noqa: E402
 
 
 # ---- what a model reads ------------------------------------------------------------------------
@@ -248,7 +248,9 @@ def pages(c, one: str, at: str, offset: str = "0") -> list:
     found = []
     while at:
         page = c.text("read_run", {"run_id": one, "from": int(at), "offset": int(offset or 0), "wait_s": 0})
-        more = re.search(r"\n\[more: (?:[\w. ]+, )?read_run\(run_id=\"\w+\", from=(\d+)(?:, offset=(\d+))?\)\]$", page)
+        more = re.search(
+            r"\n\[more: (?:[\w. ]+, )?read_run\(run_id=\"\w+\", from=(\d+)(?:, offset=(\d+))?\)\]$", page
+        )
         found.append(page[: more.start()] if more else page)
         assert len(found[-1]) < 100_000, len(found[-1])
         at, offset = more.groups() if more else ("", "")
@@ -352,6 +354,31 @@ def older_revisions_get_lines_instead_of_links():
         result = run(c, "open('old.bin', 'wb').write(bytes(5000))")
         equal([b["type"] for b in result["content"]], ["text"])
         contains(text(result), "old.bin 5.0 KB http://")
+
+
+@check
+def clients_without_a_session_do_not_share_variables():
+    """Each MCP session over HTTP has a session of its own; a name is shared, files are."""
+    port = state.server.port
+
+    def here(c, code: str, **where: str) -> str:
+        return c.text("execute_python", {"code": code, **where})
+
+    with Http(port) as a, Http(port) as b, Sse(port) as old, Http(port, rev="2026-07-28") as modern:
+        for number, c in enumerate((a, b, old)):
+            here(c, "mine = %d; open('own.txt', 'w').write('%d')" % (number, number))
+        equal([here(c, "mine") for c in (a, b, old)], ["[result] 0", "[result] 1", "[result] 2"])
+        for c in (a, b, old, modern):
+            equal(here(c, "open('own.txt').read()"), "[result] '2'")
+        contains(here(modern, "mine"), "NameError")  # `main`, with all that have no MCP session
+        here(modern, "shared = 5")
+        equal(here(a, "shared", session_id="main"), "[result] 5")
+        equal(here(a, "mine", sandbox_id="default"), "[result] 0")
+        again = Http(port)  # another connection with the same MCP session goes on
+        again.rev, again.session = a.rev, a.session
+        equal(here(again, "mine"), "[result] 0")
+        names = [s["session_id"] for s in json.loads(a.text("list_active_sessions"))["sessions"]]
+        equal(len([n for n in names if n.startswith("mcp-")]) >= 3, True, str(names))
 
 
 @check

@@ -132,7 +132,7 @@ def a_call_answers_as_over_mcp():
     equal(answer, {"content": [{"type": "text", "text": "42"}]})
     equal(text(call("execute_python", {"code": "x + 1"})), "[result] 43")  # MCP's session
     with Http(server().port) as c:
-        equal(c.text("execute_python", code="x + 2"), "[result] 44")
+        equal(c.text("execute_python", code="x + 2", session_id="main"), "[result] 44")
     structured = server().post(TOOLS + "/execute_python?structured=1", {"code": "print(1)"}).json()
     equal(structured["structuredContent"]["stdout"], "1\n")
     code = "open('made.txt', 'w').write(',\"result\":}')"

@@ -33,6 +33,13 @@ static bool read_query(struct kr_http_ex *ex, struct kr_mcp_asker *ret, char *te
         }
         ret->config.dialect = (enum kr_dialect)dialect;
     }
+    if (kr_query_get(&q, "tools", &value, &err) > 0) {
+        ret->config.core = strcmp(value, "core") == 0;
+        if (!ret->config.core && strcmp(value, "all") != 0) {
+            snprintf(text, room, "tools: core or all");
+            return false;
+        }
+    }
     if (kr_query_get(&q, "structured", &value, &err) > 0) {
         ret->config.structured = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
         if (!ret->config.structured && strcmp(value, "0") != 0 && strcmp(value, "false") != 0) {

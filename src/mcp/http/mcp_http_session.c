@@ -7,6 +7,7 @@
 #include "hash.h"
 #include "mcp_http_sse.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,10 +62,22 @@ static bool make_session_room(struct kr_mcp_sessions *all, const char *user)
     return true;
 }
 
+const char *kr_mcp_own_name(enum kr_dialect dialect, char name[static KR_MCP_OWN_ROOM])
+{
+    char id[KR_STORE_ID_ROOM];
+
+    if (dialect != KR_DIALECT_KRAIT)
+        return NULL;     /* the documents say themselves what their calls share */
+    kr_store_new_id(id); /* not the MCP session's own: that one says who asks */
+    snprintf(name, KR_MCP_OWN_ROOM, "mcp-%.8s", id + strlen(id) - 8);
+    return name;
+}
+
 int kr_mcp_session_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config, struct kr_mcp_session **ret)
 {
     struct kr_mcp_sessions *all = m->sessions;
     struct kr_mcp_peer_config own = *config;
+    char name[KR_MCP_OWN_ROOM];
     struct kr_mcp_session *s;
 
     if (m->stopping || !make_session_room(all, config->who.user))
@@ -74,6 +87,7 @@ int kr_mcp_session_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config
     own.wire = &kr_mcp_http_wire;
     own.data = s;
     own.fleeting = false;
+    own.session = kr_mcp_own_name(config->dialect, name);
     if (kr_mcp_peer_new(m, &own, &s->peer) < 0) {
         free(s);
         return -ENOMEM;

@@ -88,6 +88,7 @@ void kr_mcp_sse_open(struct kr_http_ex *ex, struct kr_api *api, const struct kr_
     static const struct kr_mcp_wire wire = {.send = on_sse_send};
     struct kr_mcp *m = api->mcp;
     struct kr_mcp_peer_config config = asker->config;
+    char name[KR_MCP_OWN_ROOM];
     unsigned char random[ID_BYTES];
     struct kr_mcp_sse *s;
 
@@ -103,6 +104,7 @@ void kr_mcp_sse_open(struct kr_http_ex *ex, struct kr_api *api, const struct kr_
     config.wire = &wire;
     config.data = s;
     config.fleeting = false;
+    config.session = kr_mcp_own_name(config.dialect, name);
     if (!s || kr_mcp_peer_new(m, &config, &s->peer) < 0) {
         free(s);
         kr_http_reply_error(ex, 503, "no memory");

@@ -171,6 +171,16 @@ bool kr_mcp_structured(const struct kr_mcp_call *c)
     return c->manner->structured;
 }
 
+const char *kr_mcp_own_session(const struct kr_mcp_call *c)
+{
+    return c->manner->session[0] ? c->manner->session : NULL;
+}
+
+bool kr_mcp_is_core(const struct kr_mcp_call *c)
+{
+    return c->manner->core;
+}
+
 bool kr_mcp_is_local(const struct kr_mcp_call *c)
 {
     return c->manner->local;

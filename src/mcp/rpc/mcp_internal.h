@@ -53,8 +53,9 @@ struct kr_mcp_manner {
     unsigned refs;
     struct kr_mcp *mcp;
     enum kr_dialect dialect;
-    bool structured, local;
-    char base_url[]; /* "" for none */
+    bool structured, local, core;
+    char session[KR_MCP_OWN_ROOM]; /* "": `main` */
+    char base_url[];               /* "" for none */
 };
 
 /* A question of ours to the client. */

@@ -45,6 +45,8 @@ int kr_mcp_peer_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config, s
     manner->dialect = config->dialect;
     manner->structured = config->structured || m->config.structured;
     manner->local = config->local;
+    manner->core = config->core || m->config.tools == KR_TOOLS_CORE;
+    snprintf(manner->session, sizeof manner->session, "%s", config->session ? config->session : "");
     memcpy(manner->base_url, url, strlen(url) + 1);
     p->manner = manner;
     p->wire = config->wire;

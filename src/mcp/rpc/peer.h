@@ -47,6 +47,8 @@ struct kr_mcp_peer_config {
     bool structured;
     bool local;           /* kr_mcp_is_local() */
     const char *base_url; /* copied; NULL: "" */
+    const char *session;  /* copied: where its calls run that name none; NULL: in `main` */
+    bool core;            /* lists krait's core tools alone */
     bool fleeting;        /* made for one request: nothing is remembered, no ids clash, only its call notifies */
 };
 
