@@ -264,7 +264,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .apply = apply_limits,
         .tell = tell_limits,
         .bound = "limits by name (limits.md), each at most the server's ceiling",
-        .help = "Limits of its sessions, within the server's ceilings.",
+        .help = "Limits of its sessions, by name.",
         .example = "{\"memory\":\"512M\",\"timeout\":120}",
     },
     {
@@ -276,7 +276,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .run_fields = "env",
         .apply = apply_env,
         .bound = "at most 64 variables and 32 KiB; a name must not begin with `KRAIT_`",
-        .help = "Environment variables of its sessions: names and texts. Values are never shown again.",
+        .help = "Environment variables of its sessions; values are never shown again.",
         .example = "{\"MODE\":\"test\"}",
     },
     {
@@ -286,7 +286,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .max = 32,
         .apply = apply_mounts,
         .bound = "data sets that this server has",
-        .help = "Names of this server's data sets that its sessions see, read-only, beneath /data.",
+        .help = "The server's data sets that it sees beneath /data, read-only.",
         .example = "[]",
     },
     {
@@ -297,7 +297,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .apply = apply_network,
         .tell = tell_network,
         .bound = "none or loopback, at most the server's `max_network`",
-        .help = "What its sessions can reach: `none`, or `loopback` (127.0.0.1 of its own).",
+        .help = "`none`, or `loopback`: 127.0.0.1 of its own.",
         .example = "none",
     },
     {
@@ -308,7 +308,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .apply = apply_preload,
         .tell = tell_preload,
         .bound = "basic or data, if the server has it",
-        .help = "What its sessions have imported already: `data` is numpy, pandas, matplotlib.",
+        .help = "Imported already; `data`: numpy, pandas, matplotlib.",
         .example = "data",
     },
     {
@@ -319,8 +319,8 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .apply = apply_background,
         .tell = tell_background,
         .bound = "keep, freeze or end; it needs control groups (`krait doctor`)",
-        .help = "Processes and threads that a run leaves: `keep` them within `background_cpu`, `freeze` the session "
-                "until its next run, or `end` the processes with the run (the interpreter and its threads stay).",
+        .help = "Processes that a run leaves: `keep` them within `background_cpu`, `freeze` them until the next run, "
+                "or `end` them.",
         .example = "end",
     },
 };

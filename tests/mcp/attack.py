@@ -246,7 +246,7 @@ def a_key_that_reads_runs_and_deletes_nothing():
     for dialect in ("krait", "sandbox-mcp", "python-sandbox", "sandbox-service", "python-executor", "mcp-sandbox"):
         reader.path = "/mcp?dialect=" + dialect
         for tool in reader.call("tools/list")["tools"]:
-            if tool["annotations"]["readOnlyHint"] and tool["name"] != "get_sandbox_info":
+            if tool["annotations"].get("readOnlyHint") and tool["name"] != "get_sandbox_info":
                 continue
             got = reader.tool(tool["name"])
             if tool["name"] == "get_sandbox_info" and dialect == "krait":

@@ -38,6 +38,9 @@ _kept: list[Server] = []
 _numbers = itertools.count(1)
 
 
+TOKENS = {"all": 2000, "core": 1200}  # of tools/list, at most; what later tools add has to fit, too
+
+
 # ---- what they run against ---------------------------------------------------------------------
 
 
@@ -55,6 +58,33 @@ def url(path: str = "/mcp") -> str:
         server = Server(validate=False)
         _kept.append(server.start())
     return "http://127.0.0.1:%d%s" % (_kept[0].port, path)
+
+
+@check
+def the_list_of_tools_is_short() -> None:
+    """By o200k_base of gpt-tokenizer. Also that `tools` in the address chooses, over both transports."""
+    from mcp import Http, RpcError, Sse
+
+    count = [clients().node, npm_clients.script(clients(), "tokens.mjs")]
+    port = int(url().split(":")[2].split("/")[0])
+    sizes = {}
+    for which, most in TOKENS.items():
+        with Http(port, path="/mcp?tools=" + which, rev="2025-11-25") as c:
+            listed = c.call("tools/list")
+        with Sse(port, path="/sse?tools=" + which) as c:
+            equal([t["name"] for t in c.call("tools/list")["tools"]], [t["name"] for t in listed["tools"]])
+        sizes[which] = len(listed["tools"])
+        done = subprocess.run(count, input=json.dumps(listed).encode(), capture_output=True, timeout=60)
+        equal(done.returncode, 0, done.stderr.decode())
+        assert 100 < int(done.stdout) <= most, "tools/list (%s) has %s tokens, not %d" % (which, done.stdout, most)
+    assert 0 < sizes["core"] < sizes["all"], sizes
+    with Http(port) as c:
+        equal(len(c.call("tools/list")["tools"]), sizes["all"])
+    try:
+        with Http(port, path="/mcp?tools=few") as c:
+            raise AssertionError("tools=few was taken")
+    except RpcError as e:
+        equal(e.message, "tools: core or all")
 
 
 @contextlib.contextmanager

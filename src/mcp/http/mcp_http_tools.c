@@ -22,12 +22,16 @@
 struct manner {
     int dialect;
     bool structured;
+    int tools;
 };
+static const char *const tool_sets[] = {"all", "core", NULL};
 static const struct kr_api_field manner_fields[] = { /* read by mcp_http_ask.c, as on /mcp */
     {.name = "dialect", .type = KR_API_ENUM, KR_API_AT(struct manner, dialect), .choices = kr_dialect_names,
      .help = "Whose tools: ours, or those of another server. Absent: the listener's.", .example = "krait"},
     {.name = "structured", .type = KR_API_BOOL, KR_API_AT(struct manner, structured),
      .help = "Our execution tools answer with an object too.", .example = "true"},
+    {.name = "tools", .type = KR_API_ENUM, KR_API_AT(struct manner, tools), .choices = tool_sets,
+     .help = "Of our own tools all, or only those that run and read.", .example = "core"},
 };
 static const struct kr_api_table manner_table = KR_API_TABLE(NULL, "In what manner.", manner_fields, struct manner);
 

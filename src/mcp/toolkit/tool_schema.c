@@ -1,12 +1,14 @@
 /* JSON Schema of tools, from the same rows that check their arguments. Called by tools.c and `krait dump tools`.
  *
  * Invariant: plain words only (type, description, enum, default, bounds, items, properties): what clients turn into
- * other dialects of schema loses nothing. Null is taken for an optional argument, but not listed: several clients
- * refuse a type that is a list. */
+ * other dialects of schema loses nothing. Lengths are checked and not listed: each would be read with every list. Null
+ * is taken for an optional argument, but not listed: several clients refuse a type that is a list. */
 #include "tool_schema.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define BOUND_SAID 1e9 /* a bound that no model comes near costs its reader more than it tells */
 
 static void set_bound(json_t *schema, const char *key, double bound)
 {
@@ -36,6 +38,7 @@ static json_t *sample(enum kr_api_type type, const char *text)
 
 static json_t *field_schema(const struct kr_api_field *f)
 {
+    bool is_number = f->type == KR_API_INT || f->type == KR_API_NUMBER;
     json_t *schema;
 
     if (f->type == KR_API_OBJECT && f->of) {
@@ -45,13 +48,14 @@ static json_t *field_schema(const struct kr_api_field *f)
         if (kr_api_type_words[f->type].type)
             json_object_set_new(schema, "type", json_string(kr_api_type_words[f->type].type));
     }
-    json_object_set_new(schema, "description", json_string(f->help));
+    if (!f->tacit)
+        json_object_set_new(schema, "description", json_string(f->help));
     if (f->choices)
         set_choices(schema, f->choices);
-    if (f->has_min)
-        set_bound(schema, kr_api_type_words[f->type].min, f->min);
-    if (f->has_max)
-        set_bound(schema, kr_api_type_words[f->type].max, f->max);
+    if (f->has_min && is_number && f->min > 0)
+        set_bound(schema, "minimum", f->min);
+    if (f->has_max && is_number && f->max < BOUND_SAID)
+        set_bound(schema, "maximum", f->max);
     if (f->def)
         json_object_set_new(schema, "default", sample(f->type, f->def));
     if (f->type == KR_API_STRINGS)

@@ -20,34 +20,35 @@ struct execute_args {
 
 /* clang-format off */
 static const struct kr_api_field execute_fields[] = {
-    {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct execute_args, spec.code), .required = true,
+    {.name = "code", .type = KR_API_TEXT, .tacit = true, KR_API_AT(struct execute_args, spec.code), .required = true,
      .aliases = (const char *const[]){"python_code", "script", NULL},
-     .help = "Python to run. The value of a last expression is the result; figures that are open at the end are shown.",
+     .help = "Python code.",
      .example = "import math\nmath.pi"},
     {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, spec.session), .nullable = true,
      KR_API_LENGTH(1, 128),
      .aliases = (const char *const[]){"session", NULL},
-     .help = "The session whose variables it sees; made if it is not there. Default: `main`. Work in parallel needs a "
-         "name of its own.", .example = "analysis"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, spec.sandbox), .nullable = true,
+     .help = "Another session, made if new: for work in parallel, or to share variables.", .example = "analysis"},
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct execute_args, spec.sandbox),
+     .nullable = true,
      KR_API_LENGTH(1, 64),
-     .aliases = (const char *const[]){"sandbox", NULL}, .help = "The sandbox, by id or name. Default: `default`.",
+     .aliases = (const char *const[]){"sandbox", NULL}, .help = "Id or name; else `default`.",
      .example = "default"},
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct execute_args, timeout), .nullable = true,
      KR_API_AT_LEAST(0),
      .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL},
-     .help = "Seconds of wall time; 0 and absent: the sandbox's limit, usually 45.", .example = "120"},
+     .help = "Seconds; else the sandbox's, usually 45.", .example = "120"},
     {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_args, spec.input), .nullable = true,
      .aliases = (const char *const[]){"input", NULL},
-     .help = "What input() and sys.stdin read.", .example = "Ada\n"},
-    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct execute_args, spec.env), .nullable = true, KR_API_LENGTH(0,
+     .help = "What input() reads.", .example = "Ada\n"},
+    {.name = "env", .type = KR_API_MAP, .tacit = true, KR_API_AT(struct execute_args, spec.env),
+     .nullable = true, KR_API_LENGTH(0,
      64),
-     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this run alone.",
+     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this run.",
      .example = "{\"MODE\":\"test\"}"},
     {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_args, spec.variables), .nullable = true,
-     .help = "Set as Python variables before the code runs.", .example = "{\"n\":3}"},
+     .help = "Python variables to set first.", .example = "{\"n\":3}"},
     {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct execute_args, spec.fresh), .def = "false",
-     .help = "true: in a new interpreter that ends with the run. Its files are kept only if sandbox_id is given.",
+     .help = "In a new interpreter that ends with the run; its files stay only with sandbox_id.",
      .example = "true"},
 };
 static const struct kr_api_table execute_table = KR_API_TABLE("ToolExecutePython", "What to run, and where.",
@@ -95,6 +96,8 @@ static void execute(struct kr_mcp_call *c, const void *args)
         kr_mcp_tool_refuse(c, "execute_python: fresh is a session of its own: leave session_id out");
         return;
     }
+    if (!a->spec.session && !a->spec.fresh)
+        spec.spec.session = kr_mcp_own_session(c);
     spec.spec.timeout_ms = kr_mcp_clamp_timeout(c, a->timeout, how);
     kr_mcp_run(c, &spec);
 }
@@ -103,14 +106,10 @@ const struct kr_mcp_tool kr_tool_execute_python = {
     .name = "execute_python",
     .title = "Run Python",
     .description =
-        "Runs Python 3 in an isolated Linux sandbox and returns what it printed, the value of its last expression, "
-        "figures as "
-        "images and the files it changed. Variables, imports and functions stay for the next call in the same session "
-        "(`main` unless session_id is given); files in /workspace, the working directory, stay in the sandbox. No "
-        "network "
-        "unless the sandbox was given one. numpy, pandas and matplotlib are usually there; plt.show() returns the "
-        "figure. A run that "
-        "takes longer than 50 s may answer with its run id: go on with read_run or stop_run.",
+        "Runs Python 3 in a Linux sandbox, like a notebook cell: returns output, the last expression's value, "
+        "figures as images, and the files that changed. Variables stay for later calls of the same session, files"
+        " in /workspace (the working directory) for all. Usually with numpy, pandas, matplotlib; no network "
+        "unless the sandbox has one. After 50 s it may answer with a run id: see read_run.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,

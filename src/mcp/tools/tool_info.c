@@ -40,9 +40,9 @@ struct info_args {
 
 /* clang-format off */
 static const struct kr_api_field info_fields[] = {
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct info_args, sandbox), .nullable = true,
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct info_args, sandbox), .nullable = true,
      KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
-     .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
+     .help = "Id or name; else `default`.", .example = "default"},
 };
 static const struct kr_api_table info_table = KR_API_TABLE("SandboxInfoInput", "Which sandbox.", info_fields,
     struct info_args);
@@ -291,9 +291,7 @@ static void run_sandbox_info(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_get_sandbox_info = {
     .name = "get_sandbox_info",
     .title = "Tell about a sandbox",
-    .description =
-        "Tells what a sandbox is: its Python and installed packages, limits (memory, time, disk), network rule, live "
-        "sessions, disk use, and which walls of the kernel hold it on this machine.",
+    .description = "Tells of a sandbox: Python and installed packages, limits, network, sessions, disk use, isolation.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT | KR_TOOL_CORE,
     .needs = KR_RIGHT_READ,

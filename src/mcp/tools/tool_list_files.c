@@ -24,19 +24,21 @@ struct list_args {
 
 /* clang-format off */
 static const struct kr_api_field list_fields[] = {
-    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct list_args, path), .nullable = true, KR_API_LENGTH(0, 4000),
+    {.name = "path", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct list_args, path), .nullable = true,
+     KR_API_LENGTH(0, 4000),
      .aliases = (const char *const[]){"folder", "directory", NULL},
-     .help = "The folder, from the workspace or beneath /workspace. Without it: the workspace itself.",
+     .help = "A folder; else /workspace.",
      .example = "plots"},
-    {.name = "recursive", .type = KR_API_BOOL, KR_API_AT(struct list_args, recursive), .def = "false",
-     .help = "Also what is in its folders.", .example = "true"},
-    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct list_args, limit), .def = "200", KR_API_RANGE(1, LIST_MAX),
-     .help = "Entries at most.", .example = "200"},
+    {.name = "recursive", .type = KR_API_BOOL, .tacit = true, KR_API_AT(struct list_args, recursive), .def = "false",
+     .help = "With its folders.", .example = "true"},
+    {.name = "limit", .type = KR_API_INT, .tacit = true,
+     KR_API_AT(struct list_args, limit), .def = "200", KR_API_RANGE(1, LIST_MAX),
+     .help = "Entries of a page.", .example = "200"},
     {.name = "after", .type = KR_API_STRING, KR_API_AT(struct list_args, after), .nullable = true,
-     KR_API_LENGTH(0, 4000), .help = "The last path of the page before.", .example = "plots/a.png"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct list_args, sandbox), .nullable = true,
+     KR_API_LENGTH(0, 4000), .help = "Last path of the page before.", .example = "plots/a.png"},
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct list_args, sandbox), .nullable = true,
      KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
-     .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
+     .help = "Id or name; else `default`.", .example = "default"},
 };
 static const struct kr_api_table list_table = KR_API_TABLE("ListFilesInput", "Which folder.", list_fields,
     struct list_args);
@@ -194,9 +196,7 @@ static void run_list_files(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_list_files = {
     .name = "list_files",
     .title = "List files",
-    .description =
-        "Lists a folder of a sandbox's workspace: names, sizes, times of change. Files that your code wrote and "
-        "files that were uploaded are all there, and they stay when variables go. Up to 1000 entries a page.",
+    .description = "Lists a folder of the workspace: names, sizes, times. Files stay when variables go.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT | KR_TOOL_CORE,
     .needs = KR_RIGHT_READ,

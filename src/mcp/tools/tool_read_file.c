@@ -30,16 +30,18 @@ struct read_args {
 
 /* clang-format off */
 static const struct kr_api_field read_fields[] = {
-    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct read_args, path), .required = true, KR_API_LENGTH(1, 4000),
+    {.name = "path", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct read_args, path), .required = true,
+     KR_API_LENGTH(1, 4000),
      .aliases = (const char *const[]){"file_path", NULL},
-     .help = "The file, from the workspace or beneath /workspace.", .example = "out/table.csv"},
+     .help = "In /workspace.", .example = "out/table.csv"},
     {.name = "offset", .type = KR_API_INT, KR_API_AT(struct read_args, offset), .def = "1", KR_API_AT_LEAST(1),
-     .help = "Of a text: the first line to show.", .example = "1"},
-    {.name = "limit", .type = KR_API_INT, KR_API_AT(struct read_args, limit), .def = "2000", KR_API_RANGE(1, 100000),
-     .help = "Of a text: lines to show at most.", .example = "2000"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct read_args, sandbox), .nullable = true,
+     .help = "First line of a text.", .example = "1"},
+    {.name = "limit", .type = KR_API_INT, .tacit = true,
+     KR_API_AT(struct read_args, limit), .def = "2000", KR_API_RANGE(1, 100000),
+     .help = "Lines at most.", .example = "2000"},
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct read_args, sandbox), .nullable = true,
      KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
-     .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
+     .help = "Id or name; else `default`.", .example = "default"},
 };
 static const struct kr_api_table read_table = KR_API_TABLE("ReadFileInput", "Which file, and how much of it.",
     read_fields, struct read_args);
@@ -324,11 +326,8 @@ static void run_read(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_read_file = {
     .name = "read_file",
     .title = "Read a file",
-    .description =
-        "Reads a file of a sandbox's workspace. Text comes by lines (up to 2000, 96 KB; `offset` goes on behind them), "
-        "PNG, JPEG, GIF and WebP up to 5 MB as an image you can look at, other files up to 512 KB embedded, larger "
-        "ones as "
-        "a link. To compute with a file, open it in execute_python instead.",
+    .description = "Reads a file of the workspace: text by lines, pictures as images, others embedded or as a link. To "
+                   "compute with it, open it in execute_python.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT | KR_TOOL_CORE,
     .needs = KR_RIGHT_READ,

@@ -20,23 +20,27 @@ struct stop_args {
 
 /* clang-format off */
 static const struct kr_api_field read_fields[] = {
-    {.name = "run_id", .type = KR_API_STRING, KR_API_AT(struct read_args, run), .required = true, KR_API_LENGTH(1, 64),
-     .aliases = (const char *const[]){"id", NULL}, .help = "The run, as an earlier answer named it.",
+    {.name = "run_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct read_args, run),
+     .required = true, KR_API_LENGTH(1, 64),
+     .aliases = (const char *const[]){"id", NULL}, .help = "As an answer named it.",
      .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "from", .type = KR_API_INT, KR_API_AT(struct read_args, from), .nullable = true, KR_API_RANGE(0, 1e15),
-     .help = "The number to read on from, as an earlier answer named it: a page at a time, nothing left out. Absent or "
-         "0: from the start, head and tail.", .example = "17"},
-    {.name = "offset", .type = KR_API_INT, KR_API_AT(struct read_args, offset), .nullable = true, KR_API_RANGE(0, 1e9),
-     .help = "Bytes of a long result to skip, as an earlier answer named it.", .example = "8000"},
-    {.name = "wait_s", .type = KR_API_NUMBER, KR_API_AT(struct read_args, wait), .def = "10", KR_API_RANGE(0, 50),
-     .aliases = (const char *const[]){"wait", NULL}, .help = "Seconds to wait for the end of a run that goes on.",
+     .help = "Where to go on, as an answer named it; else head and tail.", .example = "17"},
+    {.name = "offset", .type = KR_API_INT, .tacit = true,
+     KR_API_AT(struct read_args, offset), .nullable = true, KR_API_RANGE(0, 1e9),
+     .help = "As an answer named it.", .example = "8000"},
+    {.name = "wait_s", .type = KR_API_NUMBER, .tacit = true,
+     KR_API_AT(struct read_args, wait), .def = "10", KR_API_RANGE(0, 50),
+     .aliases = (const char *const[]){"wait", NULL}, .help = "Seconds to wait for its end.",
      .example = "30"},
 };
 static const struct kr_api_table read_table = KR_API_TABLE("ToolReadRun", "Which run, and from where.", read_fields,
     struct read_args);
 static const struct kr_api_field stop_fields[] = {
-    {.name = "run_id", .type = KR_API_STRING, KR_API_AT(struct stop_args, run), .required = true, KR_API_LENGTH(1, 64),
-     .aliases = (const char *const[]){"id", NULL}, .help = "The run to end.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+    {.name = "run_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct stop_args, run),
+     .required = true, KR_API_LENGTH(1, 64),
+     .aliases = (const char *const[]){"id", NULL}, .help = "As an answer named it.",
+     .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
 };
 static const struct kr_api_table stop_table = KR_API_TABLE("ToolStopRun", "Which run.", stop_fields, struct stop_args);
 /* clang-format on */
@@ -98,9 +102,8 @@ const struct kr_mcp_tool kr_tool_read_run = {
     .name = "read_run",
     .title = "Read a run",
     .description =
-        "Goes on with a run that another call named: waits up to wait_s seconds for its end and returns what it "
-        "wrote, from number `from` on or from the start. Use it after an answer that says [still running] or [cut]. "
-        "A run that is not read for 10 minutes is ended.",
+        "Goes on with a run after [still running], [cut] or [more]: waits for its end, returns what it wrote. "
+        "Unread for 10 minutes it is ended.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_READ,
@@ -112,9 +115,7 @@ const struct kr_mcp_tool kr_tool_read_run = {
 const struct kr_mcp_tool kr_tool_stop_run = {
     .name = "stop_run",
     .title = "Stop a run",
-    .description =
-        "Ends a run: KeyboardInterrupt, which keeps the session's variables, and after two seconds the end of its "
-        "session. Returns what the run wrote. One that is over is left as it is.",
+    .description = "Interrupts a run (KeyboardInterrupt; after 2 s its session ends) and returns what it wrote.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_RUN,

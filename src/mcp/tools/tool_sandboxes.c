@@ -26,31 +26,33 @@ struct which_args {
 
 /* clang-format off */
 static struct kr_api_field create_fields[3 + KR_SANDBOX_SETTINGS_MAX] = {
-    {.name = "name", .type = KR_API_STRING, KR_API_AT(struct create_args, name), .nullable = true,
+    {.name = "name", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct create_args, name), .nullable = true,
      KR_API_LENGTH(1, KR_STORE_NAME_MAX),
-     .help = "Unique among your own. Without it one is made up.", .example = "analysis"},
+     .help = "Unique among yours; else made up.", .example = "analysis"},
     {.name = "memory", .type = KR_API_STRING, KR_API_AT(struct create_args, memory), .nullable = true,
      KR_API_LENGTH(1, 32), .aliases = (const char *const[]){"memory_limit", NULL},
-     .help = "Memory of each of its sessions, as 512M or 2G. Without it: the server's default.", .example = "512M"},
+     .help = "Of each session, as 512M or 2G.", .example = "512M"},
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct create_args, timeout),
      KR_API_GIVEN(struct create_args, timeout_given), .nullable = true, KR_API_RANGE(0.1, 86400),
-     .help = "Seconds of a run that asks for nothing else.", .example = "120"},
+     .help = "Seconds of a run.", .example = "120"},
 };
 static struct kr_api_table create_table = {.name = "CreateSandboxInput", .help = "What the sandbox is to be.",
     .fields = create_fields, .count = 3,
     .size = sizeof(struct create_args)};
 
 static const struct kr_api_field which_fields[] = {
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .required = true,
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct which_args, sandbox),
+     .required = true,
      KR_API_LENGTH(1, 64), .aliases = (const char *const[]){"sandbox", NULL},
-     .help = "The sandbox, by id or name.", .example = "analysis"},
+     .help = "Id or name.", .example = "analysis"},
 };
 static const struct kr_api_table which_table = KR_API_TABLE("DeleteSandboxInput", "Which sandbox.", which_fields,
     struct which_args);
 static const struct kr_api_field reset_fields[] = {
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct which_args, sandbox), .nullable = true,
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct which_args, sandbox),
+     .nullable = true,
      KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
-     .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
+     .help = "Id or name; else `default`.", .example = "default"},
 };
 static const struct kr_api_table reset_table = KR_API_TABLE("ResetSandboxInput", "Which sandbox.", reset_fields,
     struct which_args);
@@ -270,11 +272,9 @@ static void run_delete_sandbox(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_create_sandbox = {
     .name = "create_sandbox",
     .title = "Create a sandbox",
-    .description = "Makes a sandbox of its own: files, limits and sessions that no other sandbox sees. Answers with "
-                   "its sandbox_id, "
-                   "which the other tools take. You need none for ordinary work: without a sandbox_id they use "
-                   "`default`. It stays "
-                   "until it is deleted.",
+    .description =
+        "Makes a sandbox with files, limits and sessions of its own, until it is deleted; ordinary work needs "
+        "none but `default`. Answers with its sandbox_id.",
     .dialects = KR_IN_KRAIT,
     .needs = KR_RIGHT_RUN,
     .input = &create_table,
@@ -284,7 +284,7 @@ const struct kr_mcp_tool kr_tool_create_sandbox = {
 const struct kr_mcp_tool kr_tool_list_sandboxes = {
     .name = "list_sandboxes",
     .title = "List sandboxes",
-    .description = "Lists your sandboxes with their ids, names, limits and live sessions, newest first.",
+    .description = "Lists your sandboxes, newest first.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_READ,
@@ -294,9 +294,8 @@ const struct kr_mcp_tool kr_tool_list_sandboxes = {
 const struct kr_mcp_tool kr_tool_reset_sandbox = {
     .name = "reset_sandbox",
     .title = "Empty a sandbox",
-    .description =
-        "Ends the sessions of a sandbox and deletes all its files; its id, name and settings stay. This cannot "
-        "be undone. To lose only variables, use terminate_session.",
+    .description = "Ends a sandbox's sessions and deletes all its files, for good; its settings stay. To lose only "
+                   "variables: terminate_session.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_RUN,
@@ -307,7 +306,7 @@ const struct kr_mcp_tool kr_tool_reset_sandbox = {
 const struct kr_mcp_tool kr_tool_delete_sandbox = {
     .name = "delete_sandbox",
     .title = "Delete a sandbox",
-    .description = "Deletes a sandbox with its files and sessions. This cannot be undone. `default` cannot be deleted.",
+    .description = "Deletes a sandbox with its files and sessions, for good; never `default`.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_RUN,

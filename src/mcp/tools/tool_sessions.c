@@ -28,12 +28,12 @@ struct end_args {
 #define SESSION(struct_) \
     {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct struct_, session), .required = true, \
     KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX), \
-    .aliases = (const char *const[]){"session", NULL}, .help = "The session's name.", .example = "main"}
-static const struct kr_api_field where_fields[] = {SANDBOX(where_args, "Only those of this sandbox, by id or name.")};
+    .aliases = (const char *const[]){"session", NULL}, .help = "Its name.", .example = "main"}
+static const struct kr_api_field where_fields[] = {SANDBOX(where_args, "Of this sandbox alone, by id or name.")};
 static const struct kr_api_table where_table = KR_API_TABLE("ListSessionsInput", "Which sessions.", where_fields,
     struct where_args);
 static const struct kr_api_field end_fields[] = {SESSION(end_args),
-    SANDBOX(end_args, "Its sandbox, by id or name. Without it: the one last used of that name.")};
+    SANDBOX(end_args, "Id or name; else the one last used of that name.")};
 static const struct kr_api_table end_table = KR_API_TABLE("TerminateSessionInput", "Which session.", end_fields,
     struct end_args);
 
@@ -154,7 +154,7 @@ static void run_end(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_list_active_sessions = {
     .name = "list_active_sessions",
     .title = "List sessions",
-    .description = "Lists your live sessions (interpreters that keep variables), the last used first.",
+    .description = "Lists your live sessions (interpreters that keep variables), last used first.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_READ,
@@ -165,9 +165,7 @@ const struct kr_mcp_tool kr_tool_list_active_sessions = {
 const struct kr_mcp_tool kr_tool_terminate_session = {
     .name = "terminate_session",
     .title = "End a session",
-    .description =
-        "Ends a session: what runs in it stops, its variables are gone, the files of its sandbox stay. The next "
-        "run under its name starts anew.",
+    .description = "Ends a session and its variables; files stay. The next run of that name starts anew.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_RUN,

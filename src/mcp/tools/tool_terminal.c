@@ -21,31 +21,33 @@ struct terminal_args {
 
 /* clang-format off */
 static const struct kr_api_field terminal_fields[] = {
-    {.name = "command", .type = KR_API_TEXT, KR_API_AT(struct terminal_args, command), .required = true,
+    {.name = "command", .type = KR_API_TEXT, .tacit = true, KR_API_AT(struct terminal_args, command), .required = true,
      .aliases = (const char *const[]){"cmd", NULL},
-     .help = "What bash is to run: pipes, redirects, several lines.", .example = "ls -la | wc -l"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct terminal_args, sandbox), .nullable = true,
+     .help = "Pipes, redirects, several lines.", .example = "ls -la | wc -l"},
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct terminal_args, sandbox),
+     .nullable = true,
      KR_API_LENGTH(1, 64),
-     .aliases = (const char *const[]){"sandbox", NULL}, .help = "The sandbox, by id or name. Default: `default`.",
+     .aliases = (const char *const[]){"sandbox", NULL}, .help = "Id or name; else `default`.",
      .example = "default"},
     {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct terminal_args, session), .nullable = true,
      KR_API_LENGTH(1, 128),
      .aliases = (const char *const[]){"session", NULL},
-     .help = "The session whose processes and /tmp it shares. Default: `terminal`, which never waits for Python code.",
+     .help = "Whose processes and /tmp it shares; else `terminal`.",
      .example = "terminal"},
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct terminal_args, timeout), .nullable = true,
      KR_API_AT_LEAST(0),
      .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL},
-     .help = "Seconds of wall time; 0 and absent: the sandbox's limit, usually 45.", .example = "120"},
-    {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct terminal_args, input), .nullable = true,
+     .help = "Seconds; else the sandbox's, usually 45.", .example = "120"},
+    {.name = "stdin", .type = KR_API_TEXT, .tacit = true, KR_API_AT(struct terminal_args, input), .nullable = true,
      .aliases = (const char *const[]){"input", NULL},
-     .help = "What the command reads.", .example = "Ada\n"},
-    {.name = "env", .type = KR_API_MAP, KR_API_AT(struct terminal_args, env), .nullable = true, KR_API_LENGTH(0, 64),
-     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this command alone.",
+     .help = "What it reads.", .example = "Ada\n"},
+    {.name = "env", .type = KR_API_MAP, .tacit = true, KR_API_AT(struct terminal_args, env), .nullable = true,
+     KR_API_LENGTH(0, 64),
+     .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this command.",
      .example = "{\"MODE\":\"test\"}"},
-    {.name = "cwd", .type = KR_API_STRING, KR_API_AT(struct terminal_args, folder), .nullable = true,
+    {.name = "cwd", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct terminal_args, folder), .nullable = true,
      KR_API_LENGTH(1, 4096),
-     .aliases = (const char *const[]){"working_directory", NULL}, .help = "Where it starts. Default: /workspace.",
+     .aliases = (const char *const[]){"working_directory", NULL}, .help = "Where it starts; else /workspace.",
      .example = "/workspace"},
 };
 static const struct kr_api_table terminal_table = KR_API_TABLE("ToolExecuteTerminalCommand", "What to run, and where.",
@@ -81,10 +83,8 @@ const struct kr_mcp_tool kr_tool_execute_terminal_command = {
     .name = "execute_terminal_command",
     .title = "Run a shell command",
     .description =
-        "Runs a command in bash in the sandbox: pipes, redirects and loops work, /workspace is the working directory "
-        "and is the same folder that Python code sees. Each call is a new shell: cd and exports do not stay. No root, "
-        "no "
-        "network unless the sandbox was given one. Returns stdout, stderr and an exit code that is not 0.",
+        "Runs a bash command in the sandbox, in /workspace, the folder that Python code sees. Each call is a new "
+        "shell: cd and exports do not stay. No root, no network unless the sandbox has one.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,

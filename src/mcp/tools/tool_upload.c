@@ -19,20 +19,22 @@ static const char *const encodings[] = {"text", "base64", NULL};
 static const struct kr_api_field upload_fields[] = {
     {.name = "path", .type = KR_API_STRING, KR_API_AT(struct upload_args, path), .nullable = true,
      KR_API_LENGTH(0, 4000), .aliases = (const char *const[]){"dest_path", NULL},
-     .help = "Where to: a path in the workspace, whose folders are made. Needed with content; with local_file_path it "
-         "may be a folder, or left out.", .example = "data/table.csv"},
-    {.name = "content", .type = KR_API_TEXT, KR_API_AT(struct upload_args, content), .nullable = true, .nul_ok = true,
+     .help = "Where to, in /workspace; needed with content.", .example = "data/table.csv"},
+    {.name = "content", .type = KR_API_TEXT, .tacit = true, KR_API_AT(struct upload_args, content),
+     .nullable = true, .nul_ok = true,
      .help = "The file's content.", .example = "a,b\n1,2\n"},
-    {.name = "encoding", .type = KR_API_ENUM, KR_API_AT(struct upload_args, encoding), .choices = encodings,
+    {.name = "encoding", .type = KR_API_ENUM, .tacit = true, KR_API_AT(struct upload_args, encoding),
+     .choices = encodings,
      .def = "text",
-     .help = "How content is written: as it is (UTF-8), or as base64 for anything that is no text.", .example = "text"},
+     .help = "Of content.", .example = "text"},
     {.name = "local_file_path", .type = KR_API_STRING, KR_API_AT(struct upload_args, local), .nullable = true,
      KR_API_LENGTH(1, 4000),
-     .help = "Instead of content: a file on krait's own machine. Only for clients on that machine (stdio), or beneath "
-         "its configured upload_roots.", .example = "/srv/upload/table.csv"},
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct upload_args, sandbox), .nullable = true,
+     .help = "Instead of content: a file on krait's machine, where it allows that.",
+     .example = "/srv/upload/table.csv"},
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct upload_args, sandbox),
+     .nullable = true,
      KR_API_LENGTH(0, 64), .aliases = (const char *const[]){"sandbox", NULL},
-     .help = "The sandbox, by id or name. Without it: `default`.", .example = "default"},
+     .help = "Id or name; else `default`.", .example = "default"},
 };
 static const struct kr_api_table upload_table = KR_API_TABLE("UploadFileInput", "What to write, and where.",
     upload_fields, struct upload_args);
@@ -87,9 +89,8 @@ const struct kr_mcp_tool kr_tool_upload_file = {
     .name = "upload_file_to_sandbox",
     .title = "Upload a file",
     .description =
-        "Writes a file into a sandbox's workspace, where code opens it by its path: data to work on, or a module to "
-        "import. "
-        "Give the content itself (up to about 4 MB in a call), as text or as base64. A file of that name is replaced.",
+        "Writes a file into the workspace, up to 4 MB a call: data to work on, or a module to import. Replaces "
+        "one of that name.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_IDEMPOTENT | KR_TOOL_CORE | KR_TOOL_DESTRUCTIVE,
     .needs = KR_RIGHT_RUN,

@@ -69,15 +69,29 @@ bool kr_mcp_tool_listed(const struct kr_mcp *m, enum kr_dialect dialect, const s
 
 static bool is_listed(const struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
 {
+    if (kr_mcp_is_core(c) && tool->dialects & KR_IN_KRAIT && !(tool->flags & KR_TOOL_CORE))
+        return false;
     return kr_mcp_tool_listed(kr_mcp_of(c), kr_mcp_call_dialect(c), tool);
 }
 
-static json_t *annotations(const struct kr_mcp_tool *tool)
+/* Those that differ from what the protocol takes for granted: not read-only, destructive, not idempotent, of an open
+ * world. What only reads neither destroys nor minds being repeated. The title is a member of newer revisions. */
+static json_t *annotations(const struct kr_mcp_tool *tool, bool with_title)
 {
-    return json_pack("{s:s, s:b, s:b, s:b, s:b}", "title", tool->title, "readOnlyHint",
-                     (tool->flags & KR_TOOL_READ_ONLY) != 0, "destructiveHint",
-                     (tool->flags & KR_TOOL_DESTRUCTIVE) != 0, "idempotentHint",
-                     (tool->flags & KR_TOOL_IDEMPOTENT) != 0, "openWorldHint", (tool->flags & KR_TOOL_OPEN_WORLD) != 0);
+    bool reads = (tool->flags & KR_TOOL_READ_ONLY) != 0;
+    json_t *hints = json_object();
+
+    if (with_title && tool->title)
+        json_object_set_new(hints, "title", json_string(tool->title));
+    if (reads)
+        json_object_set_new(hints, "readOnlyHint", json_true());
+    if (!reads && !(tool->flags & KR_TOOL_DESTRUCTIVE))
+        json_object_set_new(hints, "destructiveHint", json_false());
+    if (!reads && tool->flags & KR_TOOL_IDEMPOTENT)
+        json_object_set_new(hints, "idempotentHint", json_true());
+    if (!(tool->flags & KR_TOOL_OPEN_WORLD))
+        json_object_set_new(hints, "openWorldHint", json_false());
+    return hints;
 }
 
 static json_t *describe_tool(const struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
@@ -95,7 +109,7 @@ static json_t *describe_tool(const struct kr_mcp_call *c, const struct kr_mcp_to
     if (rev->structured && tool->output && (!ours || kr_mcp_structured(c)))
         json_object_set_new(item, "outputSchema", kr_mcp_output_schema(tool->output));
     if (rev->annotations)
-        json_object_set_new(item, "annotations", annotations(tool));
+        json_object_set_new(item, "annotations", annotations(tool, !rev->titles));
     if (rev->tasks && tool->flags & KR_TOOL_TASK)
         json_object_set_new(item, "execution", json_pack("{s:s}", "taskSupport", "optional"));
     return item;
