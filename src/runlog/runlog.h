@@ -189,3 +189,6 @@ int kr_runlogs_trim(struct kr_runlogs *l, const struct kr_runlogs_trim *how,
                     void (*on_trimmed)(void *data, const struct kr_runlogs_trimmed *result), void *data);
 /* Deletes one log: at once, or with its last reference if it is held. -EBUSY for a live one, -ENOENT. */
 int kr_runlogs_delete(struct kr_runlogs *l, const char *id);
+
+/* Looks at a file of a log without changing it: 0, -EBADMSG (damaged at *ret_at), or -errno. May block. */
+int kr_runlog_file_check(int dirfd, const char *name, uint64_t *ret_at);

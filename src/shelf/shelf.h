@@ -72,6 +72,9 @@ void kr_shelf_close(struct kr_shelf *s);
 /* Closes it and takes the mount away, which goes when its last user does. */
 void kr_shelf_down(struct kr_shelf *s);
 
+/* A read-only snapshot of the sandbox's folder of that name beside it, called `as`; kr_shelf_do() drops it.
+ * -EOPNOTSUPP: the folder is not a subvolume. */
+int kr_shelf_snapshot(const struct kr_shelf *s, const char *name, const char *as, struct kr_err *err);
 /* Does what the engine asks; every field is checked here. 0, or -errno with err. */
 int kr_shelf_do(struct kr_shelf *s, const struct kr_w_shelf *question, struct kr_w_shelved *ret, struct kr_err *err);
 /* Keeps the image from growing past what its host can hold; wakes the cleaner of dropped folders. Returns the

@@ -112,6 +112,25 @@ int kr_shelf_btrfs_id(int folder, uint64_t *ret_id)
     return 0;
 }
 
+int kr_shelf_snapshot(const struct kr_shelf *s, const char *name, const char *as, struct kr_err *err)
+{
+    cleanup_fd int folder = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct btrfs_ioctl_vol_args_v2 args;
+    uint64_t id = 0;
+    if (folder < 0)
+        return kr_err_set(err, errno == ENOENT ? KR_ERR_NOT_FOUND : KR_ERR_SYSTEM, errno, "open sandbox folder %s",
+                          name);
+    if (s->kind != KR_SHELF_IS_BTRFS || kr_shelf_btrfs_id(folder, &id) < 0 || id == 0)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, EOPNOTSUPP, "sandbox folder %s is not a subvolume", name);
+    memset(&args, 0, sizeof args);
+    args.fd = folder;
+    args.flags = BTRFS_SUBVOL_RDONLY;
+    snprintf(args.name, sizeof args.name, "%s", as);
+    return ioctl(s->dir, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0
+               ? kr_err_set(err, KR_ERR_SYSTEM, errno, "take a snapshot of sandbox folder %s", name)
+               : 0;
+}
+
 /* The kernel frees what was in it later, in the background. */
 int kr_shelf_btrfs_drop(const struct kr_shelf *s, const char *name, struct kr_err *err)
 {

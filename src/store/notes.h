@@ -28,6 +28,9 @@ bool kr_notes_damaged(const char *data, size_t len, uint64_t known, size_t *ret_
 /* Where the next sound record of *generation (0: of any that is not known, and then it is set) begins; len: none. */
 size_t kr_notes_resync(const char *data, size_t len, size_t at, uint64_t known, uint64_t *generation);
 
+/* Whose file it is, by its name; 0: none of ours. */
+int64_t kr_notes_holder(const char *name);
+
 /* Texts are cut to their rooms already. 0, or -errno: there is no room, and the row is lost. */
 int kr_note_start(struct kr_store *s, const struct kr_store_run_start *run, struct kr_err *err);
 int kr_note_end(struct kr_store *s, const char *owner, const char *id, const struct kr_store_run_end *end,

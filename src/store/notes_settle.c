@@ -332,7 +332,7 @@ static int read_all(int fd, struct kr_buf *ret)
 }
 
 /* The number of the process whose notes they are. 0: the file is none of ours. */
-static int64_t holder_of(const char *name)
+int64_t kr_notes_holder(const char *name)
 {
     size_t prefix = strlen(KR_STORE_NOTES);
     char *end;
@@ -436,7 +436,7 @@ static int take_from_dead(struct kr_store *s, bool accepts, struct kr_err *err)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "list the data directory");
     }
     while (r >= 0 && (e = readdir(dir))) {
-        int64_t holder = holder_of(e->d_name);
+        int64_t holder = kr_notes_holder(e->d_name);
 
         if (holder > 0 && !kr_store_holder_lives(s, holder))
             r = take_from(s, e->d_name, accepts, err);

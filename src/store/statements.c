@@ -109,6 +109,9 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_SANDBOX_USED] = {"count sandboxes that were used",
         "SELECT count(*) FROM sandboxes AS s WHERE used > created OR EXISTS "
         "(SELECT 1 FROM runs AS r WHERE r.owner = s.owner AND r.sandbox = s.id)"},
+    [KR_ST_FOLDERS] = {"list folders",
+        "SELECT folder, used > created OR EXISTS "
+        "(SELECT 1 FROM runs AS r WHERE r.owner = s.owner AND r.sandbox = s.id) FROM sandboxes AS s"},
     [KR_ST_FOLDER_KNOWN] = {"look up a folder",
         "SELECT EXISTS (SELECT 1 FROM sandboxes WHERE folder = ?1) OR EXISTS (SELECT 1 FROM doomed WHERE folder = ?1)"},
     [KR_ST_DOOMED_LIST] = {"list doomed folders", "SELECT folder FROM doomed ORDER BY since LIMIT ?"},

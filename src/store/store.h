@@ -55,6 +55,21 @@ size_t kr_store_notes_waiting(const struct kr_store *s);
  * cannot be moved the calls that make new ones fail. */
 int kr_store_settle(struct kr_store *s, struct kr_err *err);
 
+/* ---- copies and checks: store_verify.c. May take seconds ---- */
+
+/* A copy of the database of one moment, while others write: one file at that path, which must not be there. */
+int kr_store_copy(struct kr_store *s, const char *path, struct kr_err *err);
+/* 0, or -EUCLEAN: its pages, indexes, references or totals are not sound. */
+int kr_store_verify(struct kr_store *s, struct kr_err *err);
+/* The same of the notes that processes which have ended left. */
+int kr_store_notes_verify(struct kr_store *s, struct kr_err *err);
+/* The names of all files of notes in the data directory. */
+int kr_store_notes_each(struct kr_store *s, int (*fn)(void *data, const char *name, struct kr_err *err), void *data,
+                        struct kr_err *err);
+/* The folders of all sandboxes, and whether a run or an operation on files has used each. */
+int kr_store_folders(struct kr_store *s, void (*fn)(void *data, const char *folder, bool is_used), void *data,
+                     struct kr_err *err);
+
 /* ---- upkeep ---- */
 
 #define KR_STORE_WAL_PAGES 1000u /* 4 MB: time for a checkpoint */

@@ -10,6 +10,7 @@
 #include "measure.h"
 #include "shelf.h"
 #include "shelf_move.h"
+#include "shelf_open.h"
 #include "store_sandbox.h"
 #include "verbs.h"
 #include <errno.h>
@@ -54,35 +55,6 @@ const struct kr_opt_table kr_shelf_options_table = {
     .count = sizeof option_rows / sizeof option_rows[0],
     .limits = KR_OPT_NO_LIMITS,
 };
-
-/* ---- the shelf ---- */
-
-struct opened {
-    char path[sizeof((struct kr_verb_call *)NULL)->data + 16];
-    struct kr_shelf_plan plan;
-    struct kr_shelf shelf;
-};
-
-static int open_shelf(const struct kr_verb_call *c, struct opened *o, struct kr_err *err)
-{
-    struct kr_shelf_config config = {.path = o->path, .choice = KR_SHELF_AUTO, .discard = 1};
-    cleanup_fd int point = -1;
-    int r;
-
-    o->shelf = KR_SHELF_NONE;
-    snprintf(o->path, sizeof o->path, "%s/sandboxes", c->data);
-    r = kr_shelf_plan(&config, &o->plan, err);
-    if (r < 0)
-        return r;
-    if (o->plan.image && !o->plan.exists) /* a server would make one; we do not */
-        o->plan = (struct kr_shelf_plan){.kind = KR_SHELF_IS_FOLDER, .why = "no server has made an image here yet"};
-    if (o->plan.image && (r = kr_shelf_namespace(err)) < 0)
-        return r;
-    point = open(o->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); /* in the namespace that it is mounted in */
-    if (point < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open %s", o->path);
-    return kr_shelf_up(&config, &o->plan, point, &o->shelf, err);
-}
 
 /* ---- sandboxes ---- */
 
@@ -186,7 +158,7 @@ static int list_sandboxes(struct all *a, const char *user, struct kr_err *err)
 
 /* ---- show ---- */
 
-static void measure_plain(const struct opened *o, struct one *row)
+static void measure_plain(const struct kr_shelf_opened *o, struct one *row)
 {
     char path[KR_STORE_ID_ROOM + 8];
     cleanup_fd int fd = -1;
@@ -202,7 +174,7 @@ static void measure_plain(const struct opened *o, struct one *row)
     row->usage.inodes = found.entries;
 }
 
-static void measure(struct opened *o, struct one *row)
+static void measure(struct kr_shelf_opened *o, struct one *row)
 {
     struct kr_w_shelf question = {.op = KR_SHELF_USAGE};
     struct kr_err ignored;
@@ -231,7 +203,8 @@ static void write_figures(struct kr_json *j, const struct kr_w_shelved *u)
     kr_json_key_uint(j, "limit_bytes", u->max_bytes);
 }
 
-static int show_json(const struct opened *o, const struct kr_w_shelved *whole, const struct all *a, struct kr_err *err)
+static int show_json(const struct kr_shelf_opened *o, const struct kr_w_shelved *whole, const struct all *a,
+                     struct kr_err *err)
 {
     cleanup_buf struct kr_buf buf;
     struct kr_json j;
@@ -263,7 +236,7 @@ static int show_json(const struct opened *o, const struct kr_w_shelved *whole, c
     return kr_verbs_print(&j, err);
 }
 
-static void show_text(const struct opened *o, const struct kr_w_shelved *whole, const struct all *a)
+static void show_text(const struct kr_shelf_opened *o, const struct kr_w_shelved *whole, const struct all *a)
 {
     char used[32], limit[32];
 
@@ -288,11 +261,11 @@ static int show(struct kr_verb_call *c, struct kr_err *err)
     static const struct kr_w_shelf question = {.op = KR_SHELF_USAGE};
     struct all all = {.store = c->store};
     struct kr_w_shelved whole;
-    struct opened o;
+    struct kr_shelf_opened o;
     int r = list_sandboxes(&all, NULL, err);
 
     if (r >= 0)
-        r = open_shelf(c, &o, err);
+        r = kr_shelf_open(c->data, &o, err);
     if (r >= 0) {
         r = kr_shelf_do(&o.shelf, &question, &whole, err);
         for (size_t i = 0; r >= 0 && i < all.count; i++)
@@ -321,12 +294,12 @@ static int grow(struct kr_verb_call *c, struct kr_err *err)
 {
     struct kr_w_shelf question = {.op = KR_SHELF_GROW};
     struct kr_w_shelved whole;
-    struct opened o;
+    struct kr_shelf_opened o;
     char size[32];
     int r = parse_size(c->operands[0], &question.bytes, err);
 
     if (r >= 0)
-        r = open_shelf(c, &o, err);
+        r = kr_shelf_open(c->data, &o, err);
     if (r < 0)
         return r;
     r = kr_shelf_do(&o.shelf, &question, &whole, err);
@@ -369,8 +342,8 @@ static int find_sandbox(const struct kr_verb_call *c, const char *name, size_t l
 }
 
 /* "SANDBOX/PATH": a descriptor of the sandbox's files; *ret_path is the rest. */
-static int open_sandbox(const struct kr_verb_call *c, struct opened *o, const char *address, const char **ret_path,
-                        struct kr_err *err)
+static int open_sandbox(const struct kr_verb_call *c, struct kr_shelf_opened *o, const char *address,
+                        const char **ret_path, struct kr_err *err)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
@@ -379,7 +352,7 @@ static int open_sandbox(const struct kr_verb_call *c, struct opened *o, const ch
     int r = find_sandbox(c, address, len, folder, err), fd;
 
     if (r >= 0)
-        r = open_shelf(c, o, err);
+        r = kr_shelf_open(c->data, o, err);
     if (r < 0)
         return r;
     snprintf(files, sizeof files, "%s/files", folder);
@@ -400,7 +373,7 @@ static int list_files(struct kr_verb_call *c, struct kr_err *err)
     struct kr_files_list list;
     char size[32], when[KR_VERBS_TIME_ROOM];
     const char *path = "";
-    struct opened o;
+    struct kr_shelf_opened o;
     int r, ws = open_sandbox(c, &o, c->operands[0], &path, err);
 
     if (ws < 0)
@@ -427,7 +400,7 @@ static int copy_files(struct kr_verb_call *c, struct kr_err *err)
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
     const char *path = "", *to = c->operands[1];
-    struct opened o;
+    struct kr_shelf_opened o;
     struct stat st;
     int r = 0, ws, fd = -1;
 

@@ -20,6 +20,9 @@ int kr_cmd_users(int argc, char **argv);
 int kr_cmd_mcp(int argc, char **argv);
 int kr_cmd_setup(int argc, char **argv);
 int kr_cmd_shelf(int argc, char **argv);
+int kr_cmd_backup(int argc, char **argv);
+int kr_cmd_restore(int argc, char **argv);
+int kr_cmd_verify(int argc, char **argv);
 
 extern const struct kr_opt_table kr_run_options_table;
 extern const struct kr_opt_table kr_doctor_options_table;
@@ -28,3 +31,6 @@ extern const struct kr_opt_table kr_users_options_table;
 extern const struct kr_opt_table kr_mcp_options_table;
 extern const struct kr_opt_table kr_setup_options_table;
 extern const struct kr_opt_table kr_shelf_options_table;
+extern const struct kr_opt_table kr_backup_options_table;
+extern const struct kr_opt_table kr_restore_options_table;
+extern const struct kr_opt_table kr_verify_options_table;

@@ -30,6 +30,9 @@ const struct kr_command kr_commands[] = {
      &kr_users_options_table},
     {"shelf", kr_cmd_shelf, "look at where sandboxes' files are kept, make it larger, move it",
      &kr_shelf_options_table},
+    {"backup", kr_cmd_backup, "copy the data folder to a new folder, while the server runs", &kr_backup_options_table},
+    {"restore", kr_cmd_restore, "make a data folder of a backup", &kr_restore_options_table},
+    {"verify", kr_cmd_verify, "look for damage in a data folder or a backup", &kr_verify_options_table},
     {"dump", kr_cmd_dump, "print the program's own tables: config, limits, seccomp, settings and more", NULL},
 };
 const size_t kr_commands_count = sizeof kr_commands / sizeof kr_commands[0];

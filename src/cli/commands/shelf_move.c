@@ -123,6 +123,16 @@ static int empty_folder(int dir, struct kr_err *err)
     return r;
 }
 
+int kr_shelf_remove(int dir, const char *name, struct kr_err *err)
+{
+    cleanup_fd int folder = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = folder < 0 ? 0 : empty_folder(folder, err);
+
+    if (r >= 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        r = kr_err_set(err, KR_ERR_SYSTEM, errno, "remove %s", name);
+    return r;
+}
+
 static int remove_moving(int data, struct kr_err *err)
 {
     cleanup_fd int dir = openat(data, MOVING, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -160,6 +160,23 @@ static int open_store(const struct kr_verb *verb, struct kr_verb_call *c, struct
     return kr_store_open(config->data, verb->creates ? KR_STORE_CREATE : 0, ret, err);
 }
 
+int kr_verbs_begin(const struct kr_verbs *v, int argc, char **argv, struct kr_verb_call *c, struct kr_err *err)
+{
+    cleanup_config struct kr_config *config = NULL;
+    int r = parse(v, v->rows, argc, argv, c, err);
+
+    if (r == KR_OPT_HELP) {
+        kr_opt_help(v->table, stdout);
+        return fflush(stdout) != 0 ? kr_err_set(err, KR_ERR_SYSTEM, errno, "stdout") : KR_OPT_HELP;
+    }
+    if (r >= 0)
+        r = load_config(((const struct kr_verb_options *)c->options)->data, &config, err);
+    if (r < 0)
+        return r;
+    snprintf(c->data, sizeof c->data, "%s", config->data);
+    return 0;
+}
+
 int kr_verbs_main(const struct kr_verbs *v, int argc, char **argv, void *options)
 {
     struct kr_verb_call call = {.options = options};

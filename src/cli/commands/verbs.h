@@ -52,6 +52,10 @@ struct kr_verbs {
 /* Does the whole command; `options` is zeroed. Returns the exit status. */
 int kr_verbs_main(const struct kr_verbs *v, int argc, char **argv, void *options);
 
+/* A command without verbs, which has one row: its options and operands, and the data directory; no store is opened. 0,
+ * KR_OPT_HELP (the help was printed), or -errno with err. */
+int kr_verbs_begin(const struct kr_verbs *v, int argc, char **argv, struct kr_verb_call *c, struct kr_err *err);
+
 /* The user of that name or, failing that, of that id. 0 or -ENOENT. */
 int kr_verbs_user(struct kr_store *s, const char *name, struct kr_store_user *ret_user, struct kr_err *err);
 /* A row of the audit log: root did it, at the command line. A failure is printed on stderr and ignored. */

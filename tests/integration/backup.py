@@ -1,0 +1,195 @@
+#!/usr/bin/python3
+"""`krait backup`, `krait restore`, `krait verify`: a backup taken while runs write, restored and served again; each part
+of it, and of a data directory, damaged in turn."""
+import glob
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
+from check import check, contains, equal, main, skip
+from krait_server import KRAIT, Server
+
+FILL = """import os
+for i in range(40):
+    os.makedirs('d %d' % (i % 3), exist_ok=True)
+    open('d %d/f%%%d' % (i % 3, i), 'w').write('%d ' % i * 300)
+os.symlink('/etc/passwd', 'link')
+os.chmod('d 0', 0)
+print('x' * 20000)
+"""
+LOOK = """import hashlib, os
+os.chmod('d 0', 0o755)
+seen = hashlib.sha256()
+for name in sorted(os.path.join(d, f) for d, _, fs in os.walk('.') for f in fs if not f.startswith('now')):
+    seen.update(name.encode() + (b'link' if os.path.islink(name) else open(name, 'rb').read()))
+os.chmod('d 0', 0)
+print(seen.hexdigest())
+"""
+
+
+def krait(*args: str, status: int = 0) -> str:
+    done = subprocess.run([os.path.abspath(KRAIT), *args], capture_output=True, text=True, timeout=120, cwd="/",
+                          stdin=subprocess.DEVNULL)
+    equal(done.returncode, status, "%s: %s%s" % (args, done.stdout, done.stderr))
+    return done.stdout + done.stderr
+
+
+class Folder:
+    def __enter__(self) -> str:
+        self.folder = tempfile.TemporaryDirectory(prefix="krait-test-")
+        os.chmod(self.folder.name, 0o755)
+        return self.folder.name
+
+    def __exit__(self, *_what) -> None:
+        self.folder.cleanup()
+
+
+def there_and_back(kind: str, told: str) -> None:
+    """A backup beside a server that is busy; what it has is what was there."""
+    with Folder() as top:
+        with Server(data=top, shelf=kind, args=["--shelf-size", "512M"]) as s:
+            equal(s.run(FILL)["cause"], "ok")
+            seen = s.run(LOOK)["stdout"]
+            first = s.post("/api/v1/runs", {"code": "print('kept' * 9000)", "stream": False}).json()
+            stop = threading.Event()
+
+            def busy() -> None:
+                while not stop.is_set():
+                    s.post("/api/v1/runs", {"code": "open('now', 'w').write('n' * 100000)", "session": "other",
+                                            "stream": False})
+
+            thread = threading.Thread(target=busy)
+            thread.start()
+            try:
+                krait("backup", top + "/copy", "--data", top + "/data")
+            finally:
+                stop.set()
+                thread.join(60)
+            contains(krait("backup", top + "/copy", "--data", top + "/data", status=125), "not empty")
+            contains(krait("verify", top + "/copy"), "no damage")
+            contains(krait("verify", "--data", top + "/data"), "no damage")
+            contains(krait("restore", top + "/copy", "--data", top + "/data", status=125), "not empty")
+        contains(open(top + "/copy/MANIFEST").read(), "\nsandboxes " + told + "\n")
+        shutil.rmtree(top + "/data")
+        os.mkdir(top + "/data")
+        krait("restore", top + "/copy", "--data", top + "/data")
+        with Server(data=top) as s:
+            equal(s.run(LOOK)["stdout"], seen)
+            equal(s.get("/api/v1/runs/" + first["run_id"]).json()["cause"], "ok")
+            contains(s.get("/api/v1/runs/%s/events" % first["run_id"]).text, "kept" * 1000)
+        contains(krait("verify", "--data", top + "/data"), "no damage")
+
+
+@check
+def a_backup_of_a_plain_folder_is_restored():
+    there_and_back("folder", "copied")
+
+
+@check
+def a_backup_of_an_image_is_restored_from_snapshots():
+    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
+        skip("needs root and loop devices")
+    there_and_back("image", "snapshots")
+
+
+def flip(path: str, at: int) -> None:
+    with open(path, "r+b") as f:
+        f.seek(at)
+        byte = f.read(1)
+        f.seek(at)
+        f.write(bytes([byte[0] ^ 1]))
+
+
+def one_server(top: str) -> None:
+    with Server(data=top) as s:
+        equal(s.run(FILL)["cause"], "ok")
+        for _ in range(3):
+            equal(s.run("print('y' * 30000)")["cause"], "ok")
+
+
+def only(pattern: str) -> str:
+    found = sorted(name for name in glob.glob(pattern) if os.path.isfile(name) and not os.path.islink(name))
+    assert found, pattern
+    return found[-1]
+
+
+@check
+def every_damaged_part_of_a_backup_is_found():
+    with Folder() as top:
+        one_server(top)
+        krait("backup", top + "/copy", "--data", top + "/data")
+        whole = top + "/copy"
+        parts = {
+            "krait.db": lambda c: flip(c + "/krait.db", os.path.getsize(c + "/krait.db") // 2 + 77),
+            "pepper": lambda c: flip(c + "/pepper", 3),
+            "logs/": lambda c: flip(only(c + "/logs/*.log"), 60),
+            "sandboxes/": lambda c: flip(only(c + "/sandboxes/*/files/d 1/*"), 5),
+            "missing sandboxes": lambda c: shutil.rmtree(c + "/sandboxes"),
+            "missing pepper": lambda c: os.remove(c + "/pepper"),
+            "unknown": lambda c: open(c + "/sandboxes/more", "w").close(),
+            "MANIFEST": lambda c: flip(c + "/MANIFEST", 200),
+        }
+        for word, damage in parts.items():
+            copy = top + "/damaged"
+            subprocess.run(["cp", "-a", whole, copy], check=True)
+            damage(copy)
+            contains(krait("verify", copy, status=1), word)
+            contains(krait("restore", copy, "--data", top + "/new", status=1), "damage")
+            assert not os.path.exists(top + "/new"), word
+            shutil.rmtree(copy)
+        os.remove(whole + "/MANIFEST")
+        contains(krait("verify", whole, status=127), "no complete backup")
+
+
+@check
+def damage_of_a_data_folder_is_found():
+    with Folder() as top:
+        one_server(top)
+        data = top + "/data"
+        contains(krait("verify", "--data", data), "no damage", "control")
+
+        def break_index(d: str) -> None:
+            with sqlite3.connect(d + "/krait.db") as db:
+                page = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'runs_owner'").fetchone()[0]
+                size = db.execute("PRAGMA page_size").fetchone()[0]
+            db.close()
+            with open(d + "/krait.db", "r+b") as f:
+                f.seek((page - 1) * size)
+                content = bytearray(f.read(size))
+                at = content.index(b"root", 100)
+                f.seek((page - 1) * size + at)
+                f.write(b"rooT")
+
+        parts = {
+            "krait.db": break_index,
+            "pepper": lambda d: flip(d + "/pepper", 3),
+            "logs/": lambda d: flip(only(d + "/logs/*.log"), 60),
+            "missing sandboxes/": lambda d: shutil.rmtree(glob.glob(d + "/sandboxes/*/files")[0]),
+            "missing sandboxes": lambda d: shutil.rmtree(d + "/sandboxes"),
+            "krait.notes.7": lambda d: open(d + "/krait.notes.7", "wb").write(b"?" * 8 + bytes(8) + b"\1" + bytes(23)),
+        }
+        for word, damage in parts.items():
+            copy = top + "/damaged"
+            subprocess.run(["cp", "-a", data, copy], check=True)
+            damage(copy)
+            contains(krait("verify", "--data", copy, status=1), word)
+            shutil.rmtree(copy)
+
+
+@check
+def what_is_wrong_is_said():
+    with Folder() as top:
+        contains(krait("verify", top + "/nowhere", status=127), "nowhere")
+        contains(krait("verify", "--data", top + "/nowhere", status=127), "nowhere")
+        contains(krait("backup", "--data", top, status=2), "DIR")
+        contains(krait("backup", top + "/x", "--data", top + "/nowhere", status=127), "nowhere")
+        for command in ("backup", "restore", "verify"):
+            contains(krait(command, "--help"), "Usage: krait " + command)
+
+
+main()
