@@ -4,6 +4,7 @@ terminals."""
 import json
 import os
 import sys
+import tempfile
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
@@ -72,6 +73,19 @@ def home_belongs_to_user():
                  "print(getpass.getuser(), pathlib.Path.home(), os.path.expanduser('~user'), os.path.expanduser('~'), "
                  "pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name)"),
           "user /workspace /workspace /workspace user user\n")
+
+
+@check
+def home_is_writable_where_the_workspace_is_not():
+    with tempfile.TemporaryDirectory(prefix="krait-home-") as folder:
+        os.chmod(folder, 0o755)
+        for level in ((), ("--level", "contained", "--allow-contained")):
+            for rights, same in (((), True), (("--read-only",), False)):
+                status, out, err = shell("echo > ~/.setting && ls -A ~ && echo > x", *level, "--workspace", folder, *rights)
+                equal((status == 0, out), (same, ".setting\n"), err)
+                equal(".setting" in os.listdir(folder), same)
+                for name in os.listdir(folder):
+                    os.remove(os.path.join(folder, name))
 
 
 @check

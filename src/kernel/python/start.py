@@ -81,7 +81,7 @@ def start(payload: bytes) -> bytes:
     spec = channel.loads(payload)
     cpus = max(1, math.ceil(float(spec.get("cpus") or 1)))
     channel.folder = _folder(spec)
-    _environment(spec.get("env"), cpus)
+    _environment(spec, cpus)
     os.chdir(channel.folder or spec.get("cwd") or HOME)
     if spec.get("mode") == "script":
         streams.use_script_stdin()
@@ -125,7 +125,7 @@ def _paths(spec: dict) -> list:
     return paths
 
 
-def _environment(extra, cpus: int) -> None:
+def _environment(spec: dict, cpus: int) -> None:
     """What is not as settle() left it. os.cpu_count() is what the session may use, not what the
     machine has.
     """
@@ -144,6 +144,9 @@ def _environment(extra, cpus: int) -> None:
         environ["TMPDIR"] = scratch
         environ["MPLCONFIGDIR"] = scratch + "/.matplotlib"
         environ["XDG_CACHE_HOME"] = scratch + "/.cache"
+    if spec.get("read_only") or not os.access(channel.folder or HOME, os.W_OK):
+        environ["HOME"] = _krait.scratch() or "/tmp"  # programs keep their settings there
+    extra = spec.get("env")
     if not extra:
         return
     for name, value in extra.items():
