@@ -92,6 +92,8 @@ int kr_http_server_new(struct uv_loop_s *loop, const struct kr_http_config *conf
 /* Takes a bound stream socket (IPv4, IPv6 or unix; on success), listens and accepts. `tag` is what kr_http_tag() says
  * for its requests: a dialect. Any number of listeners. 0, or -errno with err. */
 int kr_http_server_listen(struct kr_http_server *s, int fd, unsigned tag, struct kr_err *err);
+/* From now on each answer closes its connection; new ones are still accepted. */
+void kr_http_server_drain(struct kr_http_server *s);
 /* Stops accepting, closes idle connections, lets pending answers finish (each closes its connection), and after
  * grace_ms cuts the rest (their on_gone is called). on_stopped comes once, later, when no connection is left. Called
  * again with a shorter grace: that counts. */

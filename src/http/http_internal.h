@@ -125,7 +125,7 @@ struct kr_http_server {
     uint64_t timer_due;     /* 0: not running */
     unsigned handles;       /* that the loop still knows: the memory goes with the last */
     int spare_fd;           /* given up for a moment to turn a newcomer away when there are no descriptors */
-    bool stopping, reported_stop, freed;
+    bool draining, stopping, reported_stop, freed;
     void (*on_stopped)(void *app);
     uint32_t id_prefix, id_count;
     int64_t date_at; /* seconds */

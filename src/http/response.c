@@ -128,7 +128,7 @@ static bool may_keep(const struct kr_http_ex *ex)
 {
     const struct kr_http_conn *c = ex->conn;
 
-    if (!ex->keep || c->server->stopping)
+    if (!ex->keep || c->server->draining || c->server->stopping)
         return false;
     return c->state != C_BODY || (ex->length >= 0 && !ex->expect && c->body.left <= DISCARD_MAX);
 }

@@ -192,6 +192,11 @@ static void on_grace_over(uv_timer_t *timer)
         kr_http_conn_gone(c);
 }
 
+void kr_http_server_drain(struct kr_http_server *s)
+{
+    s->draining = true;
+}
+
 void kr_http_server_stop(struct kr_http_server *s, unsigned grace_ms, void (*on_stopped)(void *app))
 {
     struct kr_http_conn *c, *next;

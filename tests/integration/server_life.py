@@ -408,14 +408,18 @@ def while_it_stops_nothing_new_is_taken():
         held.connect()
         s.process.send_signal(signal.SIGTERM)
         eventually(lambda: 'msg="stopping"' in s.log_text())
-        try:  # a connection that waits for its next request is closed, or told
-            held.request("POST", RUNS, json.dumps({"code": "1", "stream": False}))
-            equal(held.getresponse().status, 503)
-        except (ConnectionError, http.client.HTTPException):
-            pass
-        with socket.socket() as late:
-            late.settimeout(5)
-            assert late.connect_ex(("127.0.0.1", s.port)) != 0, "it still listens"
+        held.request("GET", "/ready")  # on a connection that was idle
+        reply = held.getresponse()
+        equal((reply.status, json.loads(reply.read())["status"], reply.getheader("Connection")),
+              (503, "stopping", "close"))
+        for _ in range(2):  # and on new ones, for as long as a run has its time
+            told = s.get("/ready")
+            equal((told.status, told.json()["status"], told.header("retry-after")), (503, "stopping", "1"))
+        equal(s.get("/health").status, 200)
+        late = s.post(RUNS, {"code": "1", "stream": False})
+        equal((late.status, late.json()["error"]["message"], late.header("retry-after")),
+              (503, "krait is stopping", "1"))
+        equal(s.get("%s/%s" % (RUNS, stream.id)).status, 200, "what is there can be read")
         equal(stream.rest()[-1]["cause"], "ok")
         equal(s.process.wait(15), 0)
 

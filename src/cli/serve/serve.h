@@ -42,6 +42,7 @@ struct kr_serve {
     struct kr_monitor *watch;
     struct kr_resources_reader *resources;
     struct kr_timer *watchdog; /* systemd's; NULL: not asked for */
+    struct kr_timer *drained;  /* the end of the grace: nothing more is accepted */
     struct kr_http_server *http;
     struct kr_http_route *routes; /* of it; owned */
     struct kr_api api;

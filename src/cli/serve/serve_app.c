@@ -448,12 +448,23 @@ static void on_box_stopped(void *data)
     stop_engine(s);
 }
 
+static void on_drain_over(void *data)
+{
+    struct kr_serve *s = data;
+
+    if (!s->box_stopped)
+        kr_http_server_stop(s->http, 2 * LAST_WORDS_MS, on_http_stopped);
+}
+
 void kr_serve_stop(struct kr_serve *s, uint64_t grace_ms)
 {
     s->stopping = true;
     kr_serve_mcp_stop(s);
     kr_mcp_stop(s->mcp);
-    kr_http_server_stop(s->http, (unsigned)grace_ms + 2 * LAST_WORDS_MS, on_http_stopped);
+    /* Until the runs have ended connections are accepted and answered: /ready says that the server stops, readers of
+     * runs get their ends, and what would start something is refused with 503. */
+    kr_http_server_drain(s->http);
+    kr_timer_arm(s->drained, grace_ms); /* what keeps coming cannot keep the server */
     if (s->box_stopped)
         return;
     kr_box_stop(s->box, grace_ms, on_box_stopped, s);
@@ -608,6 +619,8 @@ static int open_server(struct kr_serve *s, int control, struct kr_err *err)
         return r;
     if (kr_notify_watchdog_ms() > 0 && kr_timer_new(&s->loop, on_watchdog, s, &s->watchdog) >= 0)
         on_watchdog(s);
+    if (kr_timer_new(&s->loop, on_drain_over, s, &s->drained) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the end of the server");
     if ((r = open_mcp(s, err)) < 0 || (r = open_http(s, err)) < 0)
         return r;
     if ((r = kr_serve_mcp_open(s, err)) < 0)
@@ -619,6 +632,7 @@ static int open_server(struct kr_serve *s, int control, struct kr_err *err)
 static void close_server(struct kr_serve *s)
 {
     kr_timer_close(s->watchdog);
+    kr_timer_close(s->drained);
     kr_checkpoint_close(s->checkpoint);
     kr_http_server_free(s->http);
     kr_serve_mcp_close(s);
