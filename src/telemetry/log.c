@@ -18,6 +18,9 @@
 #include <unistd.h>
 
 #define STALL_MS 200
+#define TELL_MS 10000u
+#define BURST 10000u
+#define PER_SECOND 1000u
 #define PAIRS_MAX 1536u
 
 static const char *const level_names[] = {
@@ -39,13 +42,14 @@ struct bucket {
     double lines; /* that may be written now */
     uint64_t then_ns;
     uint64_t dropped; /* and not yet reported */
+    uint64_t tell_at; /* a flood is reported once in TELL_MS, not with every line that gets through */
 };
 enum { LOUD, QUIET, BUCKETS };
 
 /* All of it belongs to the lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct bucket buckets[BUCKETS] = {{.of = "warn", .lines = 4000}, {.of = "info", .lines = 4000}};
-static uint32_t burst = 4000, per_second = 400;
+static struct bucket buckets[BUCKETS] = {{.of = "warn", .lines = BURST}, {.of = "info", .lines = BURST}};
+static uint32_t burst = BURST, per_second = PER_SECOND;
 static bool stalled; /* the reader of stderr let STALL_MS pass */
 static struct kr_log_figures figures;
 
@@ -88,8 +92,10 @@ void kr_log_set_rate(uint32_t lines, uint32_t lines_per_second)
     pthread_mutex_lock(&lock);
     burst = lines;
     per_second = lines_per_second;
-    for (int i = 0; i < BUCKETS; i++)
+    for (int i = 0; i < BUCKETS; i++) {
         buckets[i].lines = lines;
+        buckets[i].tell_at = 0;
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -175,6 +181,7 @@ static void tell_dropped(struct bucket *b)
 
     snprintf(count, sizeof count, "%llu", (unsigned long long)b->dropped);
     b->dropped = 0;
+    b->tell_at = kr_clock_after_ms(TELL_MS);
     begin_line(&l, KR_LOG_WARN, "log lines were dropped: too many at once", false);
     kr_log_line_word(&l, "count", count);
     kr_log_line_text(&l, "up_to", b->of, SIZE_MAX, 16, false);
@@ -192,7 +199,7 @@ static void emit(enum kr_log_level level, const struct kr_log_line *l)
         b->dropped++;
         figures.dropped_burst++;
     } else {
-        if (b->dropped > 0)
+        if (b->dropped > 0 && kr_clock_ns() >= b->tell_at)
             tell_dropped(b);
         write_line(l);
     }

@@ -343,6 +343,31 @@ static void bursts_are_bounded_and_counted(void)
     CHECK(count_lines(said) == 1001);
 }
 
+static void long_flood(void)
+{
+    for (int i = 0; i < 40; i++) {
+        for (int k = 0; k < 20; k++)
+            kr_log(KR_LOG_INFO, "flood", "i=%d", i);
+        usleep(2000);
+    }
+}
+
+/* Lines get through all the time, since the bucket fills again, and the report is one. */
+static void a_flood_is_reported_once(void)
+{
+    struct kr_log_figures before = kr_log_figures(), after;
+    unsigned reports = 0;
+
+    plain();
+    kr_log_set_rate(2, 2000);
+    listen_to(long_flood);
+    after = kr_log_figures();
+    CHECK(after.dropped_burst - before.dropped_burst > 100 && count_lines(said) > 20);
+    for (const char *at = said; (at = strstr(at, "log lines were dropped")); at++)
+        reports++;
+    CHECK(reports == 1);
+}
+
 /* stderr is a pipe without a reader: the lines are dropped and nothing waits for long. */
 static void a_reader_that_sleeps_delays_no_writer(void)
 {
@@ -599,6 +624,7 @@ int main(void)
     RUN(noise_stays_in_its_line);
     RUN(secrets_are_masked);
     RUN(bursts_are_bounded_and_counted);
+    RUN(a_flood_is_reported_once);
     RUN(a_reader_that_sleeps_delays_no_writer);
     RUN(lines_of_threads_stay_whole);
     RUN(files_rotate_and_lose_nothing_but_the_oldest);
