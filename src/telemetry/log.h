@@ -30,8 +30,8 @@ void kr_log_set_who(const char *who);
 #define KR_LOG_REQUEST_MAX 128u
 void kr_log_set_request(const char *id);
 /* Bursts: of lines at error and warn, and of lines at info and debug, each, so many at once and so many a second in the
- * long run; those past it are dropped and counted, and a line that says how many precedes the next that is written, once in
- * ten seconds. 0 a second: no bound. 10000 and 1000 by default. */
+ * long run; those past it are dropped and counted, and once in ten seconds a line that says how many precedes the next
+ * that is written. 0 a second: no bound. 10000 and 1000 by default. */
 void kr_log_set_rate(uint32_t burst, uint32_t per_second);
 
 /* ---- files ---- */

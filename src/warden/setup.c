@@ -270,7 +270,7 @@ int kr_setup_shelf(struct kr_warden *w, struct kr_err *err)
         return r;
     if (w->keeper >= 0)
         return 0;
-    if (w->keeper_pid > 0)
+    if (w->keeper_pid > 0) /* it has ended a moment ago */
         (void)waitpid(w->keeper_pid, NULL, WNOHANG);
     w->keeper = kr_shelf_keeper(&w->quota, &w->keeper_pid, err);
     if (w->keeper < 0)

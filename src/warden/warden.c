@@ -237,7 +237,14 @@ static void on_keeper(struct kr_warden *w)
         return;
     kr_log(KR_LOG_ERROR, "the keeper of the shelf has ended", NULL);
     w->keeper = kr_fd_close(w->keeper);
-    (void)kill(w->keeper_pid, SIGKILL); /* reaped when another is started */
+    if (w->keeper_pid > 0)
+        (void)kill(w->keeper_pid, SIGKILL);
+}
+
+static void reap_keeper(struct kr_warden *w)
+{
+    if (w->keeper_pid > 0 && waitpid(w->keeper_pid, NULL, WNOHANG) == w->keeper_pid)
+        w->keeper_pid = 0; /* the number may be another's from now on; its socket says that it has ended */
 }
 
 static void on_signal(struct kr_warden *w, const struct kr_w_signal *req)
@@ -472,6 +479,8 @@ static void one_round(struct kr_warden *w, int wait_ms)
         kr_cells_look(w);
         w->look_at = kr_clock_after_ms(TICK_MS);
     }
+    if (w->children_ended)
+        reap_keeper(w);
     kr_family_tend(w);
     finish_cells(w);
     restock(w);

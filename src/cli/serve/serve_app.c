@@ -474,8 +474,11 @@ static void on_server_signal(uv_signal_t *handle, int signo)
 {
     struct kr_serve *s = handle->data;
 
-    if (signo == SIGHUP) { /* from logrotate */
-        (void)kr_log_reopen();
+    if (signo == SIGHUP) { /* from logrotate; our files of settings are out of our reach since we are confined */
+        int r = kr_log_reopen();
+
+        kr_log(r < 0 ? KR_LOG_ERROR : KR_LOG_INFO, "log files opened anew; settings are read at the start alone",
+               "errno=%d", r < 0 ? -r : 0);
         return;
     }
     if (s->asked_to_stop++ > 0) { /* again: at once; once more: whatever is left */
