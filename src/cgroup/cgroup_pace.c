@@ -4,7 +4,7 @@
  * cgroup.freeze, from which SIGKILL takes a process out. The freezer of v1 does not let go: a process that is killed in
  * it stays until it is thawed, the PID 1 of its namespace waits for it, and after a kill -9 of the warden nothing
  * thaws it. So a v1 cell is "frozen" by its quota: 1 ms of processor time in a second, which is enough to die by.
- * Invariant: group->pace is what the files last took; a change that failed is written again by the next one. */
+ * Invariant: group->pace is what the files say; a change that fails half-way is taken back. */
 #include "cgroup_files.h"
 #include "fd.h"
 #include <errno.h>
@@ -35,10 +35,10 @@ static const struct {
 static int restore_quota(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, struct kr_err *err)
 {
     int r = kr_cgroup_refill(g, hier, group, err);
-    if (r >= 0 && !g->hier[hier].is.v2 && (g->hier[hier].is.layers & KR_LAYER_CGROUP_CPU)) {
-        r = kr_group_write(g, hier, group, "cpu.cfs_period_us", PERIOD_TEXT);
-        if (r < 0)
-            kr_err_set(err, KR_ERR_SYSTEM, -r, "cgroup cpu.cfs_period_us = " PERIOD_TEXT);
+    if (!g->hier[hier].is.v2 && (g->hier[hier].is.layers & KR_LAYER_CGROUP_CPU)) {
+        int w = kr_group_write(g, hier, group, "cpu.cfs_period_us", PERIOD_TEXT);
+        if (w < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, -w, "cgroup cpu.cfs_period_us = " PERIOD_TEXT);
     }
     return r;
 }
@@ -60,14 +60,32 @@ static int set_pace(const struct kr_cgroups *g, unsigned hier, const struct kr_g
     return group->pace == KR_PACE_FROZEN ? restore_quota(g, hier, group, err) : 0;
 }
 
+/* Writes all files for the pace that it had: a longer period without its quota would be a tenth of the cell's share.
+ * What cannot be written now either stays: the first failure is what the caller hears of. */
+static void take_back(const struct kr_cgroups *g, const struct kr_group *group, enum kr_pace failed)
+{
+    struct kr_err err;
+    for (unsigned hier = 0; hier < g->count; hier++) {
+        const struct kr_w_hier *is = &g->hier[hier].is;
+        for (size_t i = 0; i < sizeof paces / sizeof *paces; i++)
+            if (paces[i].v2 == is->v2 && (!paces[i].layer || (paces[i].layer & is->layers)) &&
+                paces[i].texts[group->pace])
+                (void)kr_group_write(g, hier, group, paces[i].file, paces[i].texts[group->pace]);
+        if (failed == KR_PACE_FROZEN)
+            (void)restore_quota(g, hier, group, &err);
+    }
+}
+
 int kr_cgroup_pace(const struct kr_cgroups *g, struct kr_group *group, enum kr_pace pace, struct kr_err *err)
 {
     if (group->pace == pace)
         return 0;
     for (unsigned i = 0; i < g->count; i++) {
         int r = set_pace(g, i, group, pace, err);
-        if (r < 0)
+        if (r < 0) {
+            take_back(g, group, pace);
             return r;
+        }
     }
     group->pace = pace;
     return 0;

@@ -101,7 +101,7 @@ static int check_open(struct kr_warden *w, const struct kr_w_open *req, struct k
     r = check_workspace(w, req->workspace, err);
     if (r < 0 || (r = kr_limits_check(&req->limits, err)) < 0)
         return r;
-    return kr_cgroups_admit(&w->cgroups, w->promised + req->limits.memory, err);
+    return kr_cgroups_admit(&w->cgroups, w->promised + w->queued + req->limits.memory, err);
 }
 
 static void on_open(struct kr_warden *w, uint32_t id, const struct kr_w_open *req)
@@ -119,6 +119,7 @@ static void on_open(struct kr_warden *w, uint32_t id, const struct kr_w_open *re
                     &w->config->ceilings); /* of its first moments; START is refused what is past them */
     STAILQ_INSERT_TAIL(&w->opens[req->zygote], o, link);
     w->open_count++;
+    w->queued += o->req.limits.memory;
 }
 
 /* Those whose turn it is, in the order they came. */
@@ -132,6 +133,7 @@ static void serve_opens(struct kr_warden *w)
                 break;
             STAILQ_REMOVE_HEAD(&w->opens[i], link);
             w->open_count--;
+            w->queued -= o->req.limits.memory; /* from now on its cell counts */
             if (f) {
                 kr_cell_open(f, o->id, &o->req);
             } else {
@@ -503,6 +505,7 @@ static void stop(struct kr_warden *w)
         for (struct kr_open *o; (o = STAILQ_FIRST(&w->opens[i])); free(o))
             STAILQ_REMOVE_HEAD(&w->opens[i], link);
     w->open_count = 0;
+    w->queued = 0;
     for (struct kr_family *f = w->families; f; f = f->next)
         kr_family_kill(f);
     while ((w->families || w->cell_count > 0) && kr_clock_ns() < deadline)

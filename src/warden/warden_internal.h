@@ -142,6 +142,7 @@ struct kr_warden {
     /* by_owner: those that are not ending; by_user: by the cgroup of their user; running: those at KR_PACE_RUN */
     struct kr_cell_list by_owner[KR_LISTS], by_user[KR_LISTS], running[KR_LISTS];
     uint64_t promised; /* memory that the limits of all sessions promise */
+    uint64_t queued;   /* and those of opens that wait for their turn */
     struct kr_opens opens[KR_ZYGOTES_MAX];
     unsigned open_count;
     uint64_t serial, calm_at; /* calm: until then a hand-over is under way, and stocking would be in its way */
