@@ -67,7 +67,7 @@ struct kr_api_field {
     bool secret;           /* never echoed, not even to its sender */
     bool has_min, has_max; /* KR_API_RANGE(1, 3600), KR_API_LENGTH(1, 100), KR_API_AT_LEAST(0) */
     double min, max;
-    const char *const *choices;    /* ENUM: words, NULL terminated */
+    const char *const *choices;    /* ENUM: words, NULL terminated; of STRINGS the words that its handler takes */
     const struct kr_api_table *of; /* OBJECT, ARRAY */
     const char *def;               /* default of a STRING, TEXT, ENUM, INT, NUMBER, BOOL, as plain text; NULL: none */
     const char *const *aliases; /* the documents' names for the same thing, NULL terminated; one of all may be given */

@@ -1,7 +1,8 @@
 /* OpenAPI 3.1, from the route table. Called once at start (the bytes are kept and served as /openapi.json), by `krait
  * dump openapi` and by the unit tests.
  *
- * Invariant: the same rows give the same bytes: paths, methods and schemas are sorted, nothing of the time or the
+ * Invariant: the same rows give the same bytes: paths (krait's own, then those of each document), methods and schemas
+ * are sorted, nothing of the time or the
  * machine is in it. */
 #include "openapi_internal.h"
 #include "buf.h"
@@ -14,7 +15,10 @@
 #include <string.h>
 
 static const char about[] =
-    "Runs untrusted Python in native Linux sandboxes. A request that fails answers `{\"error\":{…}}`; on the routes of "
+    "Runs untrusted Python in native Linux sandboxes. krait's own API is beneath `/api/v1`; models reach the same over "
+    "the "
+    "Model Context Protocol at `/mcp`. Routes that clients of other servers know come last, by document. A request "
+    "that fails answers `{\"error\":{…}}`; on the routes of "
     "other servers' documents it answers `{\"detail\":…}` as they do. Streams are one JSON object a line "
     "(`application/x-ndjson`), or one an event (`Accept: text/event-stream`).";
 
@@ -83,8 +87,10 @@ static void write_body_media(struct kr_json *j, const char *type, const struct k
             kr_json_raw(j, example, strlen(example));
         else
             kr_api_table_sample(j, table);
-    } else if (example) {
-        kr_json_key_str(j, "example", example);
+    } else {
+        kr_api_raw_schema_write(j, type);
+        if (example)
+            kr_json_key_str(j, "example", example);
     }
     kr_json_object_end(j);
 }
@@ -162,6 +168,37 @@ static void write_rights(struct kr_json *j, const struct kr_api_doc *doc)
     kr_json_array_end(j);
 }
 
+/* Its own, or what it does and what its first answer is. */
+static void write_description(struct kr_json *j, const struct kr_api_doc *doc)
+{
+    char text[512];
+
+    snprintf(text, sizeof text, "%s. Answer: %s", doc->summary, doc->responses[0].help);
+    kr_json_key_str(j, "description", doc->description ? doc->description : text);
+}
+
+#define FOREIGN_PREFIX "/ai/sandbox/v1/api/" /* document 000 has krait's own routes there by another name */
+
+static const char *tag_of(const struct kr_http_route *route)
+{
+    const struct kr_api_doc *doc = route->doc;
+
+    return strncmp(route->pattern, FOREIGN_PREFIX, strlen(FOREIGN_PREFIX)) == 0 ? KR_API_TAG_000 : doc->tag;
+}
+
+/* Where its tag is in the list: krait's own first, other servers' last. */
+static int rank_of(const struct kr_http_route *route)
+{
+    const char *tag = tag_of(route);
+    int rank = 0;
+
+    if (strncmp(tag, KR_API_TAG_DOCUMENT, strlen(KR_API_TAG_DOCUMENT)) != 0)
+        return -1;
+    while (kr_api_tags[rank].name && strcmp(kr_api_tags[rank].name, tag) != 0)
+        rank++;
+    return rank;
+}
+
 static void write_operation(struct kr_json *j, const struct kr_http_route *routes, const struct kr_http_route *route)
 {
     const struct kr_api_doc *doc = route->doc;
@@ -177,11 +214,10 @@ static void write_operation(struct kr_json *j, const struct kr_http_route *route
     write_id(j, routes, route);
     kr_json_key(j, "tags");
     kr_json_array(j);
-    kr_json_str(j, doc->tag);
+    kr_json_str(j, tag_of(route));
     kr_json_array_end(j);
     kr_json_key_str(j, "summary", doc->summary);
-    if (doc->description)
-        kr_json_key_str(j, "description", doc->description);
+    write_description(j, doc);
     write_rights(j, doc);
     write_parameters(j, route);
     write_body(j, doc);
@@ -194,8 +230,10 @@ static int by_path(const void *a, const void *b)
     const struct kr_http_route *x = *(const struct kr_http_route *const *)a,
                                *y = *(const struct kr_http_route *const *)b;
     char path_x[KR_API_PATH_MAX], path_y[KR_API_PATH_MAX];
-    int r = strcmp(kr_api_path_of(x->pattern, path_x), kr_api_path_of(y->pattern, path_y));
+    int r = rank_of(x) - rank_of(y);
 
+    if (r == 0)
+        r = strcmp(kr_api_path_of(x->pattern, path_x), kr_api_path_of(y->pattern, path_y));
     return r ? r : (int)x->method - (int)y->method;
 }
 
@@ -286,6 +324,10 @@ static void write_about(struct kr_json *j, const struct kr_api_openapi *config)
     kr_json_key_str(j, "title", "krait");
     kr_json_key_str(j, "version", config->version);
     kr_json_key_str(j, "description", about);
+    kr_json_key(j, "contact");
+    kr_json_object(j);
+    kr_json_key_str(j, "name", "The operator of this server");
+    kr_json_object_end(j);
     kr_json_key(j, "license");
     kr_json_object(j);
     kr_json_key_str(j, "name", "Apache-2.0");
@@ -311,7 +353,7 @@ static void write_tags(struct kr_json *j, const struct kr_http_route *routes, si
         for (size_t i = 0; i < count && !used; i++) {
             const struct kr_api_doc *doc = routes[i].doc;
 
-            used = !doc->hidden && strcmp(doc->tag, t->name) == 0;
+            used = !doc->hidden && strcmp(tag_of(&routes[i]), t->name) == 0;
         }
         if (!used)
             continue;

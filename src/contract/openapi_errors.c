@@ -130,6 +130,25 @@ void kr_api_errors_write(struct kr_json *j)
 
 /* ---- an operation's ---- */
 
+/* One line, or one event, as it comes. */
+static void write_stream_sample(struct kr_json *j, const struct kr_api_response *r, bool event)
+{
+    cleanup_buf struct kr_buf one, text;
+    struct kr_json inner;
+
+    kr_buf_init(&one, 65536);
+    kr_buf_init(&text, 65536);
+    kr_json_init(&inner, &one);
+    if (r->example)
+        kr_json_raw(&inner, r->example, strlen(r->example));
+    else
+        kr_api_schema_sample(&inner, r->schema);
+    kr_buf_add_str(&text, event ? "data: " : "");
+    kr_buf_add_str(&text, kr_buf_str(&one));
+    kr_buf_add_str(&text, event ? "\n\n" : "\n");
+    kr_json_str(j, kr_buf_str(&text));
+}
+
 static void write_media(struct kr_json *j, const struct kr_api_response *r)
 {
     const char *media = r->media ? r->media : "application/json";
@@ -137,15 +156,24 @@ static void write_media(struct kr_json *j, const struct kr_api_response *r)
 
     kr_json_key(j, media);
     kr_json_object(j);
-    if (r->schema) {
+    if (r->schema && !lines && !events) {
         kr_json_key(j, "schema");
         kr_api_ref_write(j, r->schema->name);
+    } else if (strcmp(media, "application/json") != 0) {
+        kr_api_raw_schema_write(j, lines || events ? "text/plain" : media);
     }
-    if (lines || events) /* the schema is that of each, which OpenAPI 3.1 has no word for */
+    if (lines || events) { /* what each of them is, which OpenAPI 3.1 has no word for; the whole is a text */
         kr_json_key_str(j, "x-each", lines ? "line" : "event");
+        if (r->schema) {
+            kr_json_key(j, "x-each-schema");
+            kr_api_ref_write(j, r->schema->name);
+        }
+    }
     if (r->schema || r->example)
         kr_json_key(j, "example");
-    if (r->schema && r->example)
+    if (r->schema && (lines || events))
+        write_stream_sample(j, r, events);
+    else if (r->schema && r->example)
         kr_json_raw(j, r->example, strlen(r->example));
     else if (r->schema)
         kr_api_schema_sample(j, r->schema);

@@ -26,6 +26,8 @@ int kr_api_components_collect(struct kr_api_components *c, const struct kr_http_
 /* "components/schemas/X", whole. */
 void kr_api_component_write(struct kr_json *j, const struct kr_api_component *c);
 
+/* The schema of what has none of its own: a text, or bytes. */
+void kr_api_raw_schema_write(struct kr_json *j, const char *media);
 /* {"$ref":"#/components/schemas/X"} */
 void kr_api_ref_write(struct kr_json *j, const char *name);
 /* {"type":"integer",…} for a row: a property of a body or, with `inner` false, the schema of a parameter, which has its

@@ -27,6 +27,16 @@ void kr_api_ref_write(struct kr_json *j, const char *name)
     kr_json_object_end(j);
 }
 
+void kr_api_raw_schema_write(struct kr_json *j, const char *media)
+{
+    kr_json_key(j, "schema");
+    kr_json_object(j);
+    kr_json_key_str(j, "type", "string");
+    if (strncmp(media, "text/", 5) != 0)
+        kr_json_key_str(j, "format", "binary");
+    kr_json_object_end(j);
+}
+
 void kr_api_sample_write(struct kr_json *j, enum kr_api_type type, const char *text)
 {
     if (type == KR_API_STRING || type == KR_API_TEXT || type == KR_API_ENUM)
@@ -71,11 +81,28 @@ static void write_bound(struct kr_json *j, const char *key, double bound)
         kr_json_double(j, bound);
 }
 
-static void write_string_type(struct kr_json *j)
+/* Any string, or one of the words. */
+static void write_string_type(struct kr_json *j, const char *const *words)
 {
     kr_json_object(j);
     kr_json_key_str(j, "type", "string");
+    if (words)
+        write_choices(j, &(struct shape){.choices = words});
     kr_json_object_end(j);
+}
+
+/* What each item of an array is; `{}` for anything: generators want the word in any case. */
+static void write_items(struct kr_json *j, const struct shape *s)
+{
+    kr_json_key(j, "items");
+    if (s->type == KR_API_STRINGS) {
+        write_string_type(j, s->choices);
+    } else if (s->of) {
+        kr_api_ref_write(j, s->of);
+    } else {
+        kr_json_object(j);
+        kr_json_object_end(j);
+    }
 }
 
 /* The keys of a type, into an object that is open. */
@@ -95,7 +122,7 @@ static void write_shape(struct kr_json *j, const struct shape *s)
     }
     if (kr_api_type_words[s->type].type)
         write_type(j, kr_api_type_words[s->type].type, s->nullable);
-    if (s->choices)
+    if (s->choices && s->type != KR_API_STRINGS)
         write_choices(j, s);
     if (s->has_min)
         write_bound(j, kr_api_type_words[s->type].min, s->min);
@@ -103,16 +130,11 @@ static void write_shape(struct kr_json *j, const struct shape *s)
         write_bound(j, kr_api_type_words[s->type].max, s->max);
     if (s->format)
         kr_json_key_str(j, "format", s->format);
-    if (s->type == KR_API_STRINGS || (s->type == KR_API_ARRAY && s->of)) {
-        kr_json_key(j, "items");
-        if (s->of)
-            kr_api_ref_write(j, s->of);
-        else
-            write_string_type(j);
-    }
+    if (s->type == KR_API_STRINGS || s->type == KR_API_ARRAY)
+        write_items(j, s);
     if (s->type == KR_API_MAP) {
         kr_json_key(j, "additionalProperties");
-        write_string_type(j);
+        write_string_type(j, NULL);
     }
     if (s->type == KR_API_OBJECT)
         kr_json_key_bool(j, "additionalProperties", true);

@@ -13,7 +13,7 @@ struct kr_api_prop {
     bool nullable;         /* may be null */
     bool each;             /* an object with keys of any name, each of whose values is what the row says */
     const struct kr_api_schema *of;
-    const char *const *choices; /* ENUM: words, NULL terminated */
+    const char *const *choices; /* ENUM: words, NULL terminated; of STRINGS those that may be in it */
     const char *format;         /* "date-time", "uuid", "byte" (base64), "uri"; NULL: none */
     const char *help;           /* a sentence; always */
     const char *example; /* STRING, TEXT, ENUM as plain text; else as JSON. May be NULL with .of: made from its rows */

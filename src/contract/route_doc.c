@@ -19,7 +19,9 @@ const struct kr_api_tag kr_api_tags[] = {
     {"account",   "One's own account: registration, login, key."},
     {"audit",     "Who did what, and what was refused."},
     {"info",      "What this server is and can do, and how it is."},
-    {"documents", "Routes of other sandbox servers, served as their documents describe them."},
+    {KR_API_TAG_000, "Routes of the server that document 000 describes, as its clients know them."},
+    {KR_API_TAG_002, "Routes of the server that document 002 describes, as its clients know them."},
+    {KR_API_TAG_004, "Routes of the server that document 004 describes, as its clients know them."},
     {NULL, NULL},
 };
 /* clang-format on */

@@ -61,6 +61,11 @@ struct kr_api_tag {
     const char *name, *help;
 };
 extern const struct kr_api_tag kr_api_tags[]; /* in the order of /docs; name NULL ends it */
+/* Of routes that clients of other servers know; they come last. */
+#define KR_API_TAG_DOCUMENT "document "
+#define KR_API_TAG_000 KR_API_TAG_DOCUMENT "000 (sandbox-mcp)"
+#define KR_API_TAG_002 KR_API_TAG_DOCUMENT "002 (sandbox-service)"
+#define KR_API_TAG_004 KR_API_TAG_DOCUMENT "004 (mcp-sandbox)"
 
 /* The doc of an exchange's route; NULL if no route matched. */
 const struct kr_api_doc *kr_api_doc_of(const struct kr_http_ex *ex);

@@ -102,7 +102,8 @@ static const struct kr_api_table token_table = KR_API_TABLE("AccountLogin", "Nam
 
 #define DOCUMENT .voice = KR_API_DOCUMENT
 const struct kr_api_doc kr_account_register_doc = {
-    .id = "account_register", .tag = "documents", .summary = "Make an account (document 004)", DOCUMENT, .open = true,
+    .id = "account_register", .tag = KR_API_TAG_004, .summary = "Make an account (document 004)", DOCUMENT,
+    .open = true,
     .body = &registration_table,
     .description = "Only where the administrator allows it (`allow_registration`).",
     .responses = (const struct kr_api_response[]){
@@ -110,24 +111,25 @@ const struct kr_api_doc kr_account_register_doc = {
         {.status = 400, .help = "Username or e-mail already registered.", .schema = &kr_api_detail_schema}, {0}},
 };
 const struct kr_api_doc kr_account_token_doc = {
-    .id = "account_token", .tag = "documents", .summary = "Log in (document 004)", DOCUMENT, .open = true,
+    .id = "account_token", .tag = KR_API_TAG_004, .summary = "Log in (document 004)", DOCUMENT, .open = true,
     .bodies = (const struct kr_api_media[]){{.type = "application/x-www-form-urlencoded", .table = &token_table,
     .help = "A form, as OAuth2's password grant sends it."}, {0}},
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The token.", .schema = &token_schema}, {0}},
 };
 const struct kr_api_doc kr_account_me_doc = {
-    .id = "account_me", .tag = "documents", .summary = "Who am I (document 004)", DOCUMENT, .needs = KR_RIGHT_READ,
+    .id = "account_me", .tag = KR_API_TAG_004, .summary = "Who am I (document 004)", DOCUMENT, .needs = KR_RIGHT_READ,
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The user.", .schema = &user_schema}, {0}},
 };
 const struct kr_api_doc kr_account_key_doc = {
-    .id = "account_key", .tag = "documents", .summary = "The caller's key (document 004)", DOCUMENT,
+    .id = "account_key", .tag = KR_API_TAG_004, .summary = "The caller's key (document 004)", DOCUMENT,
     .needs = KR_RIGHT_READ,
     .description = "krait keeps keys as a hash and cannot tell one again: the answer has the key if the request shows "
     "it.",
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The key.", .schema = &key_schema}, {0}},
 };
 const struct kr_api_doc kr_account_new_key_doc = {
-    .id = "account_new_key", .tag = "documents", .summary = "A new key instead of the old one (document 004)", DOCUMENT,
+    .id = "account_new_key", .tag = KR_API_TAG_004,
+    .summary = "A new key instead of the old one (document 004)", DOCUMENT,
     .needs = KR_RIGHT_RUN,
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "The new key.", .schema = &key_schema}, {0}},
 };

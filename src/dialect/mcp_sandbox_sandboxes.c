@@ -48,7 +48,7 @@ static const struct kr_api_table sandbox_table = KR_API_TABLE("AccountSandboxCre
 static const struct kr_api_param sandbox_params[] = {{ "sandbox", "A sandbox's id.", "5zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { 0 }};
 
-#define DOCUMENT .voice = KR_API_DOCUMENT, .tag = "documents"
+#define DOCUMENT .voice = KR_API_DOCUMENT, .tag = KR_API_TAG_004
 const struct kr_api_doc kr_account_sandboxes_doc = {
     .id = "account_sandboxes", .summary = "The caller's sandboxes (document 004)", DOCUMENT, .needs = KR_RIGHT_READ,
     .responses = (const struct kr_api_response[]){{.status = 200, .help = "All of them.", .schema = &sandboxes_schema},

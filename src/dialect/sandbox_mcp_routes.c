@@ -30,7 +30,7 @@ static const struct kr_api_field execute_fields[] = {
      .help = "The session whose variables it sees; made if it is not there. Without it: a new one, named in "
      "X-Session-Id.", .example = "my-session"},
     {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct execute_request, timeout), .nullable = true,
-     KR_API_AT_LEAST(0),
+     KR_API_RANGE(0, 86400),
      .help = "Seconds; 0 and absent: the default.", .example = "10"},
     {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_request, variables), .nullable = true,
      .help = "Set as variables before the code runs.", .example = "{\"n\":3}"},
@@ -91,7 +91,7 @@ static const struct kr_api_response sync_ok[] = {{200, "The outcome.", NULL, &sy
 
 static const struct kr_api_param sandbox_params[] = {{"sandbox", "The sandbox, by id or name.", "default"}, {0}};
 
-const struct kr_api_doc kr_api_execute_doc = {.id = "execute", .tag = "runs",
+const struct kr_api_doc kr_api_execute_doc = {.id = "execute", .tag = KR_API_TAG_000,
     .summary = "Run code, as a stream of text, images and errors",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &execute_table,
     .body_example = "{\"code\":\"print('Hello, World!')\"}", .responses = execute_ok};
@@ -99,7 +99,8 @@ const struct kr_api_doc kr_api_execute_in_sandbox_doc = {.id = "execute_in_sandb
     .summary = "Run code in a sandbox",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .params = sandbox_params, .body = &execute_table,
     .body_example = "{\"code\":\"print('Hello, World!')\"}", .responses = execute_ok};
-const struct kr_api_doc kr_api_execute_sync_doc = {.id = "execute_sync", .tag = "runs", .summary = "Run code and wait",
+const struct kr_api_doc kr_api_execute_sync_doc = {.id = "execute_sync", .tag = KR_API_TAG_000,
+    .summary = "Run code and wait",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &execute_table, .body_example = "{\"code\":\"1 + 1\"}",
     .responses = sync_ok};
 /* clang-format on */

@@ -43,7 +43,7 @@ static const struct kr_api_prop service_props[] = {
 static const struct kr_api_schema service_schema = KR_API_SCHEMA("ServiceExecuteResult", "The outcome.", service_props);
 static const struct kr_api_response service_ok[] = {{200, "The outcome; a program that failed is one too.", NULL,
     &service_schema, NULL, NULL}, {0}};
-const struct kr_api_doc kr_api_service_execute_doc = {.id = "service_execute", .tag = "documents",
+const struct kr_api_doc kr_api_service_execute_doc = {.id = "service_execute", .tag = KR_API_TAG_002,
     .summary = "Run code in a fresh process",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &service_table,
     .body_example = "{\"code\":\"print('Hello, World!')\",\"timeout\":10}", .responses = service_ok};
@@ -57,9 +57,11 @@ static const struct kr_api_field install_fields[] = {
 };
 static const struct kr_api_table install_table = KR_API_TABLE("ServiceInstallRequest", "What to install.",
     install_fields, struct install_request);
-static const struct kr_api_response install_not[] = {{501, "Packages cannot be installed yet.", NULL,
+static const struct kr_api_response install_not[] = {
+    {200, "It is installed. Never yet: see 501.", NULL, &kr_api_message_schema, "{\"message\":\"installed\"}", NULL},
+    {501, "Packages cannot be installed yet.", NULL,
     &kr_api_detail_schema, "{\"detail\":\"packages cannot be installed yet\"}", NULL}, {0}};
-const struct kr_api_doc kr_api_service_install_doc = {.id = "service_install", .tag = "documents",
+const struct kr_api_doc kr_api_service_install_doc = {.id = "service_install", .tag = KR_API_TAG_002,
     .summary = "Install a package (not yet)",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &install_table, .responses = install_not};
 /* clang-format on */

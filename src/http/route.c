@@ -2,7 +2,8 @@
  * conn.c for every request and by the server at its start.
  *
  * Invariant: a lookup allocates nothing, and what a handler gets as a parameter is valid UTF-8 without control
- * characters, slashes (but for `{name*}`), backslashes or dot segments, however it was spelled. */
+ * characters, slashes (but for `{name*}`, where `%2F` is one too), backslashes or dot segments, however it was
+ * spelled. */
 #include "route.h"
 #include "err.h"
 #include "utf8.h"
@@ -170,7 +171,8 @@ struct segments {
     bool more; /* than are listed */
     char *at[KR_HTTP_SEGMENTS_MAX];
     unsigned len[KR_HTTP_SEGMENTS_MAX];
-    char *end; /* of the decoded path */
+    bool slashed; /* some have a slash that was written as %2F: they fit nothing but `{name*}` */
+    char *end;    /* of the decoded path */
 };
 
 static int hex(char c)
@@ -191,8 +193,6 @@ static size_t decode_one(const char *p, size_t len, char *out)
         if (len < 3 || (high = hex(p[1])) < 0 || (low = hex(p[2])) < 0)
             return 0;
         c = (unsigned char)(high << 4 | low);
-        if (c == '/')
-            return 0;
     }
     if (c < 0x20 || c == 0x7f || c == '\\')
         return 0;
@@ -214,13 +214,27 @@ static bool segment_is_good(const char *text, size_t len)
     return true;
 }
 
+/* As segment_is_good(), for each part of one that has encoded slashes: a parameter that takes them is a path, and none
+ * of its parts may climb. */
+static bool parts_are_good(const char *text, size_t len)
+{
+    for (const char *end = text + len; text <= end;) {
+        const char *slash = memchr(text, '/', (size_t)(end - text)), *to = slash ? slash : end;
+
+        if (!segment_is_good(text, (size_t)(to - text)))
+            return false;
+        text = to + 1;
+    }
+    return true;
+}
+
 /* Decodes into `out`, segments parted by '/', and lists them. 0 or -EINVAL. */
 static int decode_path(const char *p, size_t len, char *out, struct segments *s)
 {
     const char *end = p + len;
 
     s->count = 0;
-    s->more = false;
+    s->more = s->slashed = false;
     while (p < end && *p == '/') {
         char *from = ++out;
 
@@ -231,8 +245,9 @@ static int decode_path(const char *p, size_t len, char *out, struct segments *s)
                 return -EINVAL;
             p += n;
         }
-        if (!segment_is_good(from, (size_t)(out - from)))
+        if (!parts_are_good(from, (size_t)(out - from)))
             return -EINVAL;
+        s->slashed |= memchr(from, '/', (size_t)(out - from)) != NULL;
         s->more = s->count == KR_HTTP_SEGMENTS_MAX;
         if (!s->more) {
             s->at[s->count] = from;
@@ -291,7 +306,8 @@ static bool walk(struct search *s, unsigned at, unsigned i)
         literal = find_literal(r, at, s->segments.at[i], s->segments.len[i]);
         if (literal && walk(s, literal, i + 1))
             return true;
-        if (n->param && s->segments.len[i] > 0 && walk(s, n->param, i + 1))
+        if (n->param && s->segments.len[i] > 0 && !memchr(s->segments.at[i], '/', s->segments.len[i]) &&
+            walk(s, n->param, i + 1))
             return true;
         if (n->rest && s->segments.at[i] < s->segments.end)
             return consider(s, &r->nodes[n->rest]);
@@ -328,6 +344,8 @@ int kr_http_router_find(const struct kr_http_router *router, enum kr_http_method
         return 400;
     walk(&s, 0, 0);
     ret_match->allowed = s.allowed;
+    if (!s.found && s.segments.slashed && !s.allowed)
+        return 400; /* an encoded slash where none can be */
     if (!s.found)
         return s.allowed ? 405 : 404;
     ret_match->route = s.found;

@@ -6,7 +6,8 @@
  * both are meant.
  *
  * The path is matched segment by segment after strict percent-decoding. Refused with 400: a bad or cut `%xx`, an
- * encoded slash, backslash, NUL or other control character, bytes that are not UTF-8, `.` and `..` as segments. */
+ * encoded backslash, NUL or other control character, bytes that are not UTF-8, `.` and `..` as segments. An encoded
+ * slash is one within `{name*}`, where each part is judged as a segment, and is refused elsewhere. */
 #pragma once
 #include "http_method.h"
 #include <stddef.h>

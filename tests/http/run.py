@@ -217,7 +217,12 @@ def parameters_and_what_a_request_says() -> None:
         equal((a["peer"], a["tag"], a["pattern"]), ("127.0.0.1", 1, "/about/{a}/{b}"))
         equal(c.get("/about/x/fixed").json["pattern"], "/about/{a}/fixed")
         equal(c.get("/files/a/b%20c/").json["path"], "a/b c/")
+        for path in ("/files/a%2Fb%20c%2f", "/files/a/b%20c%2F", "/files/a%2Fb%20c/"):  # within the rest of a path
+            equal(c.get(path).json["path"], "a/b c/", path)
+        equal(c.get("/files/a%252Fb").json["path"], "a%2Fb")  # decoded once
         for path in ("/about/a%2fb/c", "/about/%00/c", "/about/%zz/c", "/files/a/../b", "/files/%2e%2e/b",
+                     "/files/a%2F..%2Fb", "/files/..%2fb", "/files/a%2F%2E%2e", "/files/a%2f.", "/files/a%5cb",
+                     "/about%2Fx/c", "/files%2Fa", "/hello%2F", "/%2F", "/about/x%2Ffixed", "/about/x/%2F",
                      "/about/%ff/c"):
             equal(c.get(path).status, 400, path)
         with Conn(server.other) as other, Conn(server.unix) as unix:

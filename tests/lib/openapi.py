@@ -337,10 +337,13 @@ class Validator:
         media = content.get(kind, content.get(kind.split("/")[0] + "/*", content.get("*/*")))
         if media is None:
             raise Mismatch("type %r, not one of %s" % (kind, ", ".join(content)))
-        if "schema" in media:
+        schema = media.get("x-each-schema") if "x-each" in media else media.get("schema")
+        if "x-each" not in media and (kind != "application/json" or kind not in content):
+            schema = None  # a text or bytes
+        if schema is not None:
             for number, value in enumerate(self._values(media, body)):
                 self._must_fit(
-                    media["schema"],
+                    schema,
                     value,
                     "%s %d" % (media["x-each"], number) if "x-each" in media else "body",
                 )

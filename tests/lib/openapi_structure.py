@@ -93,6 +93,8 @@ class Structure:
         for kind in [types] if isinstance(types, str) else types:
             if kind not in TYPES:
                 self.problem(where, "no type is called %s" % kind)
+        if "array" in types and "items" not in node:
+            self.problem(where, "an array without items, which generators refuse")
         for key in node.get("required", []):
             if key not in node.get("properties", {}):
                 self.problem(where, "%s is required but not described" % key)
@@ -126,9 +128,14 @@ class Structure:
                 self.problem(where, "%s is no media type" % kind)
             if not self.shape("media", media, where + " " + kind):
                 continue
+            if "schema" not in media and kind != "application/json":
+                self.problem(where, "%s has no schema: generators leave it out" % kind)
+            if "x-each" in media and media.get("schema", {}).get("type") != "string":
+                self.problem(where, "a stream is a text to generators")
             if media.get("x-each", "line") not in ("line", "event"):
                 self.problem(where, "x-each is line or event")
             self.schema(media.get("schema", True), where + " " + kind)
+            self.schema(media.get("x-each-schema", True), where + " " + kind)
             if "example" in media:
                 count += 1
                 self.example(media.get("schema", True), media["example"], where + " " + kind)
@@ -180,7 +187,9 @@ class Structure:
             if not node["requestBody"]["content"]:
                 self.problem(where, "a body of no type")
             examples += self.media(node["requestBody"]["content"], where + " body")
-        if not any(status.startswith(("1", "2", "3", "501")) for status in node["responses"]):
+        if not node.get("description"):
+            self.problem(where, "has no description")
+        if not any(status.startswith(("1", "2", "3")) for status in node["responses"]):
             self.problem(where, "says only how it fails")
         for status, response in node["responses"].items():
             if not STATUS.fullmatch(status):
@@ -234,6 +243,13 @@ class Structure:
                 if not NAME.fullmatch(name):
                     self.problem(part, "%s is not a valid name" % name)
                 look(inner, "%s %s" % (part, name))
+        for name, inner in node.get("schemas", {}).items():  # generators name an inner object so
+            for key, prop in inner.get("properties", {}).items() if isinstance(inner, dict) else ():
+                made = name + "".join(word.capitalize() for word in key.split("_"))
+                own = {"$ref": "#/components/schemas/" + made}
+                parts = prop.get("allOf", prop.get("anyOf", []))
+                if made in node["schemas"] and (parts or "properties" in prop) and own not in parts:
+                    self.problem("schemas " + made, "is also what generators call %s.%s" % (name, key))
         used = set(_refs(self.document))
         for name in node.get("schemas", {}):
             if "#/components/schemas/" + name not in used:

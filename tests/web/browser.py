@@ -71,7 +71,8 @@ def start_page_works():
         b = browser()
         b.open(base + "/")
         b.wait("document.querySelector('#health').textContent === 'healthy · version 0.1.0 · 2 sessions'")
-        assert b.evaluate("document.querySelector('#curl').textContent").startswith(f"curl -N {base}/api/v1/execute")
+        assert b.evaluate("document.querySelector('#curl').textContent").startswith(f"curl -N {base}/api/v1/runs")
+        assert b.evaluate("document.querySelector('#mcp').textContent") == f"{base}/mcp"
         assert b.evaluate("getComputedStyle(document.querySelector('nav')).display") == "grid"
         assert not b.complaints, b.complaints
 

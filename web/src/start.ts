@@ -10,6 +10,7 @@ const byId = (id: string): HTMLElement => {
 // The page may be beneath a path of a proxy: everything is beside it.
 const here = new URL(".", location.href).href.replace(/\/$/, "");
 byId("base").textContent = here;
+byId("mcp").textContent = `${here}/mcp`;
 
 const copy = byId("copy");
 if (navigator.clipboard) {

@@ -18,6 +18,8 @@
 
 #define SECOND UINT64_C(1000000000)
 
+const char *const kr_account_right_words[] = {"read", "run", "admin", NULL};
+
 /* ---- state ---- */
 
 static void free_accounts(struct kr_accounts *a)

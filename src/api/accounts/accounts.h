@@ -13,6 +13,8 @@ struct kr_job_kind;
 struct kr_json;
 struct kr_throttle;
 
+extern const char *const kr_account_right_words[]; /* the words, for the rows of replies and requests */
+
 #define KR_PASSWORD_LEAST 8 /* characters of a new one; the documents' registration takes any */
 
 /* kr_api.account */

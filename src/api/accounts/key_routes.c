@@ -23,7 +23,8 @@
     { .name = "name", .type = KR_API_STRING, .help = "What it is called.", .example = "laptop" }, \
     { .name = "prefix", .type = KR_API_STRING, .help = "The key's first characters, by which one knows it again.", \
       .example = "kr_4f9k2m7q" }, \
-    { .name = "rights", .type = KR_API_STRINGS, .help = "What it may do, as far as its user may.", \
+    { .name = "rights", .type = KR_API_STRINGS, .choices = kr_account_right_words, \
+     .help = "What it may do, as far as its user may.", \
       .example = "[\"read\",\"run\"]" }, \
     { .name = "created_at", .type = KR_API_NUMBER, .help = "When it was made, in seconds since 1970.", \
       .example = "1800000000.25" }, \
@@ -59,7 +60,8 @@ static const struct kr_api_field create_fields[] = {
     { .name = "name", .type = KR_API_STRING, KR_API_AT(struct create, name), KR_API_LENGTH(1, KR_STORE_NAME_MAX),
       .def = "key", .nullable = true,
       .help = "What it is called.", .example = "laptop" },
-    { .name = "rights", .type = KR_API_STRINGS, KR_API_AT(struct create, rights), .nullable = true, KR_API_RANGE(1, 3),
+    { .name = "rights", .type = KR_API_STRINGS, .choices = kr_account_right_words, KR_API_AT(struct create, rights),
+     .nullable = true, KR_API_RANGE(1, 3),
       .help = "Some of read, run, admin; all that the caller may do without it.", .example = "[\"read\",\"run\"]" },
     { .name = "expires_in", .type = KR_API_INT, KR_API_AT(struct create, expires_in), .nullable = true, KR_API_RANGE(1,
       100 * YEAR),

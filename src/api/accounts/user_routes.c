@@ -23,7 +23,7 @@ static const struct kr_api_prop user_props[] = {
     { .name = "name", .type = KR_API_STRING, .help = "Name, by which one logs in.", .example = "alice" },
     { .name = "email", .type = KR_API_STRING, .nullable = true, .help = "Address, if one was given.",
      .example = "alice@example.org" },
-    { .name = "rights", .type = KR_API_STRINGS,
+    { .name = "rights", .type = KR_API_STRINGS, .choices = kr_account_right_words,
      .help = "What the user may do: read, run, admin. A key of the user's may have fewer.",
      .example = "[\"read\",\"run\"]" },
     { .name = "has_password", .type = KR_API_BOOL, .help = "Whether the user can log in by password.",
@@ -45,7 +45,7 @@ static const struct kr_api_schema list_schema = KR_API_SCHEMA("Users", "A page o
 
 static const struct kr_api_prop me_props[] = {
     { .name = "user", .type = KR_API_OBJECT, .of = &kr_user_schema, .help = "The user." },
-    { .name = "rights", .type = KR_API_STRINGS,
+    { .name = "rights", .type = KR_API_STRINGS, .choices = kr_account_right_words,
      .help = "What this key or login may do: what both it and its user have.", .example = "[\"read\",\"run\"]" },
     { .name = "known_by", .type = KR_API_ENUM, .choices = (const char *const[]){"off", "api_key", "key", "token", NULL},
       .help = "How the caller is known: authentication is off, the server's one key, a user's key, a login.",
@@ -70,7 +70,8 @@ static const struct kr_api_field create_fields[] = {
     { .name = "password", .type = KR_API_TEXT, KR_API_AT(struct create, password), .nullable = true, .secret = true,
      KR_API_LENGTH(KR_PASSWORD_LEAST, KR_PASSWORD_MAX), .format = "password",
       .help = "Without one the user cannot log in, and has keys alone.", .example = "correct horse battery" },
-    { .name = "rights", .type = KR_API_STRINGS, KR_API_AT(struct create, rights), .nullable = true, KR_API_RANGE(1, 3),
+    { .name = "rights", .type = KR_API_STRINGS, .choices = kr_account_right_words, KR_API_AT(struct create, rights),
+     .nullable = true, KR_API_RANGE(1, 3),
       .help = "Some of read, run, admin; read and run without it.", .example = "[\"read\",\"run\"]" },
 };
 static const struct kr_api_table create_table =
@@ -91,7 +92,8 @@ static const struct kr_api_field change_fields[] = {
      KR_API_GIVEN(struct change, password_given), .nullable = true, .secret = true,
      KR_API_LENGTH(KR_PASSWORD_LEAST, KR_PASSWORD_MAX), .format = "password",
       .help = "null takes it away. Either way all logins of the user end.", .example = "correct horse battery" },
-    { .name = "rights", .type = KR_API_STRINGS, KR_API_AT(struct change, rights), KR_API_RANGE(1, 3),
+    { .name = "rights", .type = KR_API_STRINGS, .choices = kr_account_right_words, KR_API_AT(struct change, rights),
+     KR_API_RANGE(1, 3),
       .help = "Some of read, run, admin, instead of those it has.", .example = "[\"read\"]" },
     { .name = "disabled", .type = KR_API_BOOL, KR_API_AT(struct change, disabled),
      KR_API_GIVEN(struct change, disabled_given),

@@ -174,7 +174,10 @@ static const struct kr_api_header stored_headers[] = {{"ETag", "Names the conten
         "\"request_id\":\"3f0c9a52d1b84e7f\"}}", \
     NULL}
 #define DETAIL(status_, help_, text_) {status_, help_, NULL, &kr_api_detail_schema, "{\"detail\":\"" text_ "\"}", NULL}
-#define BYTES {200, "The file, as its name and bytes say what it is.", "*/*", NULL, "a,b\n1,2\n", content_headers}, \
+#define BYTES {200, "The file, as its name and bytes say what it is.", "application/octet-stream", NULL, NULL, \
+     content_headers}, \
+    {200, "The file, as its name and bytes say what it is.", "*/*", NULL, "a,b\n1,2\n", content_headers}, \
+    {206, "The part that Range asks for.", "application/octet-stream", NULL, NULL, part_headers}, \
     {206, "The part that Range asks for.", "*/*", NULL, "a,b\n", part_headers}, \
     {304, "It is the one that If-None-Match names.", NULL, NULL, NULL, NULL}
 #define DENIED ERROR(403, "denied", "A symbolic link, or permission bits.", \
@@ -250,7 +253,7 @@ const struct kr_api_doc kr_api_links_post_doc = {DOC("create_link", "Make a link
          .responses = links_ok};
 const struct kr_api_doc kr_api_link_get_doc = {DOC("follow_link", "Read a file by a link", 0), .open = true,
     .params = link_params, .query = &kr_files_link_query, .responses = link_ok};
-const struct kr_api_doc kr_api_sandbox_file_doc = {.id = "sandbox_file", .tag = "documents",
+const struct kr_api_doc kr_api_sandbox_file_doc = {.id = "sandbox_file", .tag = KR_API_TAG_004,
     .summary = "Read a file of a sandbox, to be shown", .voice = KR_API_DOCUMENT,
     .description = "With a key, with a `token`, or with neither where authentication is off.",
     .needs = KR_RIGHT_READ, .open = true, .query = &kr_sandbox_file_query_table, .responses = sandbox_file_ok};

@@ -25,10 +25,13 @@ static const struct kr_api_prop root_props[] = {
     {.name = "name", .type = KR_API_STRING, .help = "The program.", .example = KR_API_NAME},
     {.name = "version", .type = KR_API_STRING, .help = "Its version.", .example = "0.1.0"},
     {.name = "status", .type = KR_API_STRING, .help = "Always `running`.", .example = "running"},
-    {.name = "docs", .type = KR_API_STRING, .help = "The page of the API, or `disabled`.", .example = "/docs"},
     {.name = "mcp_endpoint", .type = KR_API_STRING, .help = "Where the Model Context Protocol is spoken.",
      .example = KR_API_MCP_ENDPOINT},
     {.name = "api_endpoint", .type = KR_API_STRING, .help = "What the API is beneath.", .example = KR_API_ENDPOINT},
+    {.name = "openapi", .type = KR_API_STRING, .help = "The description of the API.", .example = "/openapi.json"},
+    {.name = "docs", .type = KR_API_STRING, .help = "The page of the API, or `disabled`.", .example = "/docs"},
+    {.name = "documents", .type = KR_API_STRINGS, .help = "Other servers whose clients work here unchanged.",
+     .example = "[\"000 sandbox-mcp\"]"},
 };
 static const struct kr_api_schema root_schema = KR_API_SCHEMA("Root", "What this server is.", root_props);
 
@@ -153,6 +156,22 @@ void kr_api_asset(struct kr_http_ex *ex, void *app)
 
 /* ---- / ---- */
 
+/* "000 sandbox-mcp", … */
+static void write_documents(struct kr_json *j)
+{
+    char text[64];
+
+    kr_json_key(j, "documents");
+    kr_json_array(j);
+    for (unsigned i = 0; i < KR_DIALECT_MAX_; i++) {
+        if (!kr_dialects[i].document)
+            continue;
+        snprintf(text, sizeof text, "%s %s", kr_dialects[i].document, kr_dialect_names[i]);
+        kr_json_str(j, text);
+    }
+    kr_json_array_end(j);
+}
+
 static void reply_root(struct kr_http_ex *ex, const struct kr_api *api)
 {
     cleanup_buf struct kr_buf buf;
@@ -164,9 +183,11 @@ static void reply_root(struct kr_http_ex *ex, const struct kr_api *api)
     kr_json_key_str(&j, "name", KR_API_NAME);
     kr_json_key_str(&j, "version", api->config.version);
     kr_json_key_str(&j, "status", "running");
-    kr_json_key_str(&j, "docs", kr_api_has_docs(api, kr_http_tag(ex)) ? "/docs" : "disabled");
     kr_json_key_str(&j, "mcp_endpoint", KR_API_MCP_ENDPOINT);
     kr_json_key_str(&j, "api_endpoint", KR_API_ENDPOINT);
+    kr_json_key_str(&j, "openapi", "/openapi.json");
+    kr_json_key_str(&j, "docs", kr_api_has_docs(api, kr_http_tag(ex)) ? "/docs" : "disabled");
+    write_documents(&j);
     kr_json_object_end(&j);
     kr_http_set_header(ex, "Vary", "Accept");
     kr_api_reply(ex, 200, &buf);

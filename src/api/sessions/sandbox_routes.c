@@ -47,7 +47,7 @@ static struct kr_api_field settings_fields[1 + KR_SANDBOX_SETTINGS_MAX] = {
      .check = check_sandbox_name, .help = "Unique among one's own. One that is made up, if a new sandbox has none.",
      .example = "analysis"},
 };
-static struct kr_api_table settings_table = {.name = "SandboxSettings",
+static struct kr_api_table settings_table = {.name = "SandboxRequest",
     .help = "A sandbox's name and settings. What is left out stays as it is; what is null is the server's.",
     .fields = settings_fields, .count = 1, .size = sizeof(struct settings_request)};
 

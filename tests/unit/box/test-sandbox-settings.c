@@ -284,8 +284,8 @@ static void openapi_has_every_row(void)
     schemas = json_object_get(json_object_get(doc, "components"), "schemas");
     FOR_ROWS(row)
     {
-        static const char *const all[] = {"SandboxSettings", "SandboxSet"}, *const told[] = {"Sandbox",
-                                                                                             "SandboxDefaults"};
+        static const char *const all[] = {"SandboxRequest", "SandboxSet"}, *const told[] = {"Sandbox",
+                                                                                            "SandboxDefaults"};
 
         for (size_t i = 0; i < 2; i++) {
             json_t *whole = json_object_get(json_object_get(schemas, all[i]), "properties");

@@ -272,6 +272,19 @@ DAMAGES = [
         "no security scheme is called bearer",
     ),
     (lambda d: d["components"]["securitySchemes"]["query"].pop("in"), "in is missing"),
+    (lambda d: d["components"]["schemas"]["Run"]["properties"]["tags"].pop("items"), "without items"),
+    (lambda d: d["paths"]["/execute"]["post"].pop("description"), "has no description"),
+    (
+        lambda d: d["components"]["schemas"].update(RunTags={"type": "object"})
+        or d["components"]["schemas"]["Run"]["properties"]["tags"].update(allOf=[{"type": "array"}]),
+        "is also what generators call Run.tags",
+    ),
+    (
+        lambda d: d["paths"]["/api/v1/runs"]["post"]["responses"]["200"]["content"][
+            "application/x-ndjson"
+        ].pop("schema"),
+        "has no schema",
+    ),
 ]
 
 

@@ -76,8 +76,8 @@ static int check_row(const struct check *c, const struct kr_api_field *f)
         return bad_row(c, f, "is of no type");
     if (!f->help || !f->help[0] || f->help[strlen(f->help) - 1] != '.')
         return bad_row(c, f, "has no help, or its help is not a sentence");
-    if ((f->type == KR_API_ENUM) != (f->choices != NULL))
-        return bad_row(c, f, "an enum has choices, and nothing else has");
+    if (f->type != KR_API_STRINGS && (f->type == KR_API_ENUM) != (f->choices != NULL))
+        return bad_row(c, f, "an enum has choices, and beside it a list of strings alone may have");
     if (f->of && f->type != KR_API_OBJECT && f->type != KR_API_ARRAY)
         return bad_row(c, f, "only an object or an array is of a table");
     if (f->has_min && f->has_max && f->min > f->max)
@@ -154,8 +154,8 @@ static int check_prop(const struct kr_api_schema *s, const struct kr_api_prop *p
         return bad_prop(s, p->name, "is of no type", err);
     if (!p->help || !p->help[0] || p->help[strlen(p->help) - 1] != '.')
         return bad_prop(s, p->name, "has no help, or its help is not a sentence", err);
-    if ((p->type == KR_API_ENUM) != (p->choices != NULL))
-        return bad_prop(s, p->name, "an enum has choices, and nothing else has", err);
+    if (p->type != KR_API_STRINGS && (p->type == KR_API_ENUM) != (p->choices != NULL))
+        return bad_prop(s, p->name, "an enum has choices, and beside it a list of strings alone may have", err);
     if (p->of && p->type != KR_API_OBJECT && p->type != KR_API_ARRAY)
         return bad_prop(s, p->name, "only an object or an array is of a schema", err);
     if (!p->example && !p->of)
