@@ -289,6 +289,7 @@ void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct
     sessions += strcmp(session->sandbox, s->row.id) == 0 && session->state == KR_BOX_SESSION_LIVE;
     kr_json_object(j);
     kr_json_key_str(j, "id", s->row.id);
+    kr_json_key_str(j, "sandbox_id", s->row.id);
     kr_json_key_str(j, "name", s->row.name);
     kr_json_key_str(j, "state", KR_STORE_SANDBOX_STATE);
     kr_json_key_double(j, "created_at", (double)s->row.created / 1e6);

@@ -175,14 +175,24 @@ def what_is_no_call_is_refused_in_our_voice():
 
 
 @check
-def bad_arguments_are_a_result_that_says_so():
+def what_is_refused_is_an_error_and_code_that_fails_a_result():
+    s = server()
     cases = (({}, "code"), ({"code": 1}, "code"), ({"cod": "1"}, "did you mean code"))
     for arguments, word in cases:
-        result = call("execute_python", arguments)
-        equal(result.get("isError"), True, str(arguments))
-        contains(text(result), word)
+        contains(failed(s.post(TOOLS + "/execute_python", arguments), 400, "invalid"), word)
+    failed(s.post(TOOLS + "/read_file", {"path": "nope"}), 404, "not_found")
+    failed(s.post(TOOLS + "/execute_python", {"code": "1", "sandbox_id": "nope"}), 404, "not_found")
     result = call("execute_python", {"code": "1/0"})
+    equal(result.get("isError"), True)
     contains(text(result), "ZeroDivisionError")
+
+
+@check
+def json_is_json():
+    for name in ("list_sandboxes", "get_sandbox_info", "list_active_sessions"):
+        result = call(name, {})
+        equal(result["structuredContent"], json.loads(text(result)), name)
+    assert "structuredContent" not in call("execute_python", {"code": "print('{}', 1)"})
 
 
 @check
@@ -211,9 +221,8 @@ def a_key_is_needed_and_its_rights_count():
     code = {"code": "print(9)"}
     failed(s.post(TOOLS + "/execute_python", code, key="nobody"), 401, "unauthorized")
     equal(s.request("GET", TOOLS, key="nobody").status, 401)
-    refused = s.post(TOOLS + "/execute_python", code, key=reader).json()
-    equal(refused.get("isError"), True)
-    contains(text(refused), "needs a key with the right `run`")
+    refused = s.post(TOOLS + "/execute_python", code, key=reader)
+    contains(failed(refused, 403, "forbidden"), "needs a key with the right `run`")
     assert not s.post(TOOLS + "/list_sandboxes", {}, key=reader).json().get("isError")
     equal(text(s.post(TOOLS + "/execute_python", code, key=runner).json()), "9")
 
@@ -223,14 +232,13 @@ def what_is_anothers_is_unknown():
     s, owner, other = users(), key(), key()
     made = s.post(TOOLS + "/create_sandbox", {"name": "mine"}, key=owner).json()
     code = {"code": "print(3)", "sandbox_id": json.loads(text(made))["sandbox_id"]}
-    theirs = s.post(TOOLS + "/execute_python", code, key=other).json()
+    theirs = s.post(TOOLS + "/execute_python", code, key=other)
     nobodys = s.post(
         TOOLS + "/execute_python", {**code, "sandbox_id": "01hv5k8m2nq7r9t3w6x8y0z2a4"}, key=other
-    ).json()
-    equal((theirs.get("isError"), nobodys.get("isError")), (True, True))
+    )
     equal(
-        text(theirs).replace(code["sandbox_id"], "ID"),
-        text(nobodys).replace("01hv5k8m2nq7r9t3w6x8y0z2a4", "ID"),
+        failed(theirs, 404, "not_found").replace(code["sandbox_id"], "ID"),
+        failed(nobodys, 404, "not_found").replace("01hv5k8m2nq7r9t3w6x8y0z2a4", "ID"),
     )
     equal(text(s.post(TOOLS + "/execute_python", code, key=owner).json()), "3")
 

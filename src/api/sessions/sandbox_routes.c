@@ -60,8 +60,9 @@ static const struct kr_api_field list_fields[] = {
 };
 static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Which sandboxes.", list_fields, struct list_query);
 
-static struct kr_api_prop sandbox_props[7 + KR_SANDBOX_SETTINGS_MAX] = {
-    {.name = "id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = ID},
+static struct kr_api_prop sandbox_props[8 + KR_SANDBOX_SETTINGS_MAX] = {
+    {.name = "id", .type = KR_API_STRING, .help = "The same as `sandbox_id`.", .example = ID},
+    {.name = "sandbox_id", .type = KR_API_STRING, .help = "Unguessable, and for good.", .example = ID},
     {.name = "name", .type = KR_API_STRING, .help = "Its name, which also finds it.", .example = "analysis"},
     {.name = "state", .type = KR_API_ENUM, .choices = states, .help = "Always `active`.",
      .example = "active"},
@@ -74,7 +75,7 @@ static struct kr_api_prop sandbox_props[7 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "sessions", .type = KR_API_INT, .help = "Live ones.", .example = "1"},
 };
 static struct kr_api_schema sandbox_schema = {.name = "Sandbox", .help = "What lasts: files, settings, a name.",
-    .props = sandbox_props, .count = 7};
+    .props = sandbox_props, .count = 8};
 static const struct kr_api_prop list_props[] = {
     {.name = "sandboxes", .type = KR_API_ARRAY, .of = &sandbox_schema, .help = "Newest first."},
     {.name = "next", .type = KR_API_STRING, .nullable = true, .help = "`after` of the next page; null at the end.",

@@ -2,8 +2,8 @@
  *
  * Each request is a tools/list or tools/call of a peer that ends with it: the same rows, checks and limits as over MCP,
  * without the envelope. Such a peer declares nothing, so it is asked nothing and gets no notifications; when the client
- * leaves, its call is cancelled. Invariant: what JSON-RPC calls an error goes out in krait's voice, a tool's refusal as
- * a result with isError. */
+ * leaves, its call is cancelled. Invariant: what JSON-RPC calls an error and what a tool refuses goes out in krait's
+ * voice with the status of its kind; code that failed is a result with isError. */
 #include "mcp_http_tools.h"
 #include "json_load.h"
 #include "dialect.h"
@@ -11,7 +11,12 @@
 #include "mcp_http_body.h"
 #include "mcp_http_stream.h"
 #include "reply.h"
+#include "buf.h"
+#include "err.h"
+#include <stdlib.h>
 #include <string.h>
+
+#define OBJECT_MAX (256u << 10) /* bytes of a result that is looked through for an object */
 
 #define LIST_REV KR_REV_2025_06_18 /* says nothing of tasks, which cannot be asked for here */
 #define CALL_REV KR_REV_2025_11_25
@@ -90,8 +95,7 @@ static const struct kr_api_schema result_schema = KR_API_SCHEMA("CallToolResult"
 
 static const struct kr_api_response tools_ok[] = {{200, "The tools.", NULL, &tools_schema, NULL, NULL}, {0}};
 const struct kr_api_response kr_mcp_tool_ok[] = {
-    {200, "The tool's answer; what is wrong with arguments is one too, with `isError`.", NULL, &result_schema, NULL,
-     NULL},
+    {200, "The tool's answer; code that fails is one too, with `isError`.", NULL, &result_schema, NULL, NULL},
     {0}};
 static const struct kr_api_param name_params[] = {{"name", "The tool.", "execute_python"}, {0}};
 
@@ -121,14 +125,62 @@ static enum kr_err_kind kind_of(int code)
     return code == KR_RPC_INVALID_PARAMS ? KR_ERR_NOT_FOUND : code == KR_RPC_INTERNAL ? KR_ERR_BUSY : KR_ERR_INVALID;
 }
 
+/* The first text of a result; NULL if it has none. */
+static const char *first_text(const json_t *result)
+{
+    return json_string_value(json_object_get(json_array_get(json_object_get(result, "content"), 0), "text"));
+}
+
+/* A result that says why nothing was done, as an error of its kind. */
+static void reply_refusal(struct kr_http_ex *ex, enum kr_err_kind kind, const char *json, size_t len)
+{
+    struct kr_err err = {.kind = (uint16_t)kind};
+    json_t *result = json_loadb(json, len, 0, NULL);
+    const char *text = first_text(result);
+    cleanup_buf struct kr_buf out;
+
+    kr_buf_init(&out, KR_API_REPLY_MAX);
+    kr_api_error_body(KR_API_KRAIT, 0, kr_err_row(kind)->name, text ? text : kr_err_row(kind)->help, NULL,
+                      kr_http_request_id(ex), &out);
+    kr_http_reply_json(ex, kr_api_status_of(&err), &out);
+    json_decref(result);
+}
+
+/* A result whose one text is a JSON object has it as an object too. */
+static bool reply_with_object(struct kr_http_ex *ex, const char *json, size_t len)
+{
+    json_t *result, *object = NULL;
+    const char *text;
+    char *out = NULL;
+
+    if (len > OBJECT_MAX || !memmem(json, len, "\"text\":\"{", 9))
+        return false;
+    result = json_loadb(json, len, 0, NULL);
+    text = first_text(result);
+    if (text && text[0] == '{' && json_array_size(json_object_get(result, "content")) == 1 &&
+        !json_object_get(result, "structuredContent"))
+        object = json_loads(text, 0, NULL);
+    if (object && json_object_set(result, "structuredContent", object) == 0)
+        out = json_dumps(result, JSON_COMPACT);
+    if (out)
+        kr_http_reply(ex, 200, "application/json", out, strlen(out));
+    free(out);
+    json_decref(object);
+    json_decref(result);
+    return out != NULL;
+}
+
 void kr_mcp_plain_answer(struct kr_http_ex *ex, int code, const char *json, size_t len)
 {
     json_t *message;
     const char *text;
 
-    if (len && !code) {
+    if (len && code >= 0) {
         json = kr_mcp_result_text(json, &len);
-        kr_http_reply(ex, 200, "application/json", json, len);
+        if (code > 0)
+            reply_refusal(ex, (enum kr_err_kind)code, json, len);
+        else if (!reply_with_object(ex, json, len))
+            kr_http_reply(ex, 200, "application/json", json, len);
         return;
     }
     message = len ? json_loadb(json, len, 0, NULL) : NULL;

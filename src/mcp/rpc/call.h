@@ -94,6 +94,9 @@ void kr_mcp_on_cancel(struct kr_mcp_call *c, void (*on_cancel)(void *data, struc
 /* The result object, taken. What the revision wants on top is added here: resultType "complete" unless there is one,
  * _meta with the server's name, ttlMs and cacheScope by the method's row. */
 void kr_mcp_reply(struct kr_mcp_call *c, json_t *result);
+/* The result to come says why the call was refused: a wire that has statuses shows the kind (enum kr_err_kind). The
+ * first kind counts. */
+void kr_mcp_refused(struct kr_mcp_call *c, int kind);
 /* An error; data (may be NULL) is taken. The HTTP status follows from the code and the revision. */
 void kr_mcp_fail(struct kr_mcp_call *c, int code, json_t *data, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

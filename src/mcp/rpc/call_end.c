@@ -71,6 +71,11 @@ static void send_call_answer(struct kr_mcp_peer *p, void *stream, int code, cons
         p->wire->send(p->data, stream, KR_MCP_ANSWER, code, out->data, out->len);
 }
 
+void kr_mcp_refused(struct kr_mcp_call *c, int kind)
+{
+    c->refused = c->refused ? c->refused : kind;
+}
+
 void kr_mcp_reply(struct kr_mcp_call *c, json_t *result)
 {
     cleanup_buf struct kr_buf out;
@@ -86,6 +91,7 @@ void kr_mcp_reply(struct kr_mcp_call *c, json_t *result)
         if (kr_mcp_revs[c->rev].modern)
             add_modern(c, result);
         code = write_answer(c, result, &out);
+        code = code ? code : c->refused;
         send_call_answer(c->peer, c->stream, code, &out);
     }
     json_decref(result);

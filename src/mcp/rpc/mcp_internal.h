@@ -103,6 +103,7 @@ struct kr_mcp_call {
     enum kr_mcp_rev rev;
     json_t *id, *params, *can, *token; /* token: NULL without */
     size_t cost;                       /* of params, in bytes */
+    int refused;                       /* enum kr_err_kind of a result that says why nothing was done; 0: none */
     int level;                         /* KR_MCP_LEVEL_MAX_: no log messages */
     double progress;
     uint64_t progress_ns; /* when the last one went out; 0: none did */

@@ -374,6 +374,7 @@ void kr_mcp_tool_refuse(struct kr_mcp_call *c, const char *fmt, ...)
     len = vasprintf(&text, fmt, args);
     va_end(args);
     kr_mcp_result_init(&r);
+    kr_mcp_refused(c, KR_ERR_INVALID);
     r.is_error = true;
     if (len >= 0) {
         kr_mcp_add_text(&r, text, (size_t)len);
@@ -403,6 +404,7 @@ void kr_mcp_tool_fail(struct kr_mcp_call *c, const struct kr_err *err)
     const struct kr_mcp_tool *tool = kr_mcp_call_tool(c);
     bool is_ours = tool && (tool->dialects & KR_IN_KRAIT);
 
+    kr_mcp_refused(c, (int)err->kind);
     if (!kr_err_row(err->kind)->text_is_public)
         kr_mcp_tool_refuse(c, "krait failed: the reason is in the server's log");
     else

@@ -182,6 +182,7 @@ static bool may_call(struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
 
     if ((tool->needs & ~rights) == 0)
         return true;
+    kr_mcp_refused(c, KR_ERR_FORBIDDEN);
     kr_mcp_tool_refuse(
         c, "%s needs a key with the right `%s`; this one has `%s`. Ask the operator of this server for another key.",
         tool->name, kr_rights_show(tool->needs & ~rights, need), kr_rights_show(rights, have));

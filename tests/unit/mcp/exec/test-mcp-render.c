@@ -68,6 +68,12 @@ int kr_mcp_uri_file(struct kr_buf *out, const char *sandbox, const char *path)
     return kr_buf_printf(out, "sandbox://%s/%s", sandbox, path);
 }
 
+void kr_mcp_refused(struct kr_mcp_call *c, int kind)
+{
+    (void)c;
+    (void)kind;
+}
+
 void kr_mcp_reply(struct kr_mcp_call *c, json_t *result)
 {
     c->result = result;
