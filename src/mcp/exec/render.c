@@ -1,8 +1,9 @@
 /* "What a model reads": a run's outcome as blocks of content, in the krait dialect.
  *
  * Called by exec.c through the specification of krait's execution tools. Order: stdout; stderr; the result; the
- * traceback; figures; files; and last, only when the end is no plain ok, what a model has to know. Invariants: at most
- * KR_MCP_SHOWN_MAX characters of text; what is left out is said, with the number from which read_run goes on. */
+ * traceback; files; only when the end is no plain ok, what a model has to know; and behind this one text the figures.
+ * Invariants: at most KR_MCP_SHOWN_MAX characters of text, in one block; what is left out is said, with the number from
+ * which read_run goes on. */
 #include "render.h"
 #include "files.h"
 #include "media.h"
@@ -25,7 +26,8 @@ struct page {
     const struct kr_mcp_outcome *o;
     const struct kr_mcp_render_how *how;
     struct kr_mcp_result r;
-    struct kr_buf text; /* of the block that is being written */
+    struct kr_buf text; /* of the one block of text */
+    json_t *images;     /* that follow it: [{data, mime}] */
     size_t left;        /* characters */
     bool cut;
     uint64_t cut_at;    /* bytes of stdout before the cut */
@@ -46,14 +48,24 @@ static void end_line(struct kr_buf *b)
         kr_buf_add_str(b, "\n");
 }
 
-/* The block is done. */
+/* The text is one block, before all others: there are clients that read the first block alone (smolagents), and what
+ * they must not miss is in the text. */
 static void flush(struct page *p)
 {
+    const json_t *image;
+    size_t i;
+
     while (p->text.len > 0 && p->text.data[p->text.len - 1] == '\n')
         p->text.len--;
     if (p->text.len > 0)
         kr_mcp_add_text(&p->r, p->text.data, p->text.len);
     kr_buf_reset(&p->text);
+    json_array_foreach(p->images, i, image)
+    {
+        const json_t *data = json_object_get(image, "data");
+
+        kr_mcp_add_image(&p->r, json_string_value(data), json_string_length(data), get_text(image, "mime"));
+    }
 }
 
 /* A part with its heading ("" for none), of at most max characters and what is left. Returns the bytes of its head. */
@@ -144,8 +156,7 @@ static bool add_image(struct page *p, const json_t *data, const char *mime)
 
     if (!json_is_string(image))
         return false;
-    flush(p);
-    kr_mcp_add_image(&p->r, json_string_value(image), json_string_length(image), mime);
+    json_array_append_new(p->images, json_pack("{s:O, s:s}", "data", image, "mime", mime));
     return true;
 }
 
@@ -372,6 +383,7 @@ void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
         p.left = KR_EVENT_TEXT_MAX + ERR_MAX + RESULT_MAX + TRACE_MAX;
     kr_mcp_result_init(&p.r);
     kr_buf_init(&p.text, KR_MCP_TEXT_MAX);
+    p.images = json_array();
     add_output(&p);
     add_displays(&p);
     if (json_array_size(files) > 0)
@@ -383,6 +395,7 @@ void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
         kr_mcp_add_textf(&p.r, "[no output]");
     link_files(&p, files);
     kr_buf_done(&p.text);
+    json_decref(p.images);
     p.r.is_error = failed(&p);
     if (kr_mcp_structured(c))
         p.r.structured = kr_mcp_structure(o, is_terminal_run(&p));

@@ -453,21 +453,21 @@ static void render_order(void)
                         json_pack("[{s:s, s:s, s:i}, {s:s, s:s}]", "path", "a.txt", "change", "created", "size", 1500,
                                   "path", "b.txt", "change", "deleted"));
     kr_mcp_render(&c, &o, NULL);
-    CHECK(strcmp(text_at(&c, 0), "out\n[STDERR]:\nbad\n[result] <Figure>\nTraceback: no") == 0);
-    CHECK(strcmp(type_at(&c, 1), "image") == 0);
-    CHECK(strcmp(text_at(&c, 2), "table\n[files]\na.txt 1.5 KB http://here/files/s1/a.txt\nb.txt deleted\n"
+    CHECK(strcmp(text_at(&c, 0), "out\n[STDERR]:\nbad\n[result] <Figure>\nTraceback: no\ntable\n[files]\n"
+                                 "a.txt 1.5 KB http://here/files/s1/a.txt\nb.txt deleted\n"
                                  "[session restarted: variables gone, files kept]\n[hint] do this") == 0);
-    CHECK(strcmp(type_at(&c, 3), "resource_link") == 0);
-    CHECK(blocks(&c) == 4 && is_error(&c));
+    CHECK(strcmp(type_at(&c, 1), "image") == 0);
+    CHECK(strcmp(type_at(&c, 2), "resource_link") == 0);
+    CHECK(blocks(&c) == 3 && is_error(&c));
     json_decref(c.result);
     c.rev = KR_REV_2025_03_26; /* has no links: nothing twice */
     kr_mcp_render(&c, &o, NULL);
-    CHECK(blocks(&c) == 3);
+    CHECK(blocks(&c) == 2);
     json_decref(c.result);
     c.rev = KR_REV_2026_07_28;
     o.small_files = json_pack("{s:s}", "a.txt", "hello");
     kr_mcp_render(&c, &o, NULL);
-    CHECK(strcmp(type_at(&c, 3), "resource") == 0);
+    CHECK(strcmp(type_at(&c, 2), "resource") == 0);
     json_decref(c.result);
     outcome_done(&o);
 }
