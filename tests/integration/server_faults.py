@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A server among faults: signals that mean nothing, parts that stop, disks that are full or read-only. What it says of
 itself must be true, and it must be well again when they are."""
+import atexit
 import fcntl
 import os
 import re
@@ -38,6 +39,7 @@ def asks_a_stopped_warden() -> tuple:
 
 
 asked = Meanwhile(asks_a_stopped_warden)  # beside the other checks
+atexit.register(asked.end)  # its server ends with it, also when only some checks are run
 
 
 # ---- signals -------------------------------------------------------------------------------------
