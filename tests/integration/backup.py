@@ -122,8 +122,15 @@ def only(pattern: str) -> str:
 def every_damaged_part_of_a_backup_is_found():
     with Folder() as top:
         one_server(top)
-        krait("backup", top + "/copy", "--data", top + "/data")
+        os.mkdir(top + "/real")
+        os.symlink("real", top + "/link")
+        krait("backup", top + "/link", "--data", top + "/data")
+        krait("backup", top + "/copy/", "--data", top + "/data")  # as a shell completes the name of a folder
         whole = top + "/copy"
+        for name in (whole, whole + "/", whole + "//", top + "/link", top + "/real"):
+            contains(krait("verify", name), "no damage")
+        flip(top + "/real/pepper", 3)
+        contains(krait("verify", top + "/link", status=1), "pepper")
         parts = {
             "krait.db": lambda c: flip(c + "/krait.db", os.path.getsize(c + "/krait.db") // 2 + 77),
             "pepper": lambda c: flip(c + "/pepper", 3),

@@ -151,15 +151,16 @@ static int walk(FTS *fts, size_t skip, struct kr_buf *out, bool says, struct kr_
 int kr_manifest_make(const char *dir, struct kr_buf *ret, bool says, struct kr_err *err)
 {
     char *const paths[] = {(char *)dir, NULL};
+    size_t len = strlen(dir);
     FTS *fts;
     int r;
 
     if (sodium_init() < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, EIO, "libsodium cannot start");
-    fts = fts_open(paths, FTS_PHYSICAL, by_name);
+    fts = fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW, by_name);
     if (!fts)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "read %.180s", dir);
-    r = walk(fts, strlen(dir) + 1, ret, says, err);
+    r = walk(fts, len > 0 && dir[len - 1] == '/' ? len : len + 1, ret, says, err); /* fts puts no second slash */
     fts_close(fts);
     return r;
 }
