@@ -182,9 +182,10 @@ size_t kr_json_restore(char *text, size_t len)
 
     /* Between the quotes of a string a quote is escaped, so what is found stands outside of strings. */
     while ((found = memmem(from, (size_t)(end - from), BEFORE, before))) {
-        char *number = found + before, *stop = memmem(number, (size_t)(end - number), BEHIND, behind);
+        char *number = found + before, *stop = memchr(number, '"', (size_t)(end - number)); /* each byte is read once */
         size_t n = stop ? (size_t)(stop - number) : 0;
-        bool is_kept = stop && kr_json_is_number(number, n);
+        bool is_kept =
+            stop && (size_t)(end - stop) >= behind && memcmp(stop, BEHIND, behind) == 0 && kr_json_is_number(number, n);
         size_t head = is_kept ? (size_t)(found - from) : (size_t)(number - from);
 
         memmove(to, from, head);

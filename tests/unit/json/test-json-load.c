@@ -84,9 +84,28 @@ static void kept_numbers_are_told_from_objects(void)
     json_decref(object);
 }
 
+/* A search from each of them to the end of the text would take minutes here. */
+static void what_only_begins_like_a_kept_number_costs_one_look(void)
+{
+    static const char piece[] = "{\"" KR_JSON_KEPT_KEY "\":\"x\",\"a\":1},";
+    const size_t count = 200000, n = sizeof piece - 1;
+    char *text = malloc(count * n + 1);
+
+    CHECK(text);
+    if (!text)
+        return;
+    for (size_t i = 0; i < count; i++)
+        memcpy(text + i * n, piece, n);
+    text[count * n] = '\0';
+    CHECK(kr_json_restore(text, count * n) == count * n);
+    CHECK(memcmp(text, piece, n) == 0 && memcmp(text + (count - 1) * n, piece, n) == 0);
+    free(text);
+}
+
 int main(void)
 {
     RUN(texts_come_back);
+    RUN(what_only_begins_like_a_kept_number_costs_one_look);
     RUN(the_longest_number_is_what_python_reads);
     RUN(kept_numbers_are_told_from_objects);
     CHECK_DONE();
