@@ -277,9 +277,8 @@ int kr_shelf_image_up(struct kr_shelf *s, const struct kr_shelf_plan *plan, int 
     if (r >= 0 && i.file < 0 && plan->exists)
         r = kr_err_set(err, KR_ERR_NOT_FOUND, ENOENT, "the image %s is gone", i.name);
     if (r >= 0 && i.file < 0) {
-        r = claim = claim_point(point, err);
-        if (r >= 0)
-            r = make_any(s, &i, point, err);
+        claim = claim_point(point, err);
+        r = claim < 0 ? claim : make_any(s, &i, point, err);
     } else if (r >= 0) {
         r = read_kind(i.file, &s->kind, err);
         if (r >= 0)

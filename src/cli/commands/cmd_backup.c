@@ -59,14 +59,13 @@ static bool is_empty_folder(int dir)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *e;
     unsigned names = 0;
 
     if (!d) {
         kr_fd_close(fd);
         return false;
     }
-    while (names < 3 && (e = readdir(d)))
+    while (names < 3 && readdir(d))
         names++;
     closedir(d);
     return names == 2;
