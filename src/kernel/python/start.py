@@ -144,7 +144,8 @@ def _environment(spec: dict, cpus: int) -> None:
         environ["TMPDIR"] = scratch
         environ["MPLCONFIGDIR"] = scratch + "/.matplotlib"
         environ["XDG_CACHE_HOME"] = scratch + "/.cache"
-    if spec.get("read_only") or not os.access(channel.folder or HOME, os.W_OK):
+    home = channel.folder or HOME
+    if spec.get("read_only") or (os.path.isdir(home) and not os.access(home, os.W_OK)):
         environ["HOME"] = _krait.scratch() or "/tmp"  # programs keep their settings there
     extra = spec.get("env")
     if not extra:
