@@ -76,7 +76,7 @@ static int make_or_update(struct kr_store *s, struct kr_err *err)
 }
 
 /* One try. 0: open, and the lock is shared. -EAGAIN: another process holds the lock. */
-static int try_open(struct kr_store *s, struct kr_err *err)
+static int try_open(struct kr_store *s, unsigned flags, struct kr_err *err)
 {
     int r = kr_store_lock(s, false, err);
 
@@ -88,6 +88,8 @@ static int try_open(struct kr_store *s, struct kr_err *err)
     kr_store_unlock(s);
     if (r < 0)
         return r;
+    if (r > 0 && (flags & KR_STORE_AS_IS))
+        return kr_store_err(err, KR_ERR_CONFLICT, ESTALE, "%.120s has format %d, of an older krait", s->path, r);
     r = kr_store_lock(s, true, err);
     if (r < 0)
         return r;
@@ -97,13 +99,13 @@ static int try_open(struct kr_store *s, struct kr_err *err)
     return kr_store_lock(s, false, err); /* a lock of one's own becomes a shared one at once */
 }
 
-static int open_locked(struct kr_store *s, struct kr_err *err)
+static int open_locked(struct kr_store *s, unsigned flags, struct kr_err *err)
 {
     struct timespec step = {.tv_nsec = OPEN_STEP_MS * 1000000};
     int r;
 
     for (int waited = 0; waited < OPEN_WAIT_MS; waited += OPEN_STEP_MS) {
-        r = try_open(s, err);
+        r = try_open(s, flags, err);
         if (r != -EAGAIN)
             return r;
         nanosleep(&step, NULL);
@@ -146,7 +148,7 @@ static int open_all(struct kr_store *s, const char *dir, unsigned flags, struct 
     if ((r = kr_store_connect(s->path, &s->db, err)) < 0)
         return r;
     sqlite3_wal_hook(s->db, on_wal_commit, s);
-    if ((r = open_locked(s, err)) < 0)
+    if ((r = open_locked(s, flags, err)) < 0)
         return r;
     if ((flags & KR_STORE_CHECK) && (r = kr_store_pragma_check(s->db, "quick_check", s->path, err)) < 0)
         return r;

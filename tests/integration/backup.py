@@ -2,7 +2,9 @@
 """`krait backup`, `krait restore`, `krait verify`: a backup taken while runs write, restored and served again; each part
 of it, and of a data directory, damaged in turn."""
 import glob
+import hashlib
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -186,6 +188,40 @@ def damage_of_a_data_folder_is_found():
             damage(copy)
             contains(krait("verify", "--data", copy, status=1), word)
             shutil.rmtree(copy)
+
+
+def make_older(copy: str) -> None:
+    """The backup as a krait with the store's format 6 would have made it."""
+    db = sqlite3.connect(copy + "/krait.db")
+    for name in ("runs_sandbox", "runs_session", "runs_cause", "runs_running", "audit_what", "audit_request",
+                 "audit_outcome"):
+        db.execute("DROP INDEX " + name)
+    db.execute("PRAGMA user_version = 6")
+    db.commit()
+    db.close()
+    with open(copy + "/krait.db", "rb") as f:
+        data = f.read()
+    text = open(copy + "/MANIFEST").read().rsplit("end ", 1)[0]
+    text = re.sub("f .* krait.db\n", "f %s %d krait.db\n" % (digest(data), len(data)), text)
+    with open(copy + "/MANIFEST", "w") as f:
+        f.write(text + "end " + digest(text.encode()) + "\n")
+
+
+def digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
+
+
+@check
+def a_backup_of_an_older_krait_is_left_as_it_is():
+    with Folder() as top:
+        one_server(top)
+        krait("backup", top + "/copy", "--data", top + "/data")
+        make_older(top + "/copy")
+        for _ in range(2):
+            contains(krait("verify", top + "/copy"), "no damage")
+        contains(krait("restore", top + "/copy", "--data", top + "/data", status=125), "not empty")
+        krait("restore", top + "/copy", "--data", top + "/new")
+        contains(krait("verify", "--data", top + "/new"), "no damage")
 
 
 @check
