@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main, skip
@@ -222,6 +223,47 @@ def a_backup_of_an_older_krait_is_left_as_it_is():
         contains(krait("restore", top + "/copy", "--data", top + "/data", status=125), "not empty")
         krait("restore", top + "/copy", "--data", top + "/new")
         contains(krait("verify", "--data", top + "/new"), "no damage")
+
+
+SWAP = """
+import ctypes, os, time
+swap = ctypes.CDLL(None).renameat2
+names = [("d%%d" %% i, "l%%d" %% i) for i in range(100)]
+for folder, link in names:
+    os.makedirs(folder + "/x")
+    os.symlink("%s", link)
+open("steady", "w").write("kept")
+while not os.path.exists("stop"):
+    for folder, link in names:
+        swap(-100, folder.encode(), -100, link.encode(), 2)
+"""
+
+
+@check
+def links_that_a_session_puts_in_the_place_of_folders_are_not_followed():
+    if os.geteuid() != 0:
+        skip("needs root: the copy is of a mount on which no link is followed")
+    with Folder() as top:
+        os.mkdir(top + "/host")
+        with open(top + "/host/secret", "w") as f:
+            f.write("of the host")
+        with Server(data=top, shelf="folder") as s:
+            thread = threading.Thread(target=s.post, args=("/api/v1/runs", {
+                "code": SWAP % (top + "/host"), "stream": False, "session": "swap", "timeout": 60}))
+            thread.start()
+            try:
+                until = time.monotonic() + 20
+                while not glob.glob(top + "/data/sandboxes/*/files/steady") and time.monotonic() < until:
+                    time.sleep(0.05)
+                for number in range(3):  # cp may find fault with what moves: what counts is what it has copied
+                    copy = "%s/copy%d" % (top, number)
+                    subprocess.run([KRAIT, "backup", copy, "--data", top + "/data"], capture_output=True, timeout=120)
+                    found = glob.glob(copy + "/sandboxes/*/files/*/secret")
+                    equal([name for name in found if not os.path.islink(os.path.dirname(name))], [])
+                    assert glob.glob(copy + "/sandboxes/*/files/d*"), "nothing was copied"
+            finally:
+                s.run("open('stop', 'w')", session="stop")
+                thread.join(60)
 
 
 @check

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -30,14 +31,27 @@
 
 /* ---- copies ---- */
 
+/* What cp reads from: a mount of its own of the source, on which no symbolic link is followed. A session that runs
+ * meanwhile may put a link in the place of a folder that cp has just looked at, and cp would go on behind it, with our
+ * rights. Links themselves are copied as before. Without the privilege, or on an older kernel, the source itself. */
+static int source_of(int from)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSYMFOLLOW | MOUNT_ATTR_RDONLY};
+    int tree = open_tree(from, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+
+    if (tree >= 0 && mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr) == 0)
+        return tree;
+    kr_fd_close(tree);
+    return dup(from);
+}
+
 /* A copy that outlived its command would go on writing to what the next move removes: it dies with its parent. The
  * parent may have died before prctl(2). */
 static void exec_cp(int from, const char *to, pid_t parent)
 {
     static char *const environment[] = {"LC_ALL=C", "PATH=/usr/bin:/bin", NULL};
     char source[40], *argv[] = {"cp", "-a", "-H", "-T", "--", source, (char *)to, NULL};
-    int kept =
-        dup(from); /* the one descriptor that cp inherits: it is reached through /proc, whatever its path is now */
+    int kept = source_of(from); /* cp inherits this one: it is reached through /proc, whatever its path is now */
 
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(126);
