@@ -389,7 +389,7 @@ static void set_aside(struct kr_store *s, const char *name)
     char aside[NAME_ROOM + 16];
     struct kr_err err;
 
-    snprintf(aside, sizeof aside, "%s.damaged", name);
+    snprintf(aside, sizeof aside, "%.*s.damaged", NAME_ROOM, name);
     if (renameat(s->dir_fd, name, s->dir_fd, aside) < 0 || kr_st_exec(s, KR_ST_SETTING_DELETE, &err, "t", name) < 0)
         kr_log(KR_LOG_WARN, "ignoring that damaged notes cannot be set aside", "name=%s", name);
     else
