@@ -184,7 +184,7 @@ static void drop_old_snapshots(struct backup *b)
 
         if (strncmp(e->d_name, SNAPSHOT, strlen(SNAPSHOT)) != 0 || strlen(e->d_name) >= sizeof question.name)
             continue;
-        snprintf(question.name, sizeof question.name, "%s", e->d_name);
+        snprintf(question.name, sizeof question.name, "%.*s", (int)sizeof question.name - 1, e->d_name);
         (void)kr_shelf_do(&b->shelf.shelf, &question, &ignored, &unused);
     }
     if (dir)
