@@ -328,7 +328,7 @@ static void bursts_are_bounded_and_counted(void)
     listen_to(flood);
     after = kr_log_figures();
     CHECK(count_lines(said) >= 101 && count_lines(said) < 600); /* the bucket fills meanwhile */
-    CHECK(strstr(said, "msg=\"still heard\"")); /* a flood of information does not drown errors */
+    CHECK(strstr(said, "msg=\"still heard\""));                 /* a flood of information does not drown errors */
     CHECK(after.dropped_burst - before.dropped_burst == 1001 - count_lines(said) && after.lines - before.lines == 1001);
     usleep(100000);
     listen_to(one_line);
