@@ -140,7 +140,7 @@ static int open_all(struct kr_store *s, const char *dir, unsigned flags, struct 
     if ((r = kr_store_dir_open(s, dir, flags, err)) < 0 || (r = kr_store_db_make(s, err)) < 0)
         return r;
     /* SQLite would be content with reading, and make files beside it that can only be read, too. */
-    if ((flags & KR_STORE_CREATE) && access(s->path, W_OK) < 0)
+    if (!(flags & KR_STORE_AS_IS) && access(s->path, W_OK) < 0)
         return kr_store_err(err, KR_ERR_SYSTEM, errno,
                             "%.120s can only be read: let its owner write it (chmod u+w), on a filesystem that can be "
                             "written",
