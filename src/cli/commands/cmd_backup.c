@@ -6,7 +6,7 @@
  * writes to a data directory that was empty, and names the store last, so that half a restore does not start. */
 #include "fd.h"
 #include "manifest.h"
-#include "shelf_move.h"
+#include "shelf_copy.h"
 #include "shelf_open.h"
 #include "store_sandbox.h"
 #include "verbs.h"

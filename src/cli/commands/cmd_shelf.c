@@ -9,6 +9,7 @@
 #include "limit.h"
 #include "measure.h"
 #include "shelf.h"
+#include "shelf_copy.h"
 #include "shelf_move.h"
 #include "shelf_open.h"
 #include "store_sandbox.h"

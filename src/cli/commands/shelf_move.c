@@ -6,22 +6,17 @@
  * the folder beneath it still holds: so a folder is filled before the image goes, and an image is named before the
  * folder is emptied. */
 #include "shelf_move.h"
+#include "shelf_copy.h"
 #include "fd.h"
-#include "files.h"
 #include "id.h"
 #include "shelf.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define FOLDER "sandboxes"
@@ -30,54 +25,6 @@
 #define MOVING_IMAGE MOVING KR_SHELF_IMAGE_SUFFIX
 
 /* ---- copies ---- */
-
-/* What cp reads from: a mount of its own of the source, on which no symbolic link is followed. A session that runs
- * meanwhile may put a link in the place of a folder that cp has just looked at, and cp would go on behind it, with our
- * rights. Links themselves are copied as before. Without the privilege, or on an older kernel, the source itself. */
-static int source_of(int from)
-{
-    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSYMFOLLOW | MOUNT_ATTR_RDONLY};
-    int tree = open_tree(from, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
-
-    if (tree >= 0 && mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr) == 0)
-        return tree;
-    kr_fd_close(tree);
-    return dup(from);
-}
-
-/* A copy that outlived its command would go on writing to what the next move removes: it dies with its parent. The
- * parent may have died before prctl(2). */
-static void exec_cp(int from, const char *to, pid_t parent)
-{
-    static char *const environment[] = {"LC_ALL=C", "PATH=/usr/bin:/bin", NULL};
-    char source[40], *argv[] = {"cp", "-a", "-H", "-T", "--", source, (char *)to, NULL};
-    int kept = source_of(from); /* cp inherits this one: it is reached through /proc, whatever its path is now */
-
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-        _exit(126);
-    snprintf(source, sizeof source, "/proc/self/fd/%d", kept);
-    execve("/bin/cp", argv, environment);
-    execve("/usr/bin/cp", argv, environment);
-    _exit(127);
-}
-
-int kr_shelf_copy(int from, const char *to, struct kr_err *err)
-{
-    int status = 0;
-    pid_t self = getpid(), pid = fork();
-
-    if (pid < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "start cp");
-    if (pid == 0)
-        exec_cp(from, to, self);
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return kr_err_set(err, KR_ERR_SYSTEM, errno, "wait for cp");
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return 0;
-    kr_err_set(err, KR_ERR_SYSTEM, 0, "cp to %.120s failed; what it said is above", to);
-    return -EIO;
-}
 
 /* Of one folder of a sandbox into another that is there. */
 static int copy_folder(int from_dir, int to_dir, const char *name, struct kr_err *err)
@@ -127,30 +74,10 @@ static int each_folder(int shelf, int (*fn)(void *data, const char *name, struct
 
 /* ---- what is left of another try ---- */
 
-static int empty_folder(int dir, struct kr_err *err)
-{
-    int r;
-
-    do
-        r = kr_files_delete(dir, "", true, NULL, err);
-    while (r == 1);
-    return r;
-}
-
-int kr_shelf_remove(int dir, const char *name, struct kr_err *err)
-{
-    cleanup_fd int folder = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int r = folder < 0 ? 0 : empty_folder(folder, err);
-
-    if (r >= 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        r = kr_err_set(err, KR_ERR_SYSTEM, errno, "remove %s", name);
-    return r;
-}
-
 static int remove_moving(int data, struct kr_err *err)
 {
     cleanup_fd int dir = openat(data, MOVING, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int r = dir < 0 ? 0 : empty_folder(dir, err);
+    int r = dir < 0 ? 0 : kr_shelf_empty(dir, err);
 
     if (r < 0)
         return r;
@@ -304,7 +231,7 @@ int kr_shelf_to_image(const char *data, uint64_t size, struct kr_err *err)
             (void)remove_moving(m.data, &ignored); /* the error that counts is the first */
     }
     if (r >= 0) /* the image counts from now on; also what an earlier move could not remove */
-        r = empty_folder(m.from, err);
+        r = kr_shelf_empty(m.from, err);
     if (r >= 0)
         r = remove_moving(m.data, err);
     end_move(&m);
@@ -333,7 +260,7 @@ static int fill_folder(struct move *m, struct kr_err *err)
     if (r >= 0)
         r = remove_moving(m->data, err);
     if (r >= 0)
-        r = empty_folder(m->from, err); /* beneath the image: what an earlier move left */
+        r = kr_shelf_empty(m->from, err); /* beneath the image: what an earlier move left */
     if (r >= 0)
         r = m->to = make_moving(m, m->shelf.dir, err);
     if (r >= 0)
