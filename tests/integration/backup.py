@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""`krait backup`, `krait restore`, `krait verify`: a backup taken while runs write, restored and served again; each part
-of it, and of a data directory, damaged in turn."""
+"""`krait backup`, `krait restore`, `krait verify`: a backup taken while runs write, restored and served again; each
+part of it, and of a data directory, damaged in turn."""
+import fcntl
 import glob
 import hashlib
 import os
@@ -9,13 +10,12 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main, skip
-from krait_server import KRAIT, Server
+from krait_server import KRAIT, Server, data_folder
 
 FILL = """import os
 for i in range(40):
@@ -42,19 +42,9 @@ def krait(*args: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-class Folder:
-    def __enter__(self) -> str:
-        self.folder = tempfile.TemporaryDirectory(prefix="krait-test-")
-        os.chmod(self.folder.name, 0o755)
-        return self.folder.name
-
-    def __exit__(self, *_what) -> None:
-        self.folder.cleanup()
-
-
 def there_and_back(kind: str, told: str) -> None:
     """A backup beside a server that is busy; what it has is what was there."""
-    with Folder() as top:
+    with data_folder() as top:
         with Server(data=top, shelf=kind, args=["--shelf-size", "512M"]) as s:
             equal(s.run(FILL)["cause"], "ok")
             seen = s.run(LOOK)["stdout"]
@@ -123,7 +113,7 @@ def only(pattern: str) -> str:
 
 @check
 def every_damaged_part_of_a_backup_is_found():
-    with Folder() as top:
+    with data_folder() as top:
         one_server(top)
         os.mkdir(top + "/real")
         os.symlink("real", top + "/link")
@@ -158,7 +148,7 @@ def every_damaged_part_of_a_backup_is_found():
 
 @check
 def damage_of_a_data_folder_is_found():
-    with Folder() as top:
+    with data_folder() as top:
         one_server(top)
         data = top + "/data"
         contains(krait("verify", "--data", data), "no damage", "control")
@@ -214,7 +204,7 @@ def digest(data: bytes) -> str:
 
 @check
 def a_backup_of_an_older_krait_is_left_as_it_is():
-    with Folder() as top:
+    with data_folder() as top:
         one_server(top)
         krait("backup", top + "/copy", "--data", top + "/data")
         make_older(top + "/copy")
@@ -223,6 +213,35 @@ def a_backup_of_an_older_krait_is_left_as_it_is():
         contains(krait("restore", top + "/copy", "--data", top + "/data", status=125), "not empty")
         krait("restore", top + "/copy", "--data", top + "/new")
         contains(krait("verify", "--data", top + "/new"), "no damage")
+
+
+@check
+def a_second_backup_at_once_is_refused_and_harms_none():
+    with data_folder() as top:
+        one_server(top)
+        with open(top + "/data/pepper", "rb") as other:  # as a backup that runs
+            fcntl.flock(other, fcntl.LOCK_EX)
+            contains(krait("backup", top + "/second", "--data", top + "/data", status=125), "another backup")
+            assert not os.path.exists(top + "/second"), "it made its folder all the same"
+        krait("backup", top + "/first", "--data", top + "/data")
+
+
+@check
+def without_roots_mounts_no_copy_is_made_beside_sessions():
+    if os.geteuid() != 0:
+        skip("needs root, to give up its mounts")
+    without = ("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-all")
+    with data_folder() as top:
+        with Server(data=top, shelf="folder") as s:
+            equal(s.run("open('a', 'w').write('x')")["cause"], "ok")
+            done = subprocess.run([*without, os.path.abspath(KRAIT), "backup", top + "/beside", "--data", top + "/data"],
+                                  capture_output=True, text=True, timeout=120, cwd="/", stdin=subprocess.DEVNULL)
+            equal(done.returncode, 125, done.stderr)
+            contains(done.stderr, "could follow links")
+        done = subprocess.run([*without, os.path.abspath(KRAIT), "backup", top + "/still", "--data", top + "/data"],
+                              capture_output=True, text=True, timeout=120, cwd="/", stdin=subprocess.DEVNULL)
+        equal(done.returncode, 0, "control, no server runs: " + done.stderr)
+        contains(krait("verify", top + "/still"), "no damage")
 
 
 SWAP = """
@@ -243,7 +262,7 @@ while not os.path.exists("stop"):
 def links_that_a_session_puts_in_the_place_of_folders_are_not_followed():
     if os.geteuid() != 0:
         skip("needs root: the copy is of a mount on which no link is followed")
-    with Folder() as top:
+    with data_folder() as top:
         os.mkdir(top + "/host")
         with open(top + "/host/secret", "w") as f:
             f.write("of the host")
@@ -268,7 +287,7 @@ def links_that_a_session_puts_in_the_place_of_folders_are_not_followed():
 
 @check
 def what_is_wrong_is_said():
-    with Folder() as top:
+    with data_folder() as top:
         contains(krait("verify", top + "/nowhere", status=127), "nowhere")
         contains(krait("verify", "--data", top + "/nowhere", status=127), "nowhere")
         contains(krait("backup", "--data", top, status=2), "DIR")

@@ -4,11 +4,10 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main, skip
-from krait_server import KRAIT, Server
+from krait_server import KRAIT, Server, data_folder
 
 FILL = """import os
 os.makedirs('deep/er')
@@ -44,16 +43,6 @@ def shelf(data: str, *args: str, status: int = 0) -> subprocess.CompletedProcess
     return done
 
 
-class Data:
-    def __enter__(self) -> str:
-        self.folder = tempfile.TemporaryDirectory(prefix="krait-test-")
-        os.chmod(self.folder.name, 0o755)
-        return self.folder.name
-
-    def __exit__(self, *_what) -> None:
-        self.folder.cleanup()
-
-
 def serve(data: str, kind: str = "auto") -> Server:
     return Server(data=data, shelf=kind, args=["--shelf-size", "512M"])
 
@@ -61,7 +50,7 @@ def serve(data: str, kind: str = "auto") -> Server:
 @check
 def sandboxes_move_to_an_image_and_back():
     only_root()
-    with Data() as data:
+    with data_folder() as data:
         with serve(data, "folder") as s:
             equal(s.run(FILL)["cause"], "ok")
             shelf(data, "move", "--to", "image", status=125)  # a server runs
@@ -85,7 +74,7 @@ def sandboxes_move_to_an_image_and_back():
 @check
 def an_interrupted_move_is_repeated():
     only_root()
-    with Data() as data:
+    with data_folder() as data:
         with serve(data, "folder") as s:
             equal(s.run(FILL)["cause"], "ok")
         # What a kill during the copy leaves, and what one before the last step leaves.
@@ -106,7 +95,7 @@ def an_interrupted_move_is_repeated():
 @check
 def a_stranger_in_the_folder_stops_a_move():
     only_root()
-    with Data() as data:
+    with data_folder() as data:
         with serve(data, "folder") as s:
             equal(s.run(FILL)["cause"], "ok")
         open(data + "/data/sandboxes/Letter", "w").close()
@@ -121,7 +110,7 @@ def a_stranger_in_the_folder_stops_a_move():
 @check
 def an_image_is_shown_grown_and_read_while_a_server_runs():
     only_root()
-    with Data() as data, serve(data, "image") as s:
+    with data_folder() as data, serve(data, "image") as s:
         equal(s.run("import os\nopen('a', 'wb').write(b'x' * (5 << 20))\nos.fsync(os.open('a', 0))\n"
                     "os.symlink('/etc', 'out')")["cause"], "ok")
         told = json.loads(shelf(data, "show", "--json").stdout)
@@ -146,7 +135,7 @@ def an_image_is_shown_grown_and_read_while_a_server_runs():
 
 @check
 def what_is_wrong_is_said():
-    with Data() as data, Server(data=data) as s:
+    with data_folder() as data, Server(data=data) as s:
         equal(s.run("1")["cause"], "ok")
         for args, status, text in ((["move"], 2, "--to"), (["move", "--to", "tape"], 2, "--to"),
                                    (["grow", "much"], 2, "much"), (["grow", "1G"], 125, "no image"),

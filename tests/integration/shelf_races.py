@@ -6,14 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main, skip
-from krait_server import KRAIT, Server
+from krait_server import KRAIT, Server, data_folder
 from mcp import Stdio
 
 WAIT_S = 30
@@ -35,16 +34,6 @@ print(len(names), seen.hexdigest())
 def only_root() -> None:
     if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
         skip("needs root and loop devices")
-
-
-class Data:
-    def __enter__(self) -> str:
-        self.folder = tempfile.TemporaryDirectory(prefix="krait-test-")
-        os.chmod(self.folder.name, 0o755)
-        return self.folder.name
-
-    def __exit__(self, *_what) -> None:
-        self.folder.cleanup()
 
 
 def serve(data: str, kind: str = "auto") -> Server:
@@ -107,7 +96,7 @@ def finish_move(data: str, to: str, status: int = 0) -> str:
 @check
 def a_move_that_is_killed_amid_its_copy_loses_nothing():
     only_root()
-    with Data() as data:
+    with data_folder() as data:
         with serve(data, "folder") as s:
             equal(s.run(FILL)["cause"], "ok")
             seen = s.run(LOOK)["stdout"]
@@ -158,7 +147,7 @@ def start_while_locked(data: str, with_image: bool) -> Server:
 @check
 def a_server_whose_sandboxes_were_moved_while_it_started_does_not_start():
     only_root()
-    with Data() as data:
+    with data_folder() as data:
         with serve(data, "folder") as s:
             equal(s.run("open('a', 'w').write('x')")["cause"], "ok")
         server = start_while_locked(data, False)
@@ -181,19 +170,19 @@ def stdio(data: str) -> Stdio:
 @check
 def a_server_puts_no_image_over_a_folder_that_another_process_uses():
     only_root()
-    with Data() as data, stdio(data) as client:  # it has begun, and has made no sandbox yet
+    with data_folder() as data, stdio(data) as client:  # it has begun, and has made no sandbox yet
         with serve(data) as s:
             contains(s.log_text(), "another krait keeps its sandboxes in the plain folder")
             contains(client.text("execute_python", code="open('made', 'w').write('here')\nprint('ok')"), "ok")
             equal(s.get("/api/v1/sandboxes/default/files/made").body, b"here")
-    with Data() as data, serve(data) as s:
+    with data_folder() as data, serve(data) as s:
         contains(s.log_text(), "image=1", "control: alone it makes one")
 
 
 @check
 def mcp_over_stdio_beside_a_server_uses_its_image():
     only_root()
-    with Data() as data, serve(data, "image") as s:
+    with data_folder() as data, serve(data, "image") as s:
         equal(s.run("open('theirs', 'w').write('server')")["cause"], "ok")
         with stdio(data) as client:
             contains(client.text("execute_python", code="print(open('theirs').read())"), "server")

@@ -9,23 +9,12 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main, skip
-from krait_server import KRAIT, Server
+from krait_server import KRAIT, Server, data_folder
 
 RUNS = "/api/v1/runs"
-
-
-class Data:
-    def __enter__(self) -> str:
-        self.folder = tempfile.TemporaryDirectory(prefix="krait-test-")
-        os.chmod(self.folder.name, 0o755)
-        return self.folder.name
-
-    def __exit__(self, *_what) -> None:
-        self.folder.cleanup()
 
 
 def refused(data: str, *words: str, args=(), shelf: str = "folder") -> None:
@@ -45,7 +34,7 @@ def one_run(data: str) -> None:
 
 @check
 def sandboxes_that_are_gone_stop_the_start():
-    with Data() as data:
+    with data_folder() as data:
         one_run(data)
         folder = data + "/data/sandboxes"
         owner = os.stat(folder)
@@ -94,7 +83,7 @@ def killed_with_notes(data: str) -> tuple:
 
 @check
 def damaged_notes_stop_the_start():
-    with Data() as data:
+    with data_folder() as data:
         spots = []
         for _ in range(20):  # they are in the store 200 ms later: until a kill is faster
             if len(spots) < 3:
@@ -114,7 +103,7 @@ def damaged_notes_stop_the_start():
 
 @check
 def a_wrong_pepper_is_named():
-    with Data() as data:
+    with data_folder() as data:
         one_run(data)
         pepper = data + "/data/pepper"
         whole = open(pepper, "rb").read()
@@ -131,7 +120,7 @@ def a_wrong_pepper_is_named():
 def reading_needs_no_room():
     if os.geteuid() != 0:
         skip("needs root: a mount")
-    with Data() as data:
+    with data_folder() as data:
         mounting = 'mount -t tmpfs -o mode=755,size=32M tmpfs "$1" && shift && exec "$@"'
         with Server(data=data, wrap=["unshare", "--mount", "sh", "-c", mounting, "sh", data]) as s:
             equal(s.post("/api/v1/sandboxes", {"name": "before"}).status, 201)

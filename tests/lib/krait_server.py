@@ -28,6 +28,14 @@ STOP_S = 20
 PAGES = re.compile(r"/(openapi\.json|docs/?|redoc|favicon\.svg|assets/.*)$")  # not operations of the API
 
 
+@contextlib.contextmanager
+def data_folder():
+    """A folder for `Server(data=…)` that outlives servers; its data directory is `data` in it."""
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o755)
+        yield folder
+
+
 @dataclass
 class Reply:
     status: int

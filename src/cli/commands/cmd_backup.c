@@ -193,7 +193,6 @@ static void drop_old_snapshots(struct backup *b)
         kr_fd_close(fd);
 }
 
-/* With the shelf's lock shared no move begins. */
 static int copy_sandboxes(struct backup *b, const char *data, struct kr_err *err)
 {
     int r = kr_shelf_open(data, &b->shelf, err);
@@ -201,8 +200,7 @@ static int copy_sandboxes(struct backup *b, const char *data, struct kr_err *err
 
     if (r < 0)
         return r;
-    if (flock(b->shelf.shelf.dir, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-        r = kr_err_set(err, KR_ERR_BUSY, EBUSY, "the sandboxes are being moved: try again later");
+    r = kr_shelf_hold(b->shelf.shelf.dir, err);
     if (r >= 0 && (mkdirat(b->out, "sandboxes", 0700) < 0 || fstat(b->shelf.shelf.dir, &st) < 0 ||
                    fchownat(b->out, "sandboxes", st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0))
         r = kr_err_set(err, KR_ERR_SYSTEM, errno, "make %.150s/sandboxes", b->to);
@@ -262,10 +260,23 @@ static int write_list(const struct backup *b, struct kr_err *err)
     return kr_manifest_write(b->to, head, &lines, err);
 }
 
+/* One at a time: the second would drop the snapshots of the first. Nothing else locks the pepper. */
+static int take_turn(int data, struct kr_err *err)
+{
+    int fd = openat(data, "pepper", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open pepper");
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return fd;
+    close(fd);
+    return kr_err_set(err, KR_ERR_BUSY, EBUSY, "another backup of this data folder runs: try again when it has ended");
+}
+
 static int do_backup(struct kr_verb_call *c, struct kr_err *err)
 {
     cleanup_store struct kr_store *store = NULL;
-    cleanup_fd int data = -1, out = -1;
+    cleanup_fd int data = -1, out = -1, turn = -1;
     struct backup *b = calloc(1, sizeof *b);
     int r;
 
@@ -274,6 +285,8 @@ static int do_backup(struct kr_verb_call *c, struct kr_err *err)
     r = kr_store_open(c->data, 0, &store, err);
     if (r >= 0 && (data = open(c->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
         r = kr_err_set(err, KR_ERR_SYSTEM, errno, "open %.180s", c->data);
+    if (r >= 0)
+        r = (turn = take_turn(data, err)) < 0 ? turn : 0;
     if (r >= 0)
         r = out = take_folder(c->operands[0], "the backup's folder", err);
     *b = (struct backup){.to = c->operands[0], .data = data, .out = out, .store = store};

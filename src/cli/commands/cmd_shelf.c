@@ -410,10 +410,11 @@ static int copy_files(struct kr_verb_call *c, struct kr_err *err)
     ws = open_sandbox(c, &o, c->operands[0], &path, err);
     if (ws < 0)
         return ws;
-    fd = (int)syscall(SYS_openat2, ws, *path ? path : ".", &how, sizeof how);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    r = kr_shelf_hold(o.shelf.dir, err);
+    fd = r < 0 ? -1 : (int)syscall(SYS_openat2, ws, *path ? path : ".", &how, sizeof how);
+    if (r >= 0 && (fd < 0 || fstat(fd, &st) < 0))
         r = kr_err_set(err, errno == ENOENT ? KR_ERR_NOT_FOUND : KR_ERR_DENIED, errno, "%.100s in the sandbox", path);
-    else if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+    else if (r >= 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         r = kr_err_set(err, KR_ERR_INVALID, 0, "%.100s is neither a file nor a folder", path);
     if (r >= 0)
         r = kr_shelf_copy(fd, to, err);
