@@ -84,10 +84,12 @@ def split_page(text: str) -> list:
 
 def whole_page(command: str, facts: list, tables: list, old: str) -> str:
     """A new page. Of the old one the sections stay that another command has printed."""
-    head = ["# Measurements", "", PRINTED_BY % command + "; nothing here is written by hand. A figure in another document names this page.", ""]
+    head = ["# Measurements", "", PRINTED_BY % command + "; nothing here is written by hand. A figure in another document names this "
+            "page.", ""]
     head += ["- " + fact for fact in facts] + [""]
     titles = [table[0] for table in tables]
-    kept = [text for title, text in split_page(old) if title and title not in titles and PRINTED_BY.split("%s")[0] in text]
+    kept = [text for title, text in split_page(old)
+            if title and title not in titles and PRINTED_BY.split("%s")[0] in text]
     return "\n".join(head + [markdown_table(*table) for table in tables] + kept).rstrip() + "\n"
 
 

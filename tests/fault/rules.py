@@ -127,7 +127,8 @@ TOLERATED: tuple[Row, ...] = (
     Row(
         "warden",
         "fsopen|fsconfig|fsmount|mkdirat|mknodat|fchmod|fchmodat|symlinkat|renameat|openat",
-        '"tmpfs"|FSCONFIG|FSMOUNT|"family"|"new"|"(null|zero|full|random|urandom|tty|fd|stdin|stdout|stderr|ptmx|shm|pts)"|0755',
+        '"tmpfs"|FSCONFIG|FSMOUNT|"family"|"new"|'
+        '"(null|zero|full|random|urandom|tty|fd|stdin|stdout|stderr|ptmx|shm|pts)"|0755',
         ("EPERM",),
         "not the host's root, or a container that forbids device nodes: the host's are mounted",
         differs=("mount /dev", "mount /dev/null", "mount /dev/zero", "mount /dev/full", "mount /dev/random",

@@ -81,7 +81,8 @@ def home_is_writable_where_the_workspace_is_not():
         os.chmod(folder, 0o755)
         for level in ((), ("--level", "contained", "--allow-contained")):
             for rights, same in (((), True), (("--read-only",), False)):
-                status, out, err = shell("echo > ~/.setting && ls -A ~ && echo > x", *level, "--workspace", folder, *rights)
+                status, out, err = shell("echo > ~/.setting && ls -A ~ && echo > x", *level,
+                                         "--workspace", folder, *rights)
                 equal((status == 0, out), (same, ".setting\n"), err)
                 equal(".setting" in os.listdir(folder), same)
                 for name in os.listdir(folder):
@@ -170,7 +171,8 @@ print(os.read(b, 10), os.ttyname(b))
 """)
     equal(out.replace("\r", ""), "/dev/pts/0 os.terminal_size(columns=0, lines=0)\n0\nb'/dev/pts/0'\n"
                                  "b'hello 1' 0\nb'x\\n' /dev/pts/1\n")
-    status, out, err = shell("script -qc 'tty; stty size; bash -ic \"sleep 0 & wait; echo jobs\" 2>&1' /dev/null < /dev/null")
+    status, out, err = shell("script -qc 'tty; stty size; bash -ic \"sleep 0 & wait; echo jobs\" 2>&1' "
+                             "/dev/null < /dev/null")
     equal((status, err), (0, ""))
     contains(out, "/dev/pts/0")
     assert "no job control" not in out and "jobs" in out, out

@@ -19,7 +19,8 @@ from processes import children, is_alive, roles, stat_of  # noqa: E402
 from krait_server import KRAIT, Server  # noqa: E402
 from serving import Meanwhile, eventually, kept, main  # noqa: E402
 
-STRAYS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPIPE,
+STRAYS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF,
+          signal.SIGIO, signal.SIGPIPE,
           signal.SIGHUP)
 
 
@@ -121,7 +122,8 @@ def a_store_that_can_only_be_read_is_125_and_named():
         s.stop()
         os.chmod(store, 0o400)
         done = subprocess.run([os.path.abspath(KRAIT), "serve", "--no-files", "--port", "0", "--preload", "basic",
-                               "--shelf", "folder", "--data", os.path.dirname(store)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               "--shelf", "folder", "--data", os.path.dirname(store)],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=30, cwd="/")
         equal(done.returncode, 125, done.stderr)
         contains(done.stderr, "krait.db can only be read: let its owner write it (chmod u+w)")
@@ -211,7 +213,8 @@ class Disk:
             os.close(fd)
 
     def __exit__(self, *_what) -> None:
-        eventually(lambda: subprocess.run(["umount", self.at], stderr=subprocess.DEVNULL).returncode == 0, 10, "unmount")
+        eventually(lambda: subprocess.run(["umount", self.at], stderr=subprocess.DEVNULL).returncode == 0, 10,
+                   "unmount")
         shutil.rmtree(self.folder)
 
 

@@ -262,7 +262,8 @@ def a_long_result_can_be_read_in_full():
     with client("modern") as c:
         for code, whole in (("list(range(20000))", repr(list(range(20000)))), ("'é' * 30000", repr("é" * 30000))):
             shown = said(c, code)
-            cut = re.search(r"\n\[cut: (\S+ \S+) in all, read_run\(run_id=\"(\w+)\", from=(\d+), offset=(\d+)\)\]", shown)
+            cut = re.search(r"\n\[cut: (\S+ \S+) in all, "
+                            r"read_run\(run_id=\"(\w+)\", from=(\d+), offset=(\d+)\)\]", shown)
             equal(cut[1], "%.1f KB" % (len(whole.encode()) / 1000))
             head = shown[len("[result] ") :].encode()[: int(cut[4])].decode()
             rest = "".join(re.sub(r"\A\[from byte \d+ on\]\n", "", one) for one in pages(c, cut[2], cut[3], cut[4]))
