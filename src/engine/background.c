@@ -72,8 +72,12 @@ static void on_background_usage(void *data, const struct kr_usage *usage)
 {
     struct kr_session *s = data;
 
-    if (usage && can_pace(s) && s->pace != KR_PACE_FROZEN)
+    if (!can_pace(s) || s->pace == KR_PACE_FROZEN)
+        return;
+    if (usage)
         judge(s, usage);
+    else /* not readable now: without another look it would never rest, and use more than its budget */
+        kr_timer_arm(s->background, REST_MS);
 }
 
 static void look_at_background(struct kr_session *s)
@@ -84,8 +88,8 @@ static void look_at_background(struct kr_session *s)
         return;
     if (kr_session_usage(s, &usage) >= 0)
         judge(s, &usage);
-    else
-        (void)kr_held_ask_usage(s->held, &s->background_ask, on_background_usage, s);
+    else if (kr_held_ask_usage(s->held, &s->background_ask, on_background_usage, s) < 0)
+        on_background_usage(s, NULL);
 }
 
 static void on_background_timer(void *data)

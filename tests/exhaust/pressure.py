@@ -252,8 +252,12 @@ def user_rests(engine: Engine) -> list[str]:
         return []
     state, bad = Census(other.pid), []
     session = other.open(QUICK, owner=7)
-    session.run("import os\nif os.fork() == 0:\n    while True: pass")
-    pid = state.in_cgroups()[-1]
+    child = session.run("import os\nn = os.fork()\nif n == 0:\n    while True: pass\nprint(n)").stdout.strip()
+    # By its number inside: others that the pool parks meanwhile have greater ones outside.
+    found = [pid for pid in state.in_cgroups() if census.status(pid).get("NSpid", "").split()[-1:] == [child]]
+    if len(found) != 1:
+        return [f"processes {child} of cells: {found}", *other.close()]
+    pid = found[0]
     number = session.start("import time\ntime.sleep(1)")
     time.sleep(0.5)
     full = weight_of_user(state, pid)  # in a run: on a slow machine the weight may have fallen since the first ended

@@ -86,6 +86,9 @@ static void make_process(struct process *p)
 
 static void answer_asks(struct process *p)
 {
+    struct fake_holder_log *log = fake(p->held.holder)->log;
+    bool blind;
+
     for (size_t i = 0; i < sizeof p->asks / sizeof *p->asks; i++) {
         struct kr_usage_ask *ask = steal_ptr(&p->asks[i]);
         struct kr_usage usage;
@@ -93,8 +96,10 @@ static void answer_asks(struct process *p)
         if (!ask)
             continue;
         usage = usage_of(p);
+        blind = log->blind > 0;
+        log->blind -= blind;
         ask->id = 0;
-        ask->fn(ask->data, &usage);
+        ask->fn(ask->data, blind ? NULL : &usage);
         return; /* its session may be on its way out now: the others have the next turn */
     }
 }
@@ -196,9 +201,11 @@ static int fake_kill(struct kr_held *held)
 
 static int fake_usage(struct kr_held *held, struct kr_usage *ret)
 {
-    fake(held->holder)->log->usages++;
+    struct fake_holder_log *log = fake(held->holder)->log;
+
+    log->usages++;
     *ret = usage_of((struct process *)held);
-    return fake(held->holder)->log->usages % 2 ? 0 : -EAGAIN; /* the engine must live with both */
+    return log->usages % 2 && !log->blind && !log->mute ? 0 : -EAGAIN; /* the engine must live with both */
 }
 
 static int fake_ask_usage(struct kr_held *held, struct kr_usage_ask *ask)
@@ -206,6 +213,10 @@ static int fake_ask_usage(struct kr_held *held, struct kr_usage_ask *ask)
     struct process *p = (struct process *)held;
     size_t i = 0;
 
+    if (fake(held->holder)->log->mute > 0) {
+        fake(held->holder)->log->mute--;
+        return -EPIPE;
+    }
     while (p->asks[i])
         i++;
     p->asks[i] = ask;

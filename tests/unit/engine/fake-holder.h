@@ -11,6 +11,7 @@ struct fake_holder_log {
     unsigned paces, clears, hards;
     enum kr_pace pace;                      /* the last one */
     uint64_t burnt_ns;                      /* CPU time that a session has used between two looks at its counters */
+    unsigned blind, mute;                   /* so many next questions about counters get no counters, no answer */
     unsigned left;                          /* processes that the next clear finds, one less each time */
     struct kr_session_spec opened, started; /* the last of each; env is not copied */
 };

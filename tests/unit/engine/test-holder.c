@@ -236,9 +236,22 @@ static void a_holder_that_is_gone_loses_every_run(void)
 
 static bool w_pace(struct world *w, enum kr_pace pace)
 {
-    for (int i = 0; i < 400 && w->log.pace != pace; i++)
+    for (int i = 0; i < 2000 && w->log.pace != pace; i++)
         spin(w, 5);
     return w->log.pace == pace;
+}
+
+static void a_session_rests_after_looks_that_failed(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false) && w_open(&w) && w_run(&w, "print hello", 0));
+    w.log.blind = 1; /* the first look is answered without counters, the second not at all */
+    for (int i = 0; i < 400 && w.log.blind > 0; i++)
+        spin(&w, 10);
+    w.log.mute = 1;
+    CHECK(w.log.blind == 0 && w.log.paces == 0 && w_pace(&w, KR_PACE_REST) && w.log.mute == 0);
+    CHECK(w_done(&w));
 }
 
 static void runs_that_follow_each_other_are_not_paced(void)
@@ -441,6 +454,7 @@ int main(void)
     RUN(a_session_that_is_closed_while_it_opens_is_released);
     RUN(a_holder_that_is_gone_loses_every_run);
     RUN(runs_that_follow_each_other_are_not_paced);
+    RUN(a_session_rests_after_looks_that_failed);
     RUN(a_session_whose_budget_is_used_up_is_frozen);
     RUN(without_a_budget_it_rests_and_is_left_alone);
     RUN(a_sandbox_may_freeze_at_once);
