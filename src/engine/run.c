@@ -21,6 +21,7 @@
 #define ASKS_MAX 16u          /* questions for a line that are not answered yet */
 #define YOUNG_NS 250000000u
 #define AGAIN_MS 100u
+#define QUIET_NS 1000000u
 
 #define BIT(state) (1u << KR_RUN_##state)
 /* Where each state may go. */
@@ -96,19 +97,24 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
 
 /* ---- running ---- */
 
-/* The counters as they were when it began, if the session was idle long enough to matter. */
+/* The counters as they were when it began, if the session was idle long enough to matter. They are read after the code
+ * is sent, since the reading takes as long as a warm run's way to the session. The code may have run since: what it can
+ * have used on both of two processors for each of its own is left to it, and QUIET_NS beside that counts as nothing
+ * between the runs. Then what was known at the end of the last run holds on, and a limit hit since is this run's. */
 static void take_before(struct kr_run *r, const struct kr_usage *usage)
 {
     struct kr_session *s = r->session;
-    uint64_t now = usage->cpu_ns;
+    uint64_t own = (kr_clock_ns() - r->started_ns) * (s->spec.limits.cpu_milli / 1000u + 1) * 2;
+    uint64_t used = usage->cpu_ns > s->usage.cpu_ns ? usage->cpu_ns - s->usage.cpu_ns : 0;
 
+    if (used <= own + QUIET_NS)
+        return;
     r->before = *usage;
-    if (now > s->usage.cpu_ns) {
-        s->between_cpu_ns += now - s->usage.cpu_ns;
-        if (now - s->usage.cpu_ns > UINT64_C(10000000))
-            kr_log(KR_LOG_INFO, "processor time was used between runs", "session=%u ms=%" PRIu64, s->number,
-                   (now - s->usage.cpu_ns) / 1000000u);
-    }
+    r->before.cpu_ns -= own;
+    s->between_cpu_ns += used - own;
+    if (used - own > UINT64_C(10000000))
+        kr_log(KR_LOG_INFO, "processor time was used between runs", "session=%u ms=%" PRIu64, s->number,
+               (used - own) / 1000000u);
 }
 
 static void on_before_usage(void *data, const struct kr_usage *usage)
@@ -141,8 +147,6 @@ void kr_run_start(struct kr_run *r)
     s->has_run = true;
     r->started_ns = s->look_from_ns = now;
     r->before = s->usage;
-    if (r->id > 1 && now - s->idle_since_ns > KR_SESSION_GAP_MS * UINT64_C(1000000))
-        look_before(r);
     kr_session_set_state(s, KR_SESSION_RUNNING);
     kr_session_calm(s);
     if (r->timeout_ms)
@@ -156,6 +160,8 @@ void kr_run_start(struct kr_run *r)
     }
     r->thawed = s->spent;
     kr_background_end(s); /* after the code: it is on its way while the holder does its part */
+    if (r->id > 1 && now - s->idle_since_ns > KR_SESSION_GAP_MS * UINT64_C(1000000))
+        look_before(r);
     kr_session_arm_tick(s);
 }
 

@@ -1,5 +1,6 @@
 /* The fake holder. See fake-holder.h. Answers come from a timer, as those of a real one come from the loop. */
 #define _GNU_SOURCE 1
+#include "engine_internal.h"
 #include "fake-holder.h"
 #include "fake-session.h"
 #include "fd.h"
@@ -43,6 +44,7 @@ static struct kr_usage usage_of(struct process *p)
 {
     p->cpu_ns += 1000000 + fake(p->held.holder)->log->burnt_ns;
     return (struct kr_usage){.memory_peak = 1 << 20,
+                             .pids_hits = fake(p->held.holder)->log->pids_hits,
                              .cpu_ns = p->cpu_ns,
                              .have = KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_CPU | KR_LAYER_CGROUP_PIDS};
 }
@@ -202,10 +204,14 @@ static int fake_kill(struct kr_held *held)
 static int fake_usage(struct kr_held *held, struct kr_usage *ret)
 {
     struct fake_holder_log *log = fake(held->holder)->log;
+    const struct kr_run *r = held->session->run;
 
     log->usages++;
+    log->early += r && r->json.len > 0;
     *ret = usage_of((struct process *)held);
-    return log->usages % 2 && !log->blind && !log->mute ? 0 : -EAGAIN; /* the engine must live with both */
+    if (log->blind || log->mute)
+        return -EAGAIN;
+    return log->all_at_once || log->usages % 2 ? 0 : -EAGAIN; /* the engine must live with both */
 }
 
 static int fake_ask_usage(struct kr_held *held, struct kr_usage_ask *ask)

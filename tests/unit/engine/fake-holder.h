@@ -12,6 +12,9 @@ struct fake_holder_log {
     enum kr_pace pace;                      /* the last one */
     uint64_t burnt_ns;                      /* CPU time that a session has used between two looks at its counters */
     unsigned blind, mute;                   /* so many next questions about counters get no counters, no answer */
+    unsigned pids_hits;                     /* what its counters say */
+    unsigned early;                         /* looks at the counters that held up the code of a run */
+    bool all_at_once;                       /* counters are always read at once */
     unsigned left;                          /* processes that the next clear finds, one less each time */
     struct kr_session_spec opened, started; /* the last of each; env is not copied */
 };

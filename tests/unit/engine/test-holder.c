@@ -7,6 +7,7 @@
 #include "log.h"
 #include <errno.h>
 #include <signal.h>
+#include <unistd.h>
 #include <uv.h>
 
 struct world {
@@ -266,6 +267,42 @@ static void runs_that_follow_each_other_are_not_paced(void)
     CHECK(!w.end.session_frozen && w_done(&w));
 }
 
+/* What is charged to a run after a rest, in ms, if its session has used so much meanwhile. */
+static double w_charged(struct world *w, uint64_t between_ms, unsigned pids_hits)
+{
+    uint64_t until_ns;
+
+    w->log.burnt_ns = 0;
+    if (!w_run(w, "print hello", 0))
+        return -1;
+    until_ns = kr_clock_after_ms(KR_SESSION_GAP_MS + 20);
+    while (kr_clock_ns() < until_ns) /* no look in the background meanwhile */
+        usleep(1000);
+    w->log.burnt_ns = between_ms * 1000000u;
+    w->log.pids_hits += pids_hits;
+    if (!w_begin(w, "print hello", 0))
+        return -1;
+    w->log.burnt_ns = 0;
+    return until(w, &w->run_ended) ? (double)w->end.cpu_ns / 1e6 : -1;
+}
+
+static void counters_are_read_when_the_code_is_on_its_way(void)
+{
+    static struct world w;
+    double ms;
+
+    CHECK(w_start(&w, 0, false) && w_open(&w));
+    w.log.all_at_once = true;
+    CHECK(w_run(&w, "print hello", 0));
+    ms = w_charged(&w, 0, 0); /* a look adds one to the fake's counter */
+    CHECK(ms >= 1.5 && ms < 2.5 && !w.end.verdict.hits && w.session->between_cpu_ns == 0);
+    ms = w_charged(&w, 5000, 1); /* what ran between them is no run's, and a limit that it hit is not */
+    CHECK(ms > 0 && ms < 2500 && !w.end.verdict.hits && w.session->between_cpu_ns > 2500 * UINT64_C(1000000));
+    ms = w_charged(&w, 0, 1); /* nothing ran between them: it was the run */
+    CHECK(ms >= 1.5 && ms < 2.5 && w.end.verdict.hits);
+    CHECK(w.log.early == 0 && w_done(&w));
+}
+
 static void a_session_whose_budget_is_used_up_is_frozen(void)
 {
     static struct world w;
@@ -455,6 +492,7 @@ int main(void)
     RUN(a_holder_that_is_gone_loses_every_run);
     RUN(runs_that_follow_each_other_are_not_paced);
     RUN(a_session_rests_after_looks_that_failed);
+    RUN(counters_are_read_when_the_code_is_on_its_way);
     RUN(a_session_whose_budget_is_used_up_is_frozen);
     RUN(without_a_budget_it_rests_and_is_left_alone);
     RUN(a_sandbox_may_freeze_at_once);
