@@ -7,6 +7,7 @@
 #include "fd.h"
 #include "log.h"
 #include "warden_holder.h"
+#include "patience.h"
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -494,7 +495,7 @@ static void output_of_no_run(void)
 
     CHECK(w_start(&w, 0) && w_open(&w, NULL, false, false));
     CHECK(w_run(&w, "late", 0) && !w.text[0][0]);
-    for (int i = 0; i < 250 && strcmp(w.between, "late") != 0; i++)
+    for (long end = patience_end(); strcmp(w.between, "late") != 0 && is_before(end);)
         spin(&w, 20);
     CHECK(strcmp(w.between, "late") == 0);
     CHECK(w_run(&w, "flood 200000", 0));
@@ -569,7 +570,7 @@ static void wrong_specs_are_refused(void)
 
 static bool w_parked(struct world *w, uint32_t count)
 {
-    for (int i = 0; i < 500 && kr_engine_zygote(w->engine, 0).parked != count; i++)
+    for (long end = patience_end(); kr_engine_zygote(w->engine, 0).parked != count && is_before(end);)
         spin(w, 10);
     return kr_engine_zygote(w->engine, 0).parked == count;
 }

@@ -5,6 +5,7 @@
 #include "engine_internal.h"
 #include "fake-holder.h"
 #include "log.h"
+#include "patience.h"
 #include <errno.h>
 #include <signal.h>
 #include <unistd.h>
@@ -237,7 +238,7 @@ static void a_holder_that_is_gone_loses_every_run(void)
 
 static bool w_pace(struct world *w, enum kr_pace pace)
 {
-    for (int i = 0; i < 2000 && w->log.pace != pace; i++)
+    for (long end = patience_end(); w->log.pace != pace && is_before(end);)
         spin(w, 5);
     return w->log.pace == pace;
 }
@@ -402,7 +403,7 @@ static uint32_t parked_of(struct world *w, enum kr_net_kind network)
 
 static bool w_parked(struct world *w, uint32_t count)
 {
-    for (int i = 0; i < 500 && kr_engine_zygote(w->engine, 0).parked != count; i++)
+    for (long end = patience_end(); kr_engine_zygote(w->engine, 0).parked != count && is_before(end);)
         spin(w, 10);
     return kr_engine_zygote(w->engine, 0).parked == count;
 }
@@ -452,7 +453,7 @@ static bool w_open_of(struct world *w, uint64_t owner, bool joins)
 
 static bool w_parked_for(struct world *w, uint64_t owner, uint32_t count)
 {
-    for (int i = 0; i < 500 && parked_for(w, owner) != count; i++)
+    for (long end = patience_end(); parked_for(w, owner) != count && is_before(end);)
         spin(w, 10);
     return parked_for(w, owner) == count;
 }

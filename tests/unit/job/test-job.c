@@ -6,6 +6,7 @@
 #include "loop.h"
 #include "store-common.h"
 #include "store_job.h"
+#include "patience.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <uv.h>
@@ -215,7 +216,7 @@ static void read_log(const struct kr_store_job *row, struct events *ret)
     *ret = (struct events){.cause = KR_CAUSE_MAX_};
     CHECK(kr_jobs_open_log(jobs, row, &log) == 0);
     CHECK(kr_runlog_read(log, 1, on_more, ret, &reader) == 0);
-    for (int i = 0; i < 500 && !ret->over; i++)
+    for (long end = patience_end(); !ret->over && is_before(end);)
         uv_run(&loop, UV_RUN_ONCE);
     kr_runlog_reader_close(reader);
     kr_runlog_unref(log);

@@ -1,6 +1,7 @@
 /* A folder, a loop and readers that check, for the tests of logs. Linked into test-runlog and test-runlog-disk. */
 #define _GNU_SOURCE 1
 #include "runlog-bench.h"
+#include "patience.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -80,7 +81,7 @@ bool flush(struct bench *b)
 
     if (kr_runlogs_flush(b->logs, on_flag, &done) < 0)
         return false;
-    for (int i = 0; i < 5000 && !done; i++) {
+    for (long end = patience_end(); !done && is_before(end);) {
         turn(b);
         if (!done)
             usleep(1000);
@@ -210,14 +211,15 @@ int watch(struct watcher *w, struct kr_runlog *log, const struct truth *truth, u
     return kr_runlog_read(log, from, on_more, w, &w->reader);
 }
 
-/* Lets it read to the end, for five seconds at most. */
 bool finish(struct bench *b, struct watcher *w)
 {
-    for (int i = 0; i < 5000 && !kr_runlog_done(w->reader) && !w->error; i++) {
+    int turns = 0;
+
+    for (long end = patience_end(); !kr_runlog_done(w->reader) && !w->error && is_before(end); turns++) {
         turn(b);
         if (w->wants_on)
             pull(w, 1000000);
-        else if (i > 10)
+        else if (turns > 10)
             usleep(1000);
     }
     return w->ended && kr_runlog_done(w->reader);

@@ -44,7 +44,7 @@ bool bench_close(struct bench *b);
 bool bench_restart(struct bench *b, const struct kr_runlogs_config *config);
 /* One round of the loop, without waiting. */
 void turn(struct bench *b);
-/* False if it took five seconds. */
+/* False if it took too long. */
 bool flush(struct bench *b);
 void truth_add(struct truth *t, char kind, const char *data, size_t len);
 void truth_done(struct truth *t);
@@ -56,7 +56,7 @@ void judge(struct watcher *w, const struct kr_event *e);
 unsigned pull(struct watcher *w, unsigned n);
 /* A reader that checks what it gets; it takes `speed` events each time it is called, none by itself if 0. */
 int watch(struct watcher *w, struct kr_runlog *log, const struct truth *truth, uint64_t from, unsigned speed);
-/* Lets it read to the end, for five seconds at most. */
+/* Lets it read to the end, or as long as tests wait (patience.h). */
 bool finish(struct bench *b, struct watcher *w);
 /* All was read: every byte accounted for, read or cut. */
 bool is_whole(const struct watcher *w);

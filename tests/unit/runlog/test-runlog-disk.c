@@ -4,6 +4,7 @@
 #include "check.h"
 #include "fd.h"
 #include "runlog-bench.h"
+#include "patience.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -52,7 +53,7 @@ static void spills_while_running(void)
     CHECK(pauses > 0 && f.written > 6u << 20);
     CHECK(watch(&w, log, &t, 1, 50) == 0);
     w.wants_on = true;
-    for (int i = 0; i < 5000 && w.at == 0; i++) {
+    for (long end = patience_end(); w.at == 0 && is_before(end);) {
         turn(&b);
         usleep(500);
     }
@@ -238,7 +239,7 @@ static void torn_files_end_as_lost(void)
             CHECK(bench_restart(&b, &config));
             CHECK(kr_runlog_open(b.logs, "torn", &log) == 0);
             CHECK(watch(&w, log, &t, 1, 0) == 0);
-            for (int i = 0; i < 5000 && !w.ended && !w.error; i++) {
+            for (long end = patience_end(); !w.ended && !w.error && is_before(end);) {
                 struct kr_event e;
 
                 turn(&b);
@@ -278,6 +279,8 @@ static void torn_files_end_as_lost(void)
     CHECK(bench_close(&b));
 }
 
+enum { KILLED_TEXTS = 4000 }; /* a process appends so many at most before it is killed */
+
 /* A process that is killed while it appends: what the next finds is a beginning of what was appended. */
 static void killed_process_leaves_a_readable_log(void)
 {
@@ -308,9 +311,10 @@ static void killed_process_leaves_a_readable_log(void)
             if (kr_runlogs_new(&loop, &c, &logs) < 0)
                 _exit(1);
             kr_runlog_new(logs, &(struct kr_runlog_spec){.id = id}, &log);
-            for (;;) {
+            for (int i = 0;; i++) {
                 fill(text, sizeof text);
-                kr_runlog_text(log, KR_STREAM_STDOUT, text, sizeof text);
+                if (i < KILLED_TEXTS) /* on a loaded machine the kill may come late */
+                    kr_runlog_text(log, KR_STREAM_STDOUT, text, sizeof text);
                 uv_run(&loop, UV_RUN_NOWAIT);
                 usleep(50);
             }
@@ -321,7 +325,7 @@ static void killed_process_leaves_a_readable_log(void)
         CHECK(waitpid(pid, NULL, 0) == pid);
         after = seed;
         seed = start; /* what the child's numbers were */
-        for (int i = 0; i < 4000; i++) {
+        for (int i = 0; i < KILLED_TEXTS; i++) {
             fill(text, sizeof text);
             truth_add(&t, kind_of(KR_EVENT_STDOUT), text, sizeof text);
         }
@@ -332,7 +336,7 @@ static void killed_process_leaves_a_readable_log(void)
             continue;
         }
         CHECK(r == 0 && watch(&w, log, &t, 1, 0) == 0);
-        for (int i = 0; i < 2000 && !w.ended && !w.error && !w.wrong; i++) {
+        for (long end = patience_end(); !w.ended && !w.error && !w.wrong && is_before(end);) {
             struct kr_event e;
 
             turn(&b);
@@ -533,7 +537,7 @@ static bool trim(struct bench *b, const struct kr_runlogs_trim *how, struct kr_r
     *ret = (struct kr_runlogs_trimmed){0};
     if (kr_runlogs_trim(b->logs, how, on_trimmed, ret) < 0)
         return false;
-    for (int i = 0; i < 5000 && !ret->error; i++) {
+    for (long end = patience_end(); !ret->error && is_before(end);) {
         turn(b);
         usleep(500);
     }
@@ -583,9 +587,8 @@ static void retention_takes_the_oldest(void)
     kr_runlog_unref(held);
     kr_runlog_unref(live);
     CHECK(flush(&b));
-    for (int i = 0;
-         i < 100 && (faccessat(b.dirfd, "r000.log", F_OK, 0) == 0 || faccessat(b.dirfd, "r599.log", F_OK, 0) == 0);
-         i++) {
+    for (long end = patience_end(); is_before(end) && (faccessat(b.dirfd, "r000.log", F_OK, 0) == 0 ||
+                                                       faccessat(b.dirfd, "r599.log", F_OK, 0) == 0);) {
         turn(&b);
         usleep(1000);
     }

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "buf.h"
 #include "runlog-bench.h"
+#include "patience.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -87,7 +88,7 @@ static void a_larger_or_older_log_has_a_file(void)
     kr_runlog_unref(log);
     CHECK((log = new_log(&b, "old")));
     add_text(log, &old, KR_STREAM_STDOUT, "tick\n", 5);
-    for (int i = 0; i < 1000 && !has_file(&b, "old.log"); i++) {
+    for (long end = patience_end(); !has_file(&b, "old.log") && is_before(end);) {
         turn(&b);
         usleep(1000);
     }

@@ -117,7 +117,7 @@ static int get(const char *path)
     cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     char request[200];
     size_t len = 0;
-    uint64_t deadline = kr_clock_after_ms(5000);
+    uint64_t deadline = kr_clock_after_ms(30000);
     int status = -1;
 
     snprintf(a.sun_path, sizeof a.sun_path, "%s", world.path);

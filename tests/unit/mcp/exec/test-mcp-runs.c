@@ -1,6 +1,7 @@
 /* Runs that no client waits for (src/mcp/exec/exec_runs.c), over a box that only counts. */
 #include "check.h"
 #include "exec_internal.h"
+#include "patience.h"
 #include <errno.h>
 #include <uv.h>
 
@@ -49,7 +50,7 @@ static void begin(struct kr_mcp_exec *x, const char *run)
 
 static void wait_for(const int *count, int value)
 {
-    for (int i = 0; i < 2000 && *count < value; i++) {
+    for (long end = patience_end(); *count < value && is_before(end);) {
         uv_run(&loop, UV_RUN_NOWAIT);
         uv_sleep(1);
     }

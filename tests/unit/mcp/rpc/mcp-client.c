@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_MS 5000u
+#define WAIT_MS 30000u
 
 static struct {
     uv_loop_t loop;
