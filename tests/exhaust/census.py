@@ -13,7 +13,7 @@ import os
 import re
 import time
 
-GONE_S = 10.0  # until when the processes of an ended cell must be gone: a deadline, what it took is told at the end
+GONE_S = 30.0  # until when the processes of an ended cell must be gone: a deadline, what it took is told at the end
 CGROUPS = "/sys/fs/cgroup"
 
 

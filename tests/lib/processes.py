@@ -7,12 +7,27 @@ import time
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNS = 0x20000
+MS_REC, MS_PRIVATE, MS_SHARED = 0x4000, 1 << 18, 1 << 20
 
 
 def become_subreaper() -> None:
     """From now on a process that loses its parent becomes our child: an orphan is found below us."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def own_mounts() -> None:
+    """From now on we have a mount namespace of our own, for a test that looks at all mounts: what else the machine
+    mounts is not seen in it. It is shared with those that what we start makes, as on a host with systemd: a mount that
+    such a one does not keep to itself is seen.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    for how in (MS_PRIVATE, MS_SHARED):
+        if libc.mount(None, b"/", None, MS_REC | how, None) != 0:
+            raise OSError(ctypes.get_errno(), "mount")
 
 
 def stat_of(pid: str) -> tuple:

@@ -31,7 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests/lib"), str(ROOT / "tests/server/lib")]
 from krait_server import Server  # noqa: E402
-from processes import become_subreaper, below, cgroups_of, leftovers, wait_for_none  # noqa: E402
+from processes import become_subreaper, below, cgroups_of, leftovers, own_mounts, wait_for_none  # noqa: E402
 
 USER = 1000
 RUNS, SANDBOXES, SESSIONS = "/api/v1/runs", "/api/v1/sandboxes", "/api/v1/sessions"
@@ -431,6 +431,8 @@ def main() -> None:
     a = parser.parse_args()
     whos = [a.who] if a.who else ["root", "user"] if os.geteuid() == 0 else ["user"]
     become_subreaper()
+    if os.geteuid() == 0:
+        own_mounts()
     good = True
     for who in whos:
         storm = Storm(who, a.seed, a.clients)
