@@ -293,14 +293,12 @@ static void run_code_in_sandbox(struct kr_mcp_call *c, const void *args)
 
 static json_t *make_command(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_t cap, void *data)
 {
-    const char *status = json_string_value(json_object_get(o->result, "text"));
     json_t *value = json_object();
     int code;
-    bool good = kr_compat_good(o, &code);
 
-    (void)c, (void)data;
+    (void)c, (void)data, (void)kr_compat_good(o, &code);
     set_sandbox_output(value, o, cap / 4);
-    json_object_set_new(value, "exit_code", json_integer(good && status ? strtol(status, NULL, 10) : code));
+    json_object_set_new(value, "exit_code", json_integer(code));
     return value;
 }
 

@@ -401,6 +401,23 @@ def structure_of_a_shell_command():
 
 
 @check
+def rest_has_the_exit_of_a_shell_command():
+    """The row of the run, its log and the answer of the tool over plain HTTP say the same."""
+    with Http(state.server.port, path="/mcp?structured=1", rev="2025-06-18") as c:
+        for command, cause, code in (("true", "ok", 0), ("exit 2", "exit", 2), ("kill -9 $$", "exit", 137)):
+            made = shell(c, command)["structuredContent"]
+            row = state.server.get("/api/v1/runs/" + made["run_id"]).json()
+            equal((row["cause"], row["exit_code"]), (cause, code), command)
+            listed = state.server.get("/api/v1/runs").json()["runs"][0]
+            equal((listed["run_id"], listed["cause"], listed["exit_code"]), (made["run_id"], cause, code), command)
+            log = state.server.get("/api/v1/runs/%s/events" % made["run_id"]).body.decode()
+            end = json.loads(log.splitlines()[-1])
+            equal((end["cause"], end["exit_code"], end["session_alive"]), (cause, code, True), command)
+        same = state.server.post("/api/v1/tools/execute_terminal_command?structured=1", {"command": "exit 3"}).json()
+        equal((same["structuredContent"]["cause"], same["structuredContent"]["exit_code"]), ("exit", 3))
+
+
+@check
 def structure_when_asked_for():
     with Http(state.server.port, path="/mcp?structured=1", rev="2025-06-18") as c:
         tool = next(t for t in c.call("tools/list")["tools"] if t["name"] == "execute_python")

@@ -124,13 +124,13 @@ static bool is_terminal_run(const struct page *p)
     return p->how && p->how->is_terminal;
 }
 
-/* A shell command's exit code is no result, and how its snippet was interrupted is no news. */
+/* How the snippet around a shell command was interrupted is no news. */
 static void add_output(struct page *p)
 {
     const struct kr_mcp_outcome *o = p->o;
     bool hide = is_terminal_run(p) && o->cause != KR_CAUSE_EXCEPTION;
     const char *trace = hide ? NULL : get_text(o->error, "traceback");
-    const char *value = is_terminal_run(p) ? NULL : get_text(o->result, "text");
+    const char *value = get_text(o->result, "text");
     size_t kept = reserve(p, trace, value), head;
 
     if (o->out.len > 0) {
@@ -327,8 +327,6 @@ static void add_states(struct page *p)
     if (o->restarted)
         kr_buf_add_str(&p->text, "[session restarted: variables gone, files kept]\n");
     add_cause(p);
-    if (is_terminal_run(p) && o->result && strcmp(get_text(o->result, "text"), "0") != 0)
-        kr_buf_printf(&p->text, "[exit code %s]\n", get_text(o->result, "text"));
     add_cut(p);
     if (o->more)
         kr_buf_printf(&p->text, "[more: read_run(run_id=\"%s\", from=%llu)]\n", o->run_id,
@@ -349,8 +347,6 @@ static bool failed(const struct page *p)
 
     if (o->running || o->more || (p->how && p->how->is_fine))
         return false;
-    if (is_terminal_run(p) && o->result)
-        return strcmp(get_text(o->result, "text"), "0") != 0;
     if (o->cause == KR_CAUSE_EXIT)
         return json_integer_value(json_object_get(o->end, "exit_code")) != 0;
     return o->cause != KR_CAUSE_OK;

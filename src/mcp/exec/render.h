@@ -7,7 +7,7 @@
 struct kr_mcp_render_how {
     char note[160];   /* a line of its own at the end, "" for none: a timeout that was clamped */
     bool is_fine;     /* however it ended, it is no error */
-    bool is_terminal; /* the result is an exit code, and [exit code N] is said of one that is not 0 */
+    bool is_terminal; /* of a shell command: nothing of the snippet around it is shown */
     uint64_t offset;  /* of a page: bytes of the result or traceback that were shown already */
 };
 

@@ -2,7 +2,6 @@
 #include "render.h"
 #include "utf8.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 size_t kr_mcp_characters(const char *text, size_t len)
@@ -157,21 +156,6 @@ static json_t *member(const json_t *object, const char *key)
     return value ? json_incref(value) : json_null();
 }
 
-/* A shell command's end is that of the shell: how the snippet around it ended is no news, unless it was stopped. */
-static void set_shell_end(json_t *object, const struct kr_mcp_outcome *o)
-{
-    const char *status = json_string_value(json_object_get(o->result, "text"));
-    json_int_t code = status ? strtoll(status, NULL, 10) : 0;
-
-    if (status && code != 0)
-        json_object_set_new(object, "cause", json_string(kr_cause_rows[KR_CAUSE_EXIT].name));
-    if (status)
-        json_object_set_new(object, "exit_code", json_integer(code));
-    json_object_set_new(object, "result", json_null());
-    if (o->cause != KR_CAUSE_EXCEPTION)
-        json_object_set_new(object, "error", json_null());
-}
-
 json_t *kr_mcp_structure(const struct kr_mcp_outcome *o, bool is_terminal)
 {
     bool cut = o->cut || json_is_true(json_object_get(o->end, "truncated"));
@@ -196,7 +180,7 @@ json_t *kr_mcp_structure(const struct kr_mcp_outcome *o, bool is_terminal)
     json_object_set_new(object, "session_frozen", json_boolean(o->frozen));
     json_object_set_new(object, "files", files ? json_incref(files) : json_array());
     json_object_set_new(object, "hint", member(o->end, "hint"));
-    if (is_terminal && over)
-        set_shell_end(object, o);
+    if (is_terminal && over && o->cause != KR_CAUSE_EXCEPTION) /* of the snippet around a shell that was stopped */
+        json_object_set_new(object, "error", json_null());
     return object;
 }

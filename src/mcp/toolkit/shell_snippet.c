@@ -17,12 +17,13 @@
 /* How the code of every command begins. No comment of its own: Python would look there for an encoding. */
 static const char title[] = "def _():  # $ ";
 
-/* Names are local: nothing stays in the session. The value is the shell's status; of a signal 128 + its number. */
+/* Names are local: nothing stays in the session. A status other than 0 is the exit of the run, so that every voice has
+ * it as exit_code; of a signal it is 128 + its number. */
 static const char snippet[] =
     "    import os, signal, subprocess, sys, tempfile\n"
     "    if not os.path.isdir(folder):\n"
     "        sys.stderr.write('cwd: %s is no folder here\\n' % folder)\n"
-    "        return 1\n"
+    "        raise SystemExit(1)\n"
     "    sys.stdout.flush(); sys.stderr.flush()\n"
     "    shell = '/bin/bash' if os.path.exists('/bin/bash') else '/bin/sh'\n"
     "    with tempfile.TemporaryFile() as given:\n"
@@ -40,7 +41,8 @@ static const char snippet[] =
     "        end(signal.SIGKILL)\n"
     "        child.wait()\n"
     "        raise\n"
-    "    return status if status >= 0 else 128 - status\n"
+    "    if status != 0:\n"
+    "        raise SystemExit(status if status > 0 else 128 - status)\n"
     "_()\n";
 
 /* JSON's strings are Python's, as long as nothing but ASCII is escaped. */

@@ -540,11 +540,11 @@ static void render_terminal(void)
 
     outcome_init(&o);
     put(&o, "x\n", "");
-    o.result = json_pack("{s:s}", "text", "0");
     kr_mcp_render(&c, &o, &how);
     CHECK(strcmp(text_at(&c, 0), "x") == 0 && !is_error(&c));
     json_decref(c.result);
-    json_object_set_new(o.result, "text", json_string("2"));
+    o.cause = KR_CAUSE_EXIT;
+    json_object_set_new(o.end, "exit_code", json_integer(2));
     kr_mcp_render(&c, &o, &how);
     CHECK(strcmp(text_at(&c, 0), "x\n[exit code 2]") == 0 && is_error(&c));
     json_decref(c.result);
