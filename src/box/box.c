@@ -585,13 +585,6 @@ static int open_data(struct kr_box *b, struct kr_err *err)
     return r;
 }
 
-static void find_highest_ceilings(struct kr_box *b)
-{
-    b->ceilings = b->config.profiles[0].ceilings;
-    for (size_t d = 1; d < KR_DIALECT_MAX_; d++)
-        kr_limits_raise(&b->ceilings, &b->config.profiles[d].ceilings);
-}
-
 int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr_box_config *config,
                const struct kr_box_calls *calls, void *data, struct kr_box **ret_box, struct kr_err *err)
 {
@@ -606,7 +599,7 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
     b->calls = calls ? *calls : (struct kr_box_calls){0};
     b->data = data;
     b->shelf = b->logs_dir = b->host = -1;
-    find_highest_ceilings(b);
+    kr_box_find_ceilings(b);
     TAILQ_INIT(&b->sessions);
     TAILQ_INIT(&b->waiting_list);
     TAILQ_INIT(&b->users);

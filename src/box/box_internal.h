@@ -229,6 +229,10 @@ bool kr_box_job_end(struct kr_box *b);
 /* ---- box_sandbox_cache.c ---- */
 int kr_sandbox_cache_new(struct kr_sandbox_cache **ret);
 void kr_sandbox_cache_free(struct kr_sandbox_cache *c);
+/* box_reload.c: the highest ceilings of all profiles. */
+void kr_box_find_ceilings(struct kr_box *b);
+/* All is looked up anew: what the server sets for sandboxes has changed. */
+void kr_sandbox_cache_clear(struct kr_sandbox_cache *c);
 /* As kr_box_sandbox_find(), from memory if it is known; borrowed until the return to the loop. */
 int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_sandbox **ret,
                        struct kr_err *err);

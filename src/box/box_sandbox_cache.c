@@ -37,12 +37,17 @@ int kr_sandbox_cache_new(struct kr_sandbox_cache **ret)
     return *ret ? 0 : -ENOMEM;
 }
 
+void kr_sandbox_cache_clear(struct kr_sandbox_cache *c)
+{
+    for (size_t i = 0; i < ENTRIES; i++)
+        forget_entry(&c->entries[i]);
+}
+
 void kr_sandbox_cache_free(struct kr_sandbox_cache *c)
 {
     if (!c)
         return;
-    for (size_t i = 0; i < ENTRIES; i++)
-        forget_entry(&c->entries[i]);
+    kr_sandbox_cache_clear(c);
     free(c);
 }
 

@@ -106,6 +106,15 @@ int kr_jobs_new(struct uv_loop_s *loop, const struct kr_jobs_config *config, str
     return 0;
 }
 
+void kr_jobs_retain(struct kr_jobs *jobs, uint64_t retention_ms)
+{
+    jobs->config.retention_ms = retention_ms;
+    if (retention_ms)
+        kr_timer_arm(jobs->pruner, PRUNE_MS);
+    else
+        kr_timer_disarm(jobs->pruner);
+}
+
 static const struct registered *find_kind(const struct kr_jobs *jobs, const char *name)
 {
     for (size_t i = 0; i < jobs->kind_count; i++)

@@ -46,6 +46,8 @@ struct kr_jobs_config {
 /* 0 or -errno with err. */
 int kr_jobs_new(struct uv_loop_s *loop, const struct kr_jobs_config *config, struct kr_jobs **ret_jobs,
                 struct kr_err *err);
+/* Another retention; 0: for good. */
+void kr_jobs_retain(struct kr_jobs *jobs, uint64_t retention_ms);
 /* Closes every job. Before the store, the logs and the kinds' apps go. Takes NULL. */
 void kr_jobs_close(struct kr_jobs *jobs);
 /* Adds a kind to the registry; `app` is handed to its start(). 0, -EEXIST, -ENOBUFS. */

@@ -80,6 +80,11 @@ const struct kr_mcp_config *kr_mcp_config(const struct kr_mcp *m)
     return &m->config;
 }
 
+void kr_mcp_reload(struct kr_mcp *m, const struct kr_mcp_config *config)
+{
+    m->config.answer_after_ms = config->answer_after_ms;
+}
+
 struct kr_mcp_tasks *kr_mcp_tasks_of(const struct kr_mcp *m)
 {
     return m->tasks;

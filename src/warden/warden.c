@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -28,6 +29,7 @@
 
 #define ENGINE_STALL_MS 5000 /* an engine that reads nothing for so long is no engine */
 #define STOP_MS 2000
+#define RELOAD_S 10 /* for files that are read again */
 #define TICK_MS 200 /* while a family starts or ends */
 #define BUSY_MS 3   /* until a cgroup can be removed */
 #define EVENTS 16   /* a round */
@@ -372,6 +374,38 @@ static void on_engine(struct kr_warden *w)
     }
 }
 
+/* ---- SIGHUP ---- */
+
+/* Before: the warden's rights and descriptors, in a copy of it. After: nothing; it does one thing and ends, with the
+ * warden or after RELOAD_S too. A reload that is under way is given up for the new one. */
+static void start_reload(struct kr_warden *w)
+{
+    pid_t warden = getpid();
+    if (!w->config->on_reload)
+        return;
+    if (w->reload_pid > 0) {
+        (void)kill(w->reload_pid, SIGKILL);
+        (void)waitpid(w->reload_pid, NULL, 0);
+    }
+    w->reload_pid = fork();
+    if (w->reload_pid < 0)
+        kr_log(KR_LOG_ERROR, "settings not read again", "errno=%d", errno);
+    if (w->reload_pid != 0)
+        return;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != warden)
+        _exit(1);
+    signal(SIGALRM, SIG_DFL);
+    alarm(RELOAD_S);
+    w->config->on_reload(w->arg);
+    _exit(0);
+}
+
+static void reap_reload(struct kr_warden *w)
+{
+    if (w->reload_pid > 0 && waitpid(w->reload_pid, NULL, WNOHANG) == w->reload_pid)
+        w->reload_pid = 0;
+}
+
 /* ---- the loop ---- */
 
 static void on_process_signal(struct kr_warden *w)
@@ -382,6 +416,8 @@ static void on_process_signal(struct kr_warden *w)
         /* A terminal's SIGINT (SI_KERNEL) reaches the engine by itself; one that was sent to us alone does not. */
         if (s.ssi_signo == SIGTERM || s.ssi_signo == SIGHUP || (s.ssi_signo == SIGINT && s.ssi_code == SI_USER))
             (void)kill(w->engine_pid, (int)s.ssi_signo); /* the engine decides how to end; we follow it */
+        if (s.ssi_signo == SIGHUP)
+            start_reload(w);
     }
 }
 
@@ -481,8 +517,10 @@ static void one_round(struct kr_warden *w, int wait_ms)
         kr_cells_look(w);
         w->look_at = kr_clock_after_ms(TICK_MS);
     }
-    if (w->children_ended)
+    if (w->children_ended) {
         reap_keeper(w);
+        reap_reload(w);
+    }
     kr_family_tend(w);
     finish_cells(w);
     restock(w);
@@ -545,7 +583,8 @@ static int say_hello(struct kr_warden *w)
 
 int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, void *arg, struct kr_err *err)
 {
-    struct kr_warden w = {.config = c, .epoll = -1, .engine = -1, .lifeline_r = -1, .lifeline_w = -1, .signals = -1};
+    struct kr_warden w = {
+        .config = c, .arg = arg, .epoll = -1, .engine = -1, .lifeline_r = -1, .lifeline_w = -1, .signals = -1};
     int r, hello, status;
     for (size_t i = 0; i < KR_ZYGOTES_MAX; i++)
         STAILQ_INIT(&w.opens[i]);

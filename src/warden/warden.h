@@ -48,7 +48,10 @@ struct kr_warden_config {
     void (*on_engine_shelf)(void *arg, int image);
     void (*on_engine_forked)(
         void *arg); /* in the warden: what only the engine needs (keys) is forgotten here. May be NULL */
-    int lazy;       /* nothing of the machine is looked at or made until the engine asks for a zygote (KR_W_WAKE);
+    /* On SIGHUP, in a child of the warden that has its rights and ends when this returns, after 10 s at the latest:
+     * what may block, or must not be in a process whose children are cells, is done there. May be NULL */
+    void (*on_reload)(void *arg);
+    int lazy; /* nothing of the machine is looked at or made until the engine asks for a zygote (KR_W_WAKE);
                                 a failure then is reported as that zygote's, and ends nothing */
     uint32_t rotate_after;     /* forks before a zygote is replaced; 0: never */
     uint32_t rotate_rest_ms;   /* and not before it has lived so long: a new one costs up to a second of CPU */

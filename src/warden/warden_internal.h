@@ -123,6 +123,7 @@ STAILQ_HEAD(kr_opens, kr_open);
 
 struct kr_warden {
     const struct kr_warden_config *config;
+    void *arg; /* of its callbacks */
     struct kr_standing standing;
     struct kr_cgroups cgroups;
     struct kr_instance instance;
@@ -131,6 +132,7 @@ struct kr_warden {
     struct kr_shelf quota; /* what enforces the limits of its folders, once it is up */
     int keeper;            /* the socket of the process that sets them; -1: none */
     pid_t keeper_pid;
+    pid_t reload_pid; /* reads settings again; 0: none */
     int *idmaps; /* by index of cell, the first KR_IDMAPS_KEPT: what the shelf's folders are mapped with; -1: not yet */
     char pythons[KR_ZYGOTES_MAX][256], prefixes[KR_ZYGOTES_MAX][256];
     struct kr_family *families;

@@ -63,13 +63,31 @@ int kr_auth_new(const struct kr_auth_config *config, struct kr_auth **ret_auth, 
     return 0;
 }
 
+static void forget_key(struct kr_auth *a)
+{
+    if (a->api_key)
+        sodium_memzero(a->api_key, strlen(a->api_key));
+    free(a->api_key);
+    a->api_key = NULL;
+}
+
+int kr_auth_set_key(struct kr_auth *a, const char *api_key)
+{
+    char *copy = strdup(api_key);
+
+    if (!copy)
+        return -ENOMEM;
+    forget_key(a);
+    a->api_key = copy;
+    a->single_noted = 0;
+    return 0;
+}
+
 void kr_auth_free(struct kr_auth *a)
 {
     if (!a)
         return;
-    if (a->api_key)
-        sodium_memzero(a->api_key, strlen(a->api_key));
-    free(a->api_key);
+    forget_key(a);
     kr_grants_free(a->grants);
     kr_throttle_free(a->failures);
     kr_throttle_free(a->rows);

@@ -47,6 +47,8 @@ struct kr_auth_config {
 
 /* 0 or -ENOMEM. */
 int kr_auth_new(const struct kr_auth_config *config, struct kr_auth **ret_auth, struct kr_err *err);
+/* Another configured key in place of the one it has: the old one is wiped and wrong from now on. 0 or -ENOMEM. */
+int kr_auth_set_key(struct kr_auth *a, const char *api_key);
 /* Takes NULL. The copy of the key is wiped. */
 void kr_auth_free(struct kr_auth *a);
 

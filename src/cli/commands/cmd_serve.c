@@ -30,6 +30,7 @@ static void forget_in_warden(void *arg)
     kr_config_forget_secrets(s->config);
     for (size_t i = 0; i < s->config->listener_count; i++)
         s->sockets[i] = kr_fd_close(s->sockets[i]);
+    s->reload_in = kr_fd_close(s->reload_in);
     if (!s->stdio)
         return;
     s->in = kr_fd_close(s->in);
@@ -76,6 +77,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     choose_shelf(s);
     s->warden.on_engine_forked = forget_in_warden;
     s->warden.on_engine_shelf = note_image;
+    s->warden.on_reload = s->reload_out >= 0 ? kr_serve_reload_read : NULL;
     s->warden.lazy = s->stdio;
     if (s->workspace)
         s->warden.workspaces[s->warden.workspace_count++] = (struct kr_workspace_config){.path = s->workspace};
@@ -105,9 +107,10 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
 
 static int start_server(struct kr_serve *s, int argc, char **argv, struct kr_err *err)
 {
-    struct kr_config_how how = {.argc = argc, .argv = argv, .environment = environ, .files = true};
-    int r = kr_config_load(&how, &s->config, err);
+    int r;
 
+    s->how = (struct kr_config_how){.argc = argc, .argv = argv, .environment = environ, .files = true};
+    r = kr_config_load(&s->how, &s->config, err);
     if (r != 0)
         return r;
     if (s->config->transport == KR_TRANSPORT_STDIO)
@@ -124,7 +127,8 @@ int kr_serve_run(struct kr_serve *s, struct kr_err *err)
     kr_log_set_format((enum kr_log_format)s->config->log_format);
     for (size_t i = 0; i < s->config->notes.count; i++)
         kr_log(KR_LOG_WARN, s->config->notes.items[i], NULL);
-    if ((r = kr_serve_bind(s, err)) < 0 || (r = kr_serve_prepare_data(s, err)) < 0 || (r = fill_warden(s, err)) < 0)
+    if ((r = kr_serve_bind(s, err)) < 0 || (r = kr_serve_prepare_data(s, err)) < 0 ||
+        (r = kr_serve_reload_prepare(s, err)) < 0 || (r = fill_warden(s, err)) < 0)
         return r;
     return kr_warden_launch(&s->warden, kr_serve_main, s, err);
 }

@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct kr_config_tray;
+
 struct kr_config_mount {
     char *name, *path;
 };
@@ -96,8 +98,9 @@ enum kr_config_log_format { KR_LOG_FORMAT_LOGFMT, KR_LOG_FORMAT_JSON, KR_LOG_FOR
 struct kr_config_how {
     int argc; /* flags: argv[0] is the command's name; argc 0: none */
     char **argv;
-    char *const *environment; /* as environ(7); NULL: none */
-    bool files;               /* do .env and krait.toml of the current folder count? `serve` alone says yes */
+    char *const *environment;    /* as environ(7); NULL: none */
+    struct kr_config_tray *tray; /* files are kept there, or come from there (config_tray.h); NULL: neither */
+    bool files;                  /* do .env and krait.toml of the current folder count? `serve` alone says yes */
 };
 
 /* Reads all of it and checks it as a whole. 0 and *ret (to be freed), KR_OPT_HELP if --help was asked for, or -errno
@@ -120,6 +123,17 @@ bool kr_config_given(const struct kr_config *c, const char *flag);
 const char *kr_config_origin(const struct kr_config *c, const char *flag, char *buf, size_t size);
 /* Is this address (an IP literal) one that only this machine can reach? */
 bool kr_config_is_loopback(const char *address);
+
+/* Names ("limits.memory log.level") of settings that differ, with a blank between. */
+struct kr_config_changes {
+    char changed[2048]; /* those that hold from now on */
+    char waiting[4096]; /* those that need a restart */
+};
+/* Moves into `c` what another reading of the same sources, `from`, gives another value and what may change while the
+ * server runs. `most`: limits that the warden was started with, which no ceiling may pass. `from` is only to be freed
+ * afterwards. */
+void kr_config_reload(struct kr_config *c, struct kr_config *from, const struct kr_limits *most,
+                      struct kr_config_changes *ret);
 
 /* The texts that come from the table. */
 void kr_config_help(FILE *out);         /* krait serve --help */

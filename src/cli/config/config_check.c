@@ -5,6 +5,7 @@
  * key unless that was said out loud. */
 #include "choices.h"
 #include "config_rows.h"
+#include "config_tray.h"
 #include "fd.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -83,17 +84,19 @@ static int fill_data(struct kr_config *c, char *const *environment, struct kr_er
 {
     const char *state = path_in_environment(environment, "XDG_STATE_HOME"),
                *home = path_in_environment(environment, "HOME");
+    const struct kr_config_tray *tray = c->origins->tray;
+    uid_t uid = tray && tray->is_full ? tray->uid : geteuid();
     const struct passwd *pw;
     int n;
 
     if (c->data)
         return 0;
-    if (geteuid() == 0)
+    if (uid == 0)
         n = asprintf(&c->data, "/var/lib/krait");
     else if (state)
         n = asprintf(&c->data, "%s/krait", state);
     else {
-        if (!home && (pw = getpwuid(geteuid())) && pw->pw_dir && pw->pw_dir[0] == '/')
+        if (!home && (pw = getpwuid(uid)) && pw->pw_dir && pw->pw_dir[0] == '/')
             home = pw->pw_dir;
         if (!home)
             return kr_err_set(err, KR_ERR_INVALID, EINVAL, "--data: you have no home folder; name one");
@@ -120,7 +123,7 @@ static int read_key(struct kr_config *c, struct kr_err *err)
                    kr_config_origin(c, "api-key-file", origin, sizeof origin));
         return -EINVAL;
     }
-    r = kr_config_read_named(c->api_key_file, KEY_FILE_MAX, &text, &len, err);
+    r = kr_config_read_named(c->origins->tray, c->api_key_file, KEY_FILE_MAX, &text, &len, err);
     if (r < 0)
         return kr_err_wrap(err, r, "%s", kr_config_origin(c, "api-key-file", origin, sizeof origin));
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
@@ -198,8 +201,7 @@ static int fit_limit(const struct kr_config *c, const struct kr_limit_row *limit
 
 /* ---- profiles ---- */
 
-/* The row's value in this profile, or NULL: the setting is the server's as a whole. */
-static void *in_profile(struct kr_profile *profile, const struct kr_config_row *row)
+void *kr_config_in_profile(struct kr_profile *profile, const struct kr_config_row *row)
 {
     size_t first = offsetof(struct kr_config, profile);
 
@@ -211,7 +213,7 @@ bool kr_config_is_of_profile(const struct kr_config_row *row)
 {
     struct kr_profile any;
 
-    return in_profile(&any, row) != NULL;
+    return kr_config_in_profile(&any, row) != NULL;
 }
 
 /* What holds in a dialect: what was given, else what its document says, else krait's default. */
@@ -222,7 +224,7 @@ static void fill_profile(const struct kr_config *c, struct kr_profile *profile)
 
     for (size_t i = 0; i < count; i++) {
         const char *text = kr_dialect_default(profile->dialect, rows[i].flag);
-        void *at = in_profile(profile, &rows[i]);
+        void *at = kr_config_in_profile(profile, &rows[i]);
 
         if (!at || kr_config_given(c, rows[i].flag))
             continue;

@@ -3,9 +3,11 @@
  * Called by config_load.c and config_check.c. Invariant: what is judged and what is read is the same open file, so
  * no other file can take its name in between; and it is a plain file, so that opening and reading cannot hang. */
 #include "config_rows.h"
+#include "config_tray.h"
 #include "fd.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,8 +52,8 @@ static const char *distrusted(const struct stat *st)
     return NULL;
 }
 
-int kr_config_read_here(const char *name, size_t max, char **ret_text, size_t *ret_len, char *why, size_t why_size,
-                        struct kr_err *err)
+static int open_here(const char *name, size_t max, char **ret_text, size_t *ret_len, char *why, size_t why_size,
+                     struct kr_err *err)
 {
     /* O_NOFOLLOW: a link could lead to a file of root's that was never meant for us. O_NONBLOCK: nor wait for a
      * FIFO. */
@@ -80,7 +82,7 @@ int kr_config_read_here(const char *name, size_t max, char **ret_text, size_t *r
     return r < 0 ? kr_err_set(err, KR_ERR_INVALID, -r, "%s", name) : 1;
 }
 
-int kr_config_read_named(const char *path, size_t max, char **ret_text, size_t *ret_len, struct kr_err *err)
+static int open_named(const char *path, size_t max, char **ret_text, size_t *ret_len, struct kr_err *err)
 {
     cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st;
@@ -98,4 +100,69 @@ int kr_config_read_named(const char *path, size_t max, char **ret_text, size_t *
     }
     r = read_settings_file(fd, max, ret_text, ret_len);
     return r < 0 ? kr_err_set(err, KR_ERR_INVALID, -r, "%.150s", path) : 0;
+}
+
+/* ---- with a tray ---- */
+
+/* What a process with the right to open the file has kept of it. A file that it never came to is one of a name that
+ * only we have been given, and counts as missing. */
+static int answer_kept(const struct kr_config_tray *tray, const char *name, struct kr_config_kept *ret)
+{
+    const struct kr_config_kept *k = kr_config_find_kept(tray, name);
+
+    *ret = (struct kr_config_kept){.result = -ENOENT};
+    if (!k)
+        return kr_err_set(&ret->err, KR_ERR_INVALID, ENOENT, "%.150s", name);
+    *ret = *k;
+    if (!k->text)
+        return 0;
+    ret->text = malloc(k->len + 1);
+    if (!ret->text)
+        return ret->result = kr_err_set(&ret->err, KR_ERR_SYSTEM, ENOMEM, "the configuration");
+    memcpy(ret->text, k->text, k->len + 1);
+    return 0;
+}
+
+/* Hands over what `k` has, and keeps a copy where there is a tray to fill. */
+static int settle_read(struct kr_config_tray *tray, struct kr_config_kept *k, char **ret_text, size_t *ret_len,
+                       struct kr_err *err)
+{
+    int r = kr_config_keep(tray, k);
+
+    if (r < 0)
+        k->result = kr_err_set(&k->err, KR_ERR_SYSTEM, -r, "the configuration");
+    if (k->result < 0 || !k->text) {
+        free(k->text);
+        if (k->result < 0 && err)
+            *err = k->err;
+        return k->result;
+    }
+    *ret_text = k->text;
+    *ret_len = k->len;
+    return k->result;
+}
+
+int kr_config_read_here(struct kr_config_tray *tray, const char *name, size_t max, char **ret_text, size_t *ret_len,
+                        char *why, size_t why_size, struct kr_err *err)
+{
+    struct kr_config_kept k = {.name = (char *)name};
+
+    if (tray && tray->is_full)
+        (void)answer_kept(tray, name, &k);
+    else
+        k.result = open_here(name, max, &k.text, &k.len, k.why, sizeof k.why, &k.err);
+    snprintf(why, why_size, "%s", k.why);
+    return settle_read(tray, &k, ret_text, ret_len, err);
+}
+
+int kr_config_read_named(struct kr_config_tray *tray, const char *path, size_t max, char **ret_text, size_t *ret_len,
+                         struct kr_err *err)
+{
+    struct kr_config_kept k = {.name = (char *)path};
+
+    if (tray && tray->is_full)
+        (void)answer_kept(tray, path, &k);
+    else
+        k.result = open_named(path, max, &k.text, &k.len, &k.err);
+    return settle_read(tray, &k, ret_text, ret_len, err);
 }

@@ -357,7 +357,7 @@ static int take_named(struct load *l, const char *path, bool is_toml, struct kr_
 
     if (!slash) /* the path is absolute: there is one */
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the configuration");
-    r = kr_config_read_named(path, is_toml ? KR_TOML_TEXT_MAX : KR_DOTENV_TEXT_MAX, &text, &len, err);
+    r = kr_config_read_named(l->how->tray, path, is_toml ? KR_TOML_TEXT_MAX : KR_DOTENV_TEXT_MAX, &text, &len, err);
     if (r < 0)
         return r;
     slash[slash == folder] = '\0';
@@ -377,7 +377,8 @@ static int take_here(struct load *l, const char *name, bool is_toml, struct kr_e
 
     if (!l->how->files || l->c->no_files)
         return 0;
-    r = kr_config_read_here(name, is_toml ? KR_TOML_TEXT_MAX : KR_DOTENV_TEXT_MAX, &text, &len, why, sizeof why, err);
+    r = kr_config_read_here(l->how->tray, name, is_toml ? KR_TOML_TEXT_MAX : KR_DOTENV_TEXT_MAX, &text, &len, why,
+                            sizeof why, err);
     if (why[0])
         kr_config_note(l->c, "%s", why);
     return r == 1 ? parse_text(l, name, text, len, is_toml, err) : r;
@@ -431,6 +432,7 @@ int kr_config_load(const struct kr_config_how *how, struct kr_config **ret, stru
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the configuration");
     if (!getcwd(l.folder, sizeof l.folder) || l.folder[0] != '/')
         l.folder[0] = '\0';
+    c->origins->tray = how->tray;
     r = take_flags(&l, err);
     if (r != 0)
         return r;
@@ -439,6 +441,7 @@ int kr_config_load(const struct kr_config_how *how, struct kr_config **ret, stru
         r = take_files(&l, err);
     if (r >= 0)
         r = kr_config_finish(c, how->environment, err);
+    c->origins->tray = NULL;
     if (r < 0)
         return r;
     *ret = steal_ptr(&c);

@@ -43,6 +43,7 @@ struct kr_config_row {
     const char *fallback;             /* the default as a text that parses; NULL: none, see fallback_text */
     const char *fallback_text;        /* how it is shown, if not by itself */
     const char *example, *help;
+    bool reload;      /* SIGHUP may change it: what reads it reads it at each use (serve_reload.c) */
     const char *test; /* "suite:check" that gives it two values and sees a difference (tools/tree_gates.py) */
 };
 
@@ -95,6 +96,7 @@ struct kr_config_origins {
     size_t count;
     struct kr_config_origin *rows; /* by row */
     struct kr_words files;         /* names of files that were read */
+    struct kr_config_tray *tray;   /* only while it is loaded; NULL: none */
 };
 struct kr_config_origin *kr_config_origin_of(const struct kr_config *c, const struct kr_config_row *row);
 /* "--port", "KRAIT_PORT (environment)", "PORT", "server.port": how the row is called there, without the file. */
@@ -133,15 +135,18 @@ __attribute__((format(printf, 2, 3))) void kr_config_note(struct kr_config *c, c
 
 /* May it differ between listeners (struct kr_profile)? Other settings are the server's as a whole. */
 bool kr_config_is_of_profile(const struct kr_config_row *row);
+/* The row's value in this profile, or NULL: the setting is the server's as a whole. */
+void *kr_config_in_profile(struct kr_profile *profile, const struct kr_config_row *row);
 /* Fills what was not given, and checks values against each other. 0 or -errno. */
 int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_err *err);
 
-/* ---- files ---- */
+/* ---- files: opened and, with a tray, kept; or answered out of a tray that is full (config_tray.h) ---- */
 
 /* Reads a file of the current folder that is ours or root's and that no other user can write; anything else is left
  * alone. 1 and *ret_text (to be freed, NUL behind it), 0: there is none, or it does not count and `why` says so (else
  * ""); or -errno. */
-int kr_config_read_here(const char *name, size_t max, char **ret_text, size_t *ret_len, char *why, size_t why_size,
-                        struct kr_err *err);
+int kr_config_read_here(struct kr_config_tray *tray, const char *name, size_t max, char **ret_text, size_t *ret_len,
+                        char *why, size_t why_size, struct kr_err *err);
 /* Reads a file that was named: any owner will do, but not one that every user can write. 0 or -errno. */
-int kr_config_read_named(const char *path, size_t max, char **ret_text, size_t *ret_len, struct kr_err *err);
+int kr_config_read_named(struct kr_config_tray *tray, const char *path, size_t max, char **ret_text, size_t *ret_len,
+                         struct kr_err *err);

@@ -111,7 +111,7 @@ static void dump_row(const struct kr_config_row *row, FILE *out)
     kr_opt_cell(out, spaced);
     fprintf(out, " | %s | `", kr_config_range(row, text, sizeof text));
     kr_opt_cell(out, row->example);
-    fprintf(out, "` | ");
+    fprintf(out, "` | %s | ", row->reload ? "yes" : "");
     kr_opt_cell(out, row->help);
     fprintf(out, " |\n");
 }
@@ -146,7 +146,10 @@ void kr_config_dump(FILE *out)
             "## krait serve\n\n`krait serve [options]`\n\nEvery setting is an option, a variable of the environment or "
             "of `.env`, and a key of `krait.toml`; the first of these that gives it counts. Where several "
             "variables are named, the first that is set counts; an empty one is not set. `krait dump settings "
-            "[options]` shows what is in force and where it comes from.\n\n");
+            "[options]` shows what is in force and where it comes from.\n\n"
+            "On SIGHUP to the process that was started (`systemctl reload krait`) the files are read again. Settings "
+            "with `reload` hold from then on, limits for new sessions and up to the ceilings of the start; others are "
+            "named in the log and wait for a restart. Options and the environment are those of the start.\n\n");
     for (size_t s = 0; s < kr_config_sections_count; s++) {
         const char *name = kr_config_sections[s].name;
 
@@ -154,7 +157,8 @@ void kr_config_dump(FILE *out)
             fprintf(out, "### [%s]: %s\n\n", name, kr_config_sections[s].help);
         else
             fprintf(out, "### %s\n\n", kr_config_sections[s].help);
-        fprintf(out, "| key | option | variables | default | range | example | |\n|---|---|---|---|---|---|---|\n");
+        fprintf(out, "| key | option | variables | default | range | example | reload | |\n"
+                     "|---|---|---|---|---|---|---|---|\n");
         for (size_t i = 0; i < count; i++)
             if (in_section(&rows[i], name))
                 dump_row(&rows[i], out);

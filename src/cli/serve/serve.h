@@ -13,12 +13,15 @@
 #define KR_EXIT_DATA 73       /* the data directory: EX_CANTCREAT of sysexits(3) */
 
 struct kr_mcp;
+struct kr_watch;
 struct kr_readiness;
 struct kr_serve_mcp;
 
 struct kr_serve {
     struct kr_config *config;
     struct kr_warden_config warden;
+    struct kr_config_how how;  /* the sources of the configuration; argc 0: they are not read again */
+    int reload_in, reload_out; /* serve_reload.c: files that were read again, to the server; -1 without sources */
     int sockets[KR_CONFIG_LISTENERS_MAX];
     uint16_t ports[KR_CONFIG_LISTENERS_MAX];
     char shelf[4096];
@@ -41,6 +44,7 @@ struct kr_serve {
     struct kr_metrics *metrics;
     struct kr_monitor *watch;
     struct kr_resources_reader *resources;
+    struct kr_watch *reload;   /* of reload_in */
     struct kr_timer *watchdog; /* systemd's; NULL: not asked for */
     struct kr_timer *drained;  /* the end of the grace: nothing more is accepted */
     struct kr_http_server *http;
@@ -56,6 +60,11 @@ struct kr_serve {
 /* serve_start.c: before anything is forked. 0 or -errno with one line: what, why, the flag. */
 int kr_serve_bind(struct kr_serve *s, struct kr_err *err);
 int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err);
+/* serve_reload.c: what SIGHUP does beside the log. The channel, before anything is forked; the warden's callback; in
+ * the server, when everything else stands. 0 or -errno. */
+int kr_serve_reload_prepare(struct kr_serve *s, struct kr_err *err);
+void kr_serve_reload_read(void *arg);
+int kr_serve_reload_open(struct kr_serve *s, struct kr_err *err);
 /* cmd_serve.c: from a configuration that is loaded to the end of the server. The exit status, or -errno with err.
  * Blocks. */
 int kr_serve_run(struct kr_serve *s, struct kr_err *err);

@@ -474,11 +474,10 @@ static void on_server_signal(uv_signal_t *handle, int signo)
 {
     struct kr_serve *s = handle->data;
 
-    if (signo == SIGHUP) { /* from logrotate; our files of settings are out of our reach since we are confined */
+    if (signo == SIGHUP) { /* settings come from the warden's side (serve_reload.c): we reach no file of them */
         int r = kr_log_reopen();
 
-        kr_log(r < 0 ? KR_LOG_ERROR : KR_LOG_INFO, "log files opened anew; settings are read at the start alone",
-               "errno=%d", r < 0 ? -r : 0);
+        kr_log(r < 0 ? KR_LOG_ERROR : KR_LOG_INFO, "log files opened anew", "errno=%d", r < 0 ? -r : 0);
         return;
     }
     if (s->asked_to_stop++ > 0) { /* again: at once; once more: whatever is left */
@@ -626,7 +625,7 @@ static int open_server(struct kr_serve *s, int control, struct kr_err *err)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the end of the server");
     if ((r = open_mcp(s, err)) < 0 || (r = open_http(s, err)) < 0)
         return r;
-    if ((r = kr_serve_mcp_open(s, err)) < 0)
+    if ((r = kr_serve_mcp_open(s, err)) < 0 || (r = kr_serve_reload_open(s, err)) < 0)
         return r;
     r = kr_jobs_resume(s->api.jobs, err);
     return r < 0 ? r : 0;
@@ -634,6 +633,7 @@ static int open_server(struct kr_serve *s, int control, struct kr_err *err)
 
 static void close_server(struct kr_serve *s)
 {
+    kr_watch_close(s->reload);
     kr_timer_close(s->watchdog);
     kr_timer_close(s->drained);
     kr_checkpoint_close(s->checkpoint);

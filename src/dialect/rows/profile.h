@@ -1,7 +1,7 @@
 /* A profile: the settings that hold for the clients of one dialect. The configuration makes one for each dialect: what
  * the administrator gave, else what the dialect's document says, else krait's default. A listener has the profile of
- * its dialect, and so has an MCP peer; it reaches the domain with struct kr_caller. Never changes while the server
- * runs.
+ * its dialect, and so has an MCP peer; it reaches the domain with struct kr_caller. Its address never changes while the
+ * server runs; limits and a few others do, on SIGHUP (cli/serve/serve_reload.c).
  *
  * Other settings are the server's as a whole, also those that a dialect has a default for: pool-size and
  * cleanup-interval are taken from the dialect of --dialect. */

@@ -39,6 +39,8 @@ void kr_mcp_stop(struct kr_mcp *m);
 /* After the HTTP server and every lines peer are gone. Takes NULL. */
 void kr_mcp_free(struct kr_mcp *m);
 const struct kr_mcp_config *kr_mcp_config(const struct kr_mcp *m);
+/* Takes what may change while the server runs. */
+void kr_mcp_reload(struct kr_mcp *m, const struct kr_mcp_config *config);
 
 /* Routes of MCP, GET / among them. api->mcp is the struct kr_mcp. */
 extern const struct kr_http_route kr_mcp_routes[];
