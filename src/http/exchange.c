@@ -85,12 +85,6 @@ static struct kr_http_ex *make(struct kr_http_conn *c, const struct kr_http_head
     return ex;
 }
 
-/* A method that HTTP has and krait serves nowhere: 405, not 501. */
-static bool is_method_of_http(const char *text)
-{
-    return strcmp(text, "TRACE") == 0 || strcmp(text, "CONNECT") == 0;
-}
-
 /* Finds the row; 200, 400, 404, 405 or 501. */
 static int route(struct kr_http_ex *ex, size_t path_len)
 {
@@ -99,7 +93,7 @@ static int route(struct kr_http_ex *ex, size_t path_len)
     int status;
 
     decoded[0] = '\0';
-    if (ex->method == KR_HTTP_OTHER && !is_method_of_http(http_ex_text(ex) + ex->method_at))
+    if (ex->method == KR_HTTP_OTHER && !kr_http_method_is_registered(http_ex_text(ex) + ex->method_at))
         return 501;
     if (kr_http_path(ex)[0] == '*') {
         ex->allowed = (1u << KR_HTTP_OTHER) - 1;

@@ -92,8 +92,9 @@ def methods() -> None:
         equal((a.status, a.headers["allow"]), (405, "GET, HEAD, OPTIONS"))
         equal(c.ask("POST", "/nope", body=b"abc").status, 404)
         equal(c.ask("PUT", "/files/one", body=b"abc").body, b"abc")
-        equal(c.ask("BREW", "/hello").status, 501)
-        for method in ("TRACE", "CONNECT"):  # methods of HTTP that are served nowhere
+        for method in ("BREW", "get", "TRACER"):
+            equal(c.ask(method, "/hello").status, 501)
+        for method in ("TRACE", "CONNECT", "QUERY", "PROPFIND", "UPDATEREDIRECTREF"):  # methods of HTTP that are served nowhere
             a = c.ask(method, "/hello")
             equal((a.status, a.headers["allow"]), (405, "GET, HEAD, OPTIONS"))
         equal(c.ask("TRACE", "/nope").status, 404)

@@ -69,6 +69,8 @@ def a_head_that_is_refused_has_the_shape_of_its_path():
 def a_method_that_a_path_lacks_is_405_and_allow_says_the_rest():
     s = kept()
     for method, path, allow in (("TRACE", RUNS, "GET, HEAD, POST, OPTIONS"), ("TRACE", "/health", "GET, HEAD, OPTIONS"),
+                                ("QUERY", RUNS, "GET, HEAD, POST, OPTIONS"),
+                                ("PROPFIND", "/", "GET, HEAD, POST, DELETE, OPTIONS"),
                                 ("DELETE", "/api/v1/users/me", "GET, HEAD, OPTIONS"),
                                 ("PATCH", "/api/v1/users/me", "GET, HEAD, OPTIONS"),
                                 ("GET", "/mcp", "POST, DELETE, OPTIONS"), ("HEAD", "/mcp", "POST, DELETE, OPTIONS")):
@@ -85,6 +87,15 @@ def http_1_0_needs_no_host_on_loopback():
     equal(raw(s, b"GET /api/v1/info HTTP/1.0\r\n\r\n")[0], 200)
     equal(raw(s, b"GET /api/v1/info HTTP/1.0\r\nHost: evil.example.com\r\n\r\n")[0], 400)
     equal(raw(s, b"GET /api/v1/info HTTP/1.1\r\nConnection: close\r\n\r\n")[0], 400)
+
+
+@check
+def an_absolute_target_is_judged_by_its_host():
+    s = kept()
+    for host, named, status in (("localhost", "localhost", 200), ("localhost", "127.0.0.1", 400),
+                                ("evil.example.com", "evil.example.com", 400), ("evil.example.com", "localhost", 400)):
+        head = "GET http://%s/api/v1/info HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (host, named)
+        equal(raw(s, head.encode())[0], status, "%s %s" % (host, named))
 
 
 def ask(s: Server, line: str, body: bytes = b"", **head: str) -> "tuple[int, dict[str, str], bytes]":

@@ -1,5 +1,6 @@
-/* The methods krait speaks. A request with any other gets 501. */
+/* The methods krait speaks. A request with any other gets 405 if HTTP has it, else 501. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 
 enum kr_http_method {
@@ -18,3 +19,5 @@ enum kr_http_method {
 const char *kr_http_method_name(enum kr_http_method method);
 /* By exact spelling: methods are case-sensitive (RFC 9110 9.1). */
 enum kr_http_method kr_http_method_of(const char *text, size_t len);
+/* Is it a method of HTTP that krait serves nowhere? */
+bool kr_http_method_is_registered(const char *text);

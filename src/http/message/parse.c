@@ -95,6 +95,51 @@ static int parse_version(const char *p, const char *end, struct kr_http_head *h)
     return 0;
 }
 
+/* name[:port] or [v6][:port]. Userinfo, lists, paths and empty names are how two readers come to see two hosts. */
+static bool is_host(const char *p, size_t len)
+{
+    const char *end = p + len, *name = p;
+
+    if (p < end && *p == '[') {
+        for (p++; p < end && *p != ']'; p++)
+            if (!is_digit(*p) && *p != ':' && *p != '.' && !((*p | 32) >= 'a' && (*p | 32) <= 'f'))
+                return false;
+        if (p == end || p == name + 1)
+            return false;
+        p++;
+    } else {
+        while (p < end && (is_digit(*p) || ((*p | 32) >= 'a' && (*p | 32) <= 'z') || (*p && strchr("-._~", *p))))
+            p++;
+        if (p == name)
+            return false;
+    }
+    if (p == end)
+        return true;
+    if (*p++ != ':' || end - p > 5 || p == end)
+        return false;
+    while (p < end && is_digit(*p))
+        p++;
+    return p == end;
+}
+
+/* http://authority/path?query, which a server must take (RFC 9112 3.2.2). The authority is held against Host once that
+ * is known. A path that is left out is "/": the last slash before the authority. */
+static int parse_absolute(const char *base, const char *p, const char *end, struct kr_http_head *h)
+{
+    const char *name = strchr(p, '/') + 2, *stop = name, *path, *question;
+
+    while (stop < end && *stop != '/' && *stop != '?')
+        stop++;
+    if (!is_host(name, (size_t)(stop - name)))
+        return -400;
+    h->authority = slice(base, name, stop);
+    question = memchr(stop, '?', (size_t)(end - stop));
+    path = stop < end && *stop == '/' ? stop : name - 1;
+    h->path = slice(base, path, path == stop ? (question ? question : end) : name);
+    h->query = slice(base, question ? question + 1 : end, end);
+    return 0;
+}
+
 static int parse_target(const char *base, const char *p, const char *end, struct kr_http_head *h)
 {
     const char *question;
@@ -104,7 +149,9 @@ static int parse_target(const char *base, const char *p, const char *end, struct
         h->query = slice(base, end, end);
         return h->method == KR_HTTP_OPTIONS ? 0 : -400;
     }
-    if (*p != '/') /* absolute-form is for proxies, authority-form for CONNECT */
+    if (strncasecmp(p, "http://", 7) == 0 || strncasecmp(p, "https://", 8) == 0)
+        return parse_absolute(base, p, end, h);
+    if (*p != '/') /* authority-form is for CONNECT */
         return -400;
     question = memchr(p, '?', (size_t)(end - p));
     h->path = slice(base, p, question ? question : end);
@@ -158,6 +205,8 @@ _Static_assert(sizeof specials / sizeof specials[0] == F_MAX_, "a row for each")
 
 struct seen {
     unsigned set; /* bit per special */
+    const char *host;
+    size_t host_len;
     bool known_coding, close, keep_alive;
 };
 
@@ -177,33 +226,6 @@ static bool list_has(const char *p, size_t len, const char *word)
         p = next;
     }
     return false;
-}
-
-/* name[:port] or [v6][:port]. Userinfo, lists, paths and empty names are how two readers come to see two hosts. */
-static bool is_host(const char *p, size_t len)
-{
-    const char *end = p + len, *name = p;
-
-    if (p < end && *p == '[') {
-        for (p++; p < end && *p != ']'; p++)
-            if (!is_digit(*p) && *p != ':' && *p != '.' && !((*p | 32) >= 'a' && (*p | 32) <= 'f'))
-                return false;
-        if (p == end || p == name + 1)
-            return false;
-        p++;
-    } else {
-        while (p < end && (is_digit(*p) || ((*p | 32) >= 'a' && (*p | 32) <= 'z') || (*p && strchr("-._~", *p))))
-            p++;
-        if (p == name)
-            return false;
-    }
-    if (p == end)
-        return true;
-    if (*p++ != ':' || end - p > 5 || p == end)
-        return false;
-    while (p < end && is_digit(*p))
-        p++;
-    return p == end;
 }
 
 static int64_t parse_length(const char *p, size_t len)
@@ -227,6 +249,8 @@ static int judge_special(enum special which, const char *p, size_t len, struct s
     seen->set |= 1u << which;
     switch (which) {
     case F_HOST:
+        seen->host = p;
+        seen->host_len = len;
         return is_host(p, len) ? 0 : -400;
     case F_LENGTH:
         h->content_length = parse_length(p, len);
@@ -250,12 +274,20 @@ static int judge_special(enum special which, const char *p, size_t len, struct s
     return 0;
 }
 
+/* A target with an authority names the same host as the field Host. RFC 9112 3.2.2 has the target win; a client that
+ * names two is refused instead, so that all who read the request see one. */
+static bool one_host(const char *base, const struct seen *seen, const struct kr_http_head *h)
+{
+    return !h->authority.len || (seen->host && seen->host_len == h->authority.len &&
+                                 strncasecmp(seen->host, base + h->authority.at, seen->host_len) == 0);
+}
+
 /* What the fields mean together. */
-static int judge_together(const struct seen *seen, struct kr_http_head *h)
+static int judge_together(const char *base, const struct seen *seen, struct kr_http_head *h)
 {
     bool coding = seen->set & 1u << F_CODING, length = seen->set & 1u << F_LENGTH;
 
-    if (!(seen->set & 1u << F_HOST) && !h->http10)
+    if ((!(seen->set & 1u << F_HOST) && !h->http10) || !one_host(base, seen, h))
         return -400;
     if (coding && (length || h->http10))
         return -400;
@@ -305,7 +337,7 @@ static int parse_lines(const char *b, size_t head_len, struct kr_http_head *h)
         end = memchr(p, '\r', (size_t)(stop - p));
         r = h->count < KR_HTTP_PARSE_FIELDS_MAX ? parse_field(b, p, end, &seen, h) : -431;
     }
-    return r < 0 ? r : judge_together(&seen, h);
+    return r < 0 ? r : judge_together(b, &seen, h);
 }
 
 int kr_http_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_head *ret)
@@ -316,6 +348,7 @@ int kr_http_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan,
         return n;
     ret->count = 0;
     ret->content_length = -1;
+    ret->authority = (struct kr_http_slice){0, 0};
     ret->chunked = ret->expect_continue = false;
     r = parse_lines(bytes, (size_t)n, ret);
     return r < 0 ? r : n;

@@ -1,8 +1,8 @@
 /* The strict request-head parser: pure, no I/O, no memory of its own. Called by conn.c and the fuzzer.
  *
  * RFC 9112 with every choice taken the strict way: CRLF only, no folding, no blanks before the colon, exactly one Host
- * that looks like one, origin-form (or `*` for OPTIONS), Content-Length of digits and once, Transfer-Encoding exactly
- * `chunked` and never beside a Content-Length. Any doubt is 400. */
+ * that looks like one, origin-form (or `*` for OPTIONS, or absolute-form of that same host), Content-Length of digits
+ * and once, Transfer-Encoding exactly `chunked` and never beside a Content-Length. Any doubt is 400. */
 #pragma once
 #include "http_method.h"
 #include <stdbool.h>
@@ -25,6 +25,7 @@ struct kr_http_field {
 struct kr_http_head {
     enum kr_http_method method;
     struct kr_http_slice method_text, path, query; /* query: without '?', at the path's end if there is none */
+    struct kr_http_slice authority;                /* of a target in absolute-form: the same as Host; else empty */
     int64_t content_length;                        /* -1: none given */
     bool http10, chunked, keep_alive, expect_continue;
     unsigned count;

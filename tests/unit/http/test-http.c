@@ -63,7 +63,16 @@ static const struct {
     {400, "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n"},
     {400, "GET / HTTP/1.1\r\nHost: []\r\n\r\n"},
     {400, GET "hOST: a\r\n\r\n"},
-    {400, "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {0, "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {0, "GET HTTPS://A:1/x?y HTTP/1.0\r\nHost: a:1\r\n\r\n"},
+    {400, "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {400, "GET http://a/ HTTP/1.1\r\nHost: a:80\r\n\r\n"},
+    {400, "GET http://a/ HTTP/1.1\r\n\r\n"},
+    {400, "GET http://a/ HTTP/1.0\r\n\r\n"},
+    {400, "GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {400, "GET http:/// HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {400, "GET http:a HTTP/1.1\r\nHost: a\r\n\r\n"},
+    {400, "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n"},
     {400, "GET a HTTP/1.1\r\nHost: a\r\n\r\n"},
     {400, "GET * HTTP/1.1\r\nHost: a\r\n\r\n"},
     {400, "OPTIONS *x HTTP/1.1\r\nHost: a\r\n\r\n"},
@@ -146,6 +155,24 @@ static void a_head_is_taken_apart(void)
     CHECK(slice_is(text, head.path, "/a%20b") && slice_is(text, head.query, "c=d&e"));
     CHECK(head.content_length == 12 && !head.chunked && head.keep_alive && !head.http10);
     CHECK(head.count == 3 && slice_is(text, head.fields[1].name, "X-Y") && slice_is(text, head.fields[1].value, "v w"));
+}
+
+static void an_absolute_target_is_taken_apart(void)
+{
+    static const struct {
+        const char *text, *authority, *path, *query;
+    } rows[] = {
+        {"GET http://a:8/b/c?d HTTP/1.1\r\nHost: A:8\r\n\r\n", "a:8", "/b/c", "d"},
+        {"GET http://a HTTP/1.1\r\nHost: a\r\n\r\n", "a", "/", ""},
+        {"GET https://[::1]?d=/ HTTP/1.1\r\nHost: [::1]\r\n\r\n", "[::1]", "/", "d=/"},
+        {"GET /http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", "", "/http://a/", ""},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CHECK(parse(rows[i].text, strlen(rows[i].text)) > 0);
+        CHECK(slice_is(rows[i].text, head.authority, rows[i].authority));
+        CHECK(slice_is(rows[i].text, head.path, rows[i].path) && slice_is(rows[i].text, head.query, rows[i].query));
+    }
 }
 
 static void keep_alive_follows_version_and_connection(void)
@@ -454,6 +481,7 @@ int main(void)
     RUN(unfinished_heads_wait);
     RUN(nothing_past_the_head_is_read);
     RUN(a_head_is_taken_apart);
+    RUN(an_absolute_target_is_taken_apart);
     RUN(keep_alive_follows_version_and_connection);
     RUN(limits_are_where_they_are_said);
     RUN(fields_are_counted);
