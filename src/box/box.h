@@ -75,6 +75,8 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
 /* Takes from `config` what may change while the server runs; the profiles it borrowed have been changed by their owner.
  * Sessions that are live keep their limits. */
 void kr_box_reload(struct kr_box *b, const struct kr_box_config *config);
+/* Another preload for sandboxes that choose none. */
+void kr_box_set_preload(struct kr_box *b, enum kr_preload preload);
 /* No new runs; those that run may go on for grace_ms, then they are cancelled; on_stopped comes when all have ended and
  * the logs are written. */
 void kr_box_stop(struct kr_box *b, uint64_t grace_ms, void (*on_stopped)(void *data), void *data);

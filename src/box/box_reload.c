@@ -48,3 +48,9 @@ void kr_box_reload(struct kr_box *b, const struct kr_box_config *config)
     kr_timer_arm(b->upkeep, b->config.cleanup_interval_ms);
     kr_box_sessions_admit(b);
 }
+
+void kr_box_set_preload(struct kr_box *b, enum kr_preload preload)
+{
+    b->config.preload = preload;
+    kr_sandbox_cache_clear(b->cache);
+}

@@ -124,6 +124,20 @@ static int start_open(struct kr_engine *e, struct kr_open *open, struct kr_err *
     return kr_session_create(e, open, NULL, &open->spec, err);
 }
 
+/* One that never was ready. Where there are others that are, as on a server, its reason is the operator's, in the log;
+ * else it is why nothing works at all. */
+static int refuse_given_up(const struct kr_engine *e, const struct kr_zygote *z, struct kr_err *err)
+{
+    for (size_t i = 0; !e->config.lazy && i < e->config.zygote_count; i++)
+        if (e->zygotes[i].was_ready)
+            return kr_err_set(err, KR_ERR_BUSY, 0,
+                              "the preload %s could not be started, and krait serves without it: choose preload %s, or "
+                              "ask the operator for a restart",
+                              kr_preload_names[z->preload], kr_preload_names[e->zygotes[i].preload]);
+    *err = z->err;
+    return err->code ? -err->code : -EIO;
+}
+
 /* What holds an open back: 1 nothing, 0 it waits, -errno with err. */
 static int may_start(struct kr_engine *e, const struct kr_open *open, struct kr_err *err)
 {
@@ -136,10 +150,8 @@ static int may_start(struct kr_engine *e, const struct kr_open *open, struct kr_
     if (z->state == KR_ZYG_FAILED && z->was_ready) /* the log has the reason */
         return kr_err_set(err, KR_ERR_BUSY, 0, "the %s zygote cannot be started at the moment; it is tried again",
                           kr_preload_names[z->preload]);
-    if (z->state == KR_ZYG_FAILED) {
-        *err = z->err;
-        return err->code ? -err->code : -EIO;
-    }
+    if (z->state == KR_ZYG_FAILED)
+        return refuse_given_up(e, z, err);
     if (kr_clock_ns() > open->deadline_ns)
         return kr_err_set(err, KR_ERR_BUSY, ETIMEDOUT, "the %s zygote was not ready within %u s",
                           kr_preload_names[z->preload], KR_ENGINE_ZYGOTE_MS / 1000);
@@ -488,7 +500,10 @@ size_t kr_engine_zygote_count(const struct kr_engine *e)
 struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index)
 {
     const struct kr_zygote *z = &e->zygotes[index];
-    struct kr_engine_zygote ret = {.preload = z->preload, .state = z->state, .generation = z->generation};
+    struct kr_engine_zygote ret = {.preload = z->preload,
+                                   .state = z->state,
+                                   .given_up = z->state == KR_ZYG_FAILED && !z->was_ready,
+                                   .generation = z->generation};
 
     kr_pools_count(e, (uint32_t)index, &ret.parked, &ret.pool_size);
     return ret;

@@ -42,6 +42,7 @@ struct kr_engine_calls {
 struct kr_engine_zygote {
     enum kr_preload preload;
     enum kr_zygote_state state;
+    bool given_up; /* it failed without ever being ready, and is not tried again */
     uint32_t generation;
     uint32_t parked, pool_size;
 };

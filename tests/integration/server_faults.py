@@ -4,6 +4,7 @@ itself must be true, and it must be well again when they are."""
 import atexit
 import fcntl
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -11,11 +12,12 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
 from check import check, contains, equal, skip  # noqa: E402
-from processes import children, is_alive, roles, stat_of  # noqa: E402
+from processes import below, children, is_alive, roles, stat_of  # noqa: E402
 from krait_server import KRAIT, Server  # noqa: E402
 from serving import Meanwhile, eventually, kept, main  # noqa: E402
 
@@ -113,6 +115,64 @@ def an_interpreter_that_cannot_start_is_125_and_named():
     equal(status, 125, line)
     contains(line, "zygote cannot start (--python, --preload)")
     contains(line, os.path.realpath("/bin/sh"))
+
+
+class Killer(threading.Thread):
+    """Kills the zygotes with these preloads while they start, below whichever process the server is."""
+
+    def __init__(self, s: Server, *preloads: bytes):
+        super().__init__(daemon=True)
+        self.server, self.preloads, self.over, self.killed = s, preloads, threading.Event(), 0
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.wait(0.005):
+            for pid in below(self.server.process.pid) if self.server.process else ():
+                try:
+                    words = pathlib.Path("/proc/%d/cmdline" % pid).read_bytes().split(b"\0")
+                    if any(word.endswith(b"boot.py") for word in words) and set(words) & set(self.preloads):
+                        os.kill(pid, signal.SIGKILL)
+                        self.killed += 1
+                except OSError:
+                    pass
+
+
+@check
+def a_preload_that_cannot_start_is_done_without_and_named():
+    s = Server(preload="basic,data", args=["--pool-size", "0"])
+    killer = Killer(s, b"data")
+    with s:
+        killer.over.set()
+        assert killer.killed >= 2, killer.killed
+        reply = s.get("/ready")
+        equal((reply.status, reply.json()["status"], [m["what"] for m in reply.json()["missing"]]),
+              (200, "degraded", ["zygote data"]))
+        contains(s.get("/metrics").text, "krait_ready 1")
+        line = next(line for line in s.log_text().splitlines() if "serving without a preload" in line)
+        contains(line, "preload=data default=basic")
+        equal(s.run("6 * 7")["result"], "42")  # of a sandbox that chooses no preload
+        equal(s.get("/api/v1/info").json()["default_preload"], "basic")
+        for preload, status in (("basic", 200), ("data", 503)):
+            equal(s.post("/api/v1/sandboxes", {"name": preload, "preload": preload}).status, 201)
+            told = s.post("/api/v1/runs", {"code": "1", "stream": False, "sandbox": preload})
+            equal(told.status, status, told.text)
+        contains(told.text, "krait serves without it: choose preload basic")
+        assert told.header("retry-after")
+
+
+@check
+def no_preload_that_can_start_is_125():
+    s = Server(preload="basic,data", args=["--pool-size", "0"])
+    killer = Killer(s, b"basic", b"data")
+    try:
+        s.start()
+        assert False, "it started"
+    except RuntimeError:
+        equal(s.process.wait(30), 125)
+        equal(len(re.findall(r"^krait serve: ", s.log_text(), re.M)), 1, s.log_text())
+    finally:
+        killer.over.set()
+        s.close(check=False)
 
 
 @check

@@ -112,10 +112,11 @@ static int monitor_ready_json(struct kr_monitor *w, struct kr_buf *out)
     kr_json_init(&j, out);
     kr_json_object(&j);
     kr_json_key_str(&j, "status",
-                    state.stopping             ? "stopping"
-                    : state.missing_count == 0 ? "ready"
-                    : state.was_ready          ? "unavailable"
-                                               : "starting");
+                    state.stopping                ? "stopping"
+                    : state.missing_count == 0    ? "ready"
+                    : kr_monitor_is_ready(&state) ? "degraded"
+                    : state.was_ready             ? "unavailable"
+                                                  : "starting");
     kr_json_key(&j, "missing");
     kr_json_array(&j);
     for (unsigned i = 0; i < state.missing_count; i++) {
@@ -127,7 +128,7 @@ static int monitor_ready_json(struct kr_monitor *w, struct kr_buf *out)
     kr_json_array_end(&j);
     kr_json_object_end(&j);
     r = kr_json_done(&j);
-    return r < 0 ? r : state.stopping || state.missing_count > 0 ? 503 : 200;
+    return r < 0 ? r : kr_monitor_is_ready(&state) ? 200 : 503;
 }
 
 /* ---- handlers ---- */
@@ -280,7 +281,7 @@ static const struct kr_api_schema health_v1_schema = KR_API_SCHEMA("Health", "Th
 static const struct kr_api_schema health_schema =
     KR_API_SCHEMA("ServerHealth", "The server is alive, and where its parts are.", health_props);
 
-static const char *const ready_words[] = {"ready", "starting", "unavailable", "stopping", NULL};
+static const char *const ready_words[] = {"ready", "degraded", "starting", "unavailable", "stopping", NULL};
 static const struct kr_api_prop missing_props[] = {
     { "what", KR_API_STRING,
       .help = "What is not there or does not work: a zygote, `warden`, `shelf`, `disk`, `store`.",
@@ -290,7 +291,8 @@ static const struct kr_api_prop missing_props[] = {
 static const struct kr_api_schema missing_schema =
     KR_API_SCHEMA("ReadyMissing", "Something that runs need and that is not there or does not work.", missing_props);
 static const struct kr_api_prop ready_props[] = {
-    { "status", KR_API_ENUM, .choices = ready_words, .help = "Whether runs are taken.", .example = "ready" },
+    { "status", KR_API_ENUM, .choices = ready_words,
+      .help = "Whether runs are taken: `ready`, and `degraded`, without what `missing` names.", .example = "ready" },
     { "missing", KR_API_ARRAY, .of = &missing_schema, .help = "What is missing; empty when ready.", .example = "[]" },
 };
 static const struct kr_api_schema ready_schema = KR_API_SCHEMA("Ready", "Whether runs are taken.", ready_props);

@@ -39,6 +39,19 @@ void kr_monitor_miss(struct kr_monitor_state *s, const char *what, const char *w
     s->missing_count++;
 }
 
+void kr_monitor_spare(struct kr_monitor_state *s, const char *what, const char *why)
+{
+    unsigned before = s->missing_count;
+
+    kr_monitor_miss(s, what, why);
+    s->spared_count += s->missing_count - before;
+}
+
+bool kr_monitor_is_ready(const struct kr_monitor_state *s)
+{
+    return !s->stopping && s->missing_count == s->spared_count;
+}
+
 static struct kr_metrics *metrics_of(const struct kr_monitor *w)
 {
     return w ? w->config.metrics : NULL;
@@ -189,7 +202,7 @@ void kr_monitor_collect(struct kr_monitor *w, const struct kr_http_stats *http)
     if (w->config.refresh)
         (void)w->config.refresh(w->config.data, NULL); /* for the next scrape */
     w->config.look(w->config.data, &state);
-    kr_metrics_set(m, KR_M_READY, KR_AT_NONE, !state.stopping && state.missing_count == 0);
+    kr_metrics_set(m, KR_M_READY, KR_AT_NONE, kr_monitor_is_ready(&state));
     if (http)
         collect_http(m, http);
     if (w->config.collect)

@@ -26,8 +26,9 @@ struct kr_monitor;
 struct kr_monitor_state {
     uint64_t active_sessions; /* live ones, the pool's apart */
     bool stopping;
-    bool was_ready;         /* once: what is missing now has failed and is not on its way */
-    unsigned missing_count; /* 0 and not stopping: ready */
+    bool was_ready; /* once: what is missing now has failed and is not on its way */
+    unsigned missing_count;
+    unsigned spared_count; /* of them, what runs can do without; all are, and not stopping: ready */
     struct {
         char what[32]; /* "zygote data" */
         char why[96];  /* "starting" */
@@ -35,6 +36,10 @@ struct kr_monitor_state {
 };
 /* Adds to `missing`; does nothing if the list is full. */
 void kr_monitor_miss(struct kr_monitor_state *s, const char *what, const char *why);
+/* The same for something without which runs are taken. */
+void kr_monitor_spare(struct kr_monitor_state *s, const char *what, const char *why);
+/* Are runs taken? */
+bool kr_monitor_is_ready(const struct kr_monitor_state *s);
 
 /* Waits for a look at what runs need; in the memory of who waits, which may take it out of the list. */
 struct kr_monitor_waiter {

@@ -100,7 +100,9 @@ static void look_at_engine(void *data, struct kr_monitor_state *ret)
         char what[32];
 
         snprintf(what, sizeof what, "zygote %s", kr_preload_names[z.preload]);
-        if (z.state != KR_ZYG_READY)
+        if (z.given_up && s->said_ready)
+            kr_monitor_spare(ret, what, "it could not be started; the log says why");
+        else if (z.state != KR_ZYG_READY)
             kr_monitor_miss(ret, what, kr_zygote_state_names[z.state]);
     }
 }
@@ -372,7 +374,7 @@ static void say_where(const struct kr_serve *s)
     fflush(stdout);
 }
 
-/* A preload that was never there will not come by waiting: the warden has tried it twice. */
+/* No preload came, and none will by waiting: the warden has tried each twice. */
 static void fail_start(struct kr_serve *s, const struct kr_holder_zygote *zygote)
 {
     const char *name = kr_preload_names[kr_engine_zygote(s->engine, zygote->zygote).preload];
@@ -384,23 +386,60 @@ static void fail_start(struct kr_serve *s, const struct kr_holder_zygote *zygote
     kr_serve_stop(s, 0);
 }
 
+/* Sandboxes that choose no preload get one that is there. */
+static void do_without(struct kr_serve *s)
+{
+    const struct kr_box_config *box = kr_box_config(s->box);
+    enum kr_preload lost[KR_PRELOAD_MAX_], there = box->preload;
+    size_t count = 0;
+    bool is_lost = false;
+
+    for (size_t i = 0; i < kr_engine_zygote_count(s->engine); i++) {
+        struct kr_engine_zygote z = kr_engine_zygote(s->engine, i);
+
+        if (z.given_up && count < KR_PRELOAD_MAX_)
+            lost[count++] = z.preload;
+        else if (z.state == KR_ZYG_READY)
+            there = z.preload;
+        is_lost |= z.given_up && z.preload == box->preload;
+    }
+    if (is_lost)
+        kr_box_set_preload(s->box, there);
+    for (size_t i = 0; i < count; i++)
+        kr_log(KR_LOG_ERROR, "serving without a preload that could not be started", "preload=%s default=%s",
+               kr_preload_names[lost[i]], kr_preload_names[box->preload]);
+}
+
+/* How many zygotes are ready, and how many may still become so. */
+static void count_zygotes(const struct kr_serve *s, unsigned *ret_ready, unsigned *ret_coming)
+{
+    *ret_ready = *ret_coming = 0;
+    for (size_t i = 0; i < kr_engine_zygote_count(s->engine); i++) {
+        struct kr_engine_zygote z = kr_engine_zygote(s->engine, i);
+
+        *ret_ready += z.state == KR_ZYG_READY;
+        *ret_coming += z.state != KR_ZYG_READY && !z.given_up;
+    }
+}
+
 static void on_zygote_news(void *data, const struct kr_holder_zygote *zygote)
 {
     struct kr_serve *s = data;
-    struct kr_monitor_state state = {0};
+    unsigned ready, coming;
 
     if (zygote->state == KR_ZYG_ENDED || zygote->state == KR_ZYG_FAILED)
         kr_metrics_inc(s->metrics, KR_M_ZYGOTE_RESTARTS,
                        KR_AT(kr_preload_names[kr_engine_zygote(s->engine, zygote->zygote).preload]));
     if (s->said_ready || !s->box || s->stdio)
         return;
-    if (zygote->state == KR_ZYG_FAILED) {
+    count_zygotes(s, &ready, &coming);
+    if (coming > 0)
+        return;
+    if (ready == 0) {
         fail_start(s, zygote);
         return;
     }
-    look_at_engine(s, &state);
-    if (state.missing_count)
-        return;
+    do_without(s);
     s->said_ready = true;
     (void)kr_notify_ready();
     say_where(s);
