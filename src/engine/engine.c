@@ -74,6 +74,8 @@ void kr_engine_open_done(struct kr_engine *e, struct kr_session *s, struct kr_op
     struct kr_pool *pool = kr_pool_find(e, &key);
 
     e->opens_in_flight--;
+    if (err && err->kind == KR_ERR_LIMIT)
+        kr_pools_ebb(e);
     open->calls.on_open(open->data, s, err);
     kr_engine_free_open(open);
     if (pool)
@@ -111,10 +113,11 @@ static int start_open(struct kr_engine *e, struct kr_open *open, struct kr_err *
 {
     struct kr_pool_key key = kr_pool_key_of(e, &open->spec);
     struct kr_pool *pool = kr_pool_find(e, &key);
-    struct kr_session *s = NULL;
+    bool pooled = open->pooled && pool && !open->spec.stdin_pipe;
+    struct kr_session *s = pooled ? kr_pool_take(pool, &open->spec) : NULL;
 
-    if (open->pooled && pool && !open->spec.stdin_pipe)
-        s = kr_pool_take(pool, &open->spec);
+    if (pooled && !s)
+        s = kr_pool_take_unfinished(pool, &open->spec);
     if (s && kr_session_adopt(s, open) >= 0)
         return 0;
     if (s) {
@@ -419,7 +422,7 @@ static int make_parts(struct kr_engine *e)
         e->zygotes[i] = (struct kr_zygote){.preload = e->config.preloads[i], .state = KR_ZYG_STARTING};
         key = kr_pool_key_of(e, &(struct kr_session_spec){.zygote = (uint32_t)i, .network = {.kind = KR_NET_NONE}});
         if (e->config.pool_size > 0)
-            r = kr_pool_add(e, &key, e->config.pool_size);
+            r = kr_pool_add(e, &key, e->config.pool_size, e->config.pool_max);
     }
     return r;
 }

@@ -25,9 +25,11 @@ struct kr_engine_config {
         const char *path; /* for the accounting of its size */
         bool read_only;
     } workspaces[KR_ENGINE_WORKSPACES_MAX];
-    const char *shelf;  /* path of the folder of folders, NULL: none */
-    uint32_t pool_size; /* parked sessions per zygote (network none); 0: no pool */
-    bool lazy;          /* as the warden's: a zygote is started when the first session is asked of it */
+    const char *shelf;    /* path of the folder of folders, NULL: none */
+    uint32_t pool_size;   /* parked sessions per zygote (network none); 0: no pool */
+    uint32_t pool_max;    /* as many where there is demand for them; pool_size or less: it does not grow */
+    uint32_t pool_ebb_ms; /* what was parked for so long without need goes again; 0: the usual */
+    bool lazy;            /* as the warden's: a zygote is started when the first session is asked of it */
 };
 
 struct kr_engine_calls {

@@ -56,6 +56,7 @@ struct kr_session {
     bool attached;        /* on_started has come */
     bool confined;        /* S_STARTED has come */
     bool pooled;          /* it was parked before */
+    bool of_pool;         /* it was begun for a pool, whether or not it was parked */
 
     struct kr_held *held; /* what its holder knows of it */
     struct kr_usage_ask ask;
@@ -179,10 +180,12 @@ int kr_session_spec_copy(const struct kr_session_spec *from, struct kr_session_s
 void kr_session_spec_done(struct kr_session_spec *spec);
 /* The one function that changes a state. */
 void kr_session_set_state(struct kr_session *s, enum kr_session_state next);
-/* Asks the holder for a new session, for an open or (open NULL) for a pool. 0 or -errno. */
+/* Asks the holder for a new session, for an open or (open NULL) for a pool: 0 and it is the last of the engine's, or
+ * -errno. */
 int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool *pool,
                       const struct kr_session_spec *spec, struct kr_err *err);
-/* Hands a parked session to an open. 0, or -errno and it is of no more use. */
+/* Hands a session of a pool to an open: one that is parked, or one that still comes. 0, or -errno and it is of no more
+ * use. */
 int kr_session_adopt(struct kr_session *s, struct kr_open *open);
 /* Asks the holder to set limits and attach the workspace, and the session to confine itself once that is done. */
 int kr_session_start(struct kr_session *s, struct kr_err *err);

@@ -1,11 +1,14 @@
 /* Pools: sessions that are made before they are asked for.
  *
  * Called by engine.c (find, take, drop, refill) and session.c (made, lost). Invariants: a parked session is handed
- * over only to an open of its pool's key; never more than `size` are parked or under way; one creation is under way
- * per pool and two in all, so that pools never starve an open that waits for its session; a creation that fails holds
- * the next one back, 100 ms at first and twice as long each time up to five seconds. Where several opens come at once
- * and find nothing, nothing is made until that is over: a session that is parked costs more than one that is made for
- * its run, and those opens would wait for the difference.
+ * over only to an open of its pool's key; never more than `want` are parked or under way, which lies between `size` and
+ * `most`; one creation is under way per pool and two in all, so that pools never starve an open that waits for its
+ * session; a creation that fails holds the next one back, 100 ms at first and twice as long each time up to five
+ * seconds. Where several opens come at once and find nothing, nothing is made until that is over: a session that is
+ * parked costs more than one that is made for its run, and those opens would wait for the difference.
+ *
+ * Demand moves `want`: each open that finds none parked adds one, and what was parked all through EBB_MS goes again,
+ * one at a time, so that an idle server comes back to `size`. It is back at once when there is no room for a session.
  *
  * Where the sessions of an owner lie together (kr_session_spec.joins) a parked session of no owner cannot join them. So
  * one is parked among them, for each of the owners that joined last. An owner that has no session left has none parked
@@ -21,6 +24,8 @@
 #define BACKOFF_MAX_MS 5000u
 #define CALM_MS 5u /* after a hand-over its run has the machine to itself for so long, while others are parked */
 #define PRESSED_MS 20u
+#define EBB_MS 30000u
+#define EBB_STEP_MS 100u /* an end takes a processor for a moment, and no one waits for these */
 
 /* An owner whose next session is parked beside its others. */
 struct pool_owner {
@@ -33,15 +38,19 @@ struct kr_pool {
     TAILQ_ENTRY(kr_pool) link; /* of the engine's list */
     struct kr_engine *engine;
     struct kr_pool_key key;
-    uint32_t size, parked, creating;
+    uint32_t size, most, want; /* parked sessions: without demand, at most, now */
+    uint32_t parked, creating;
+    uint32_t least;                  /* that were parked at any time since the last ebb */
     struct kr_session_list sessions; /* parked, oldest first */
-    struct kr_timer *backoff, *calm, *pressed;
+    struct kr_session *making;       /* the one that is under way; NULL: none */
+    struct kr_timer *backoff, *calm, *pressed, *ebb;
     uint64_t backoff_ms; /* of the failure before, 0: none */
     struct pool_owner owners[KR_POOL_OWNERS_MAX];
     uint64_t turn, creating_for; /* creating_for: the owner of the session that is being made; 0: none */
 };
 
 static void refill_pool(struct kr_pool *p);
+static void on_ebb(void *data);
 
 static void on_wait_over(void *data)
 {
@@ -78,10 +87,11 @@ static void free_pool(struct kr_pool *p)
     kr_timer_close(p->backoff);
     kr_timer_close(p->calm);
     kr_timer_close(p->pressed);
+    kr_timer_close(p->ebb);
     free(p);
 }
 
-int kr_pool_add(struct kr_engine *e, const struct kr_pool_key *key, uint32_t size)
+int kr_pool_add(struct kr_engine *e, const struct kr_pool_key *key, uint32_t size, uint32_t most)
 {
     struct kr_pool *p = calloc(1, sizeof *p);
     int r;
@@ -90,13 +100,16 @@ int kr_pool_add(struct kr_engine *e, const struct kr_pool_key *key, uint32_t siz
         return -ENOMEM;
     p->engine = e;
     p->key = *key;
-    p->size = size;
+    p->size = p->want = size;
+    p->most = most > size ? most : size;
     TAILQ_INIT(&p->sessions);
     r = kr_timer_new(e->loop, on_wait_over, p, &p->backoff);
     if (r >= 0)
         r = kr_timer_new(e->loop, on_wait_over, p, &p->calm);
     if (r >= 0)
         r = kr_timer_new(e->loop, on_wait_over, p, &p->pressed);
+    if (r >= 0)
+        r = kr_timer_new(e->loop, on_ebb, p, &p->ebb);
     if (r < 0) {
         free_pool(p);
         return r;
@@ -183,7 +196,73 @@ void kr_pools_forget(struct kr_engine *e, uint64_t owner)
     }
 }
 
+/* ---- demand ---- */
+
+static void unpark(struct kr_pool *p, struct kr_session *s)
+{
+    TAILQ_REMOVE(&p->sessions, s, parked);
+    p->parked--;
+    if (p->least > p->parked)
+        p->least = p->parked;
+}
+
+static uint64_t ebb_ms(const struct kr_pool *p)
+{
+    return p->engine->config.pool_ebb_ms ? p->engine->config.pool_ebb_ms : EBB_MS;
+}
+
+/* An open found none parked. */
+static void grow(struct kr_pool *p)
+{
+    p->least = 0;
+    if (p->want < p->most)
+        p->want++;
+    if (p->want > p->size && !kr_timer_armed(p->ebb))
+        kr_timer_arm(p->ebb, ebb_ms(p));
+}
+
+static void ebb_to(struct kr_pool *p, uint32_t want)
+{
+    struct kr_session *s;
+
+    p->want = want;
+    while (p->parked > want && (s = TAILQ_FIRST(&p->sessions))) {
+        unpark(p, s);
+        s->pool = NULL;
+        kr_session_kill(s);
+    }
+}
+
+static void on_ebb(void *data)
+{
+    struct kr_pool *p = data;
+
+    if (p->want > p->size && p->least > 0) {
+        p->least--;
+        ebb_to(p, p->want - 1);
+    }
+    if (p->want == p->size)
+        return;
+    kr_timer_arm(p->ebb, p->least > 0 ? EBB_STEP_MS : ebb_ms(p));
+    if (p->least == 0)
+        p->least = p->parked;
+}
+
+void kr_pools_ebb(struct kr_engine *e)
+{
+    struct kr_pool *p;
+
+    TAILQ_FOREACH(p, &e->pools, link)
+    ebb_to(p, p->size);
+}
+
 /* ---- making ---- */
+
+/* Half of them are left: what is missing can wait for a calm moment. */
+static bool has_half(const struct kr_pool *p)
+{
+    return p->parked * 2 >= p->want && p->parked > 0;
+}
 
 /* Twice as long as the last time; logged once, until a creation succeeds again. */
 static void hold_back(struct kr_pool *p, const struct kr_err *err)
@@ -197,6 +276,7 @@ static void hold_back(struct kr_pool *p, const struct kr_err *err)
     if (p->backoff_ms > BACKOFF_MAX_MS)
         p->backoff_ms = BACKOFF_MAX_MS;
     kr_timer_arm(p->backoff, p->backoff_ms);
+    ebb_to(p, p->size);
 }
 
 static void refill_pool(struct kr_pool *p)
@@ -209,10 +289,10 @@ static void refill_pool(struct kr_pool *p)
         return;
     if (kr_timer_armed(p->backoff) || kr_timer_armed(p->pressed))
         return;
-    if (p->creating > 0 || e->creations >= CREATIONS_MAX)
+    if (p->creating > 0 || e->creations >= CREATIONS_MAX || (kr_timer_armed(p->calm) && has_half(p)))
         return;
-    spec.owner = p->parked < p->size ? 0 : owner_without(p);
-    if (p->parked >= p->size && !spec.owner)
+    spec.owner = p->parked < p->size ? 0 : owner_without(p); /* what demand has added comes after them */
+    if (p->parked >= p->want && !spec.owner)
         return;
     kr_limits_default(&spec.limits); /* of its first moments; START brings its own */
     p->creating_for = spec.owner;
@@ -220,14 +300,16 @@ static void refill_pool(struct kr_pool *p)
     e->creations++;
     if (kr_session_create(e, NULL, p, &spec, &err) < 0)
         kr_pool_made(p, NULL, &err);
+    else
+        p->making = TAILQ_LAST(&e->sessions, kr_session_list);
 }
 
 void kr_pool_taken(struct kr_pool *p)
 {
-    if (p->parked == 0)
-        refill_pool(p);
-    else if (!kr_timer_armed(p->calm))
+    if (has_half(p))
         kr_timer_arm(p->calm, CALM_MS);
+    else
+        refill_pool(p);
 }
 
 void kr_pools_refill(struct kr_engine *e)
@@ -253,13 +335,19 @@ static void owner_made(struct kr_pool *p, uint64_t owner, struct kr_session *s)
     }
 }
 
+static void end_creation(struct kr_pool *p)
+{
+    p->creating--;
+    p->creating_for = 0;
+    p->making = NULL;
+    p->engine->creations--;
+}
+
 void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *err)
 {
     uint64_t owner = p->creating_for;
 
-    p->creating--;
-    p->creating_for = 0;
-    p->engine->creations--;
+    end_creation(p);
     if (s && s->generation != p->engine->zygotes[p->key.zygote].generation) {
         s->pool = NULL; /* its zygote was replaced while it warmed up */
         kr_session_kill(s);
@@ -273,6 +361,17 @@ void kr_pool_made(struct kr_pool *p, struct kr_session *s, const struct kr_err *
         hold_back(p, err);
     }
     kr_pools_refill(p->engine);
+}
+
+struct kr_session *kr_pool_take_unfinished(struct kr_pool *p, const struct kr_session_spec *spec)
+{
+    struct kr_session *s = p->making;
+
+    if (!s || s->state >= KR_SESSION_PARKED || p->creating_for != (spec->joins ? spec->owner : 0))
+        return NULL;
+    end_creation(p);
+    s->pool = NULL;
+    return s;
 }
 
 /* ---- parked sessions ---- */
@@ -291,10 +390,10 @@ struct kr_session *kr_pool_take(struct kr_pool *p, const struct kr_session_spec 
     s = TAILQ_FIRST(&p->sessions);
     if (!s && p->engine->opens_in_flight > 1)
         kr_timer_arm(p->pressed, PRESSED_MS);
-    if (!s)
-        return NULL;
-    TAILQ_REMOVE(&p->sessions, s, parked);
-    p->parked--;
+    if (s)
+        unpark(p, s);
+    else
+        grow(p);
     return s;
 }
 
@@ -310,8 +409,7 @@ void kr_pool_lost(struct kr_pool *p, struct kr_session *s)
         }
         return;
     }
-    TAILQ_REMOVE(&p->sessions, s, parked);
-    p->parked--;
+    unpark(p, s);
     kr_err_set(&err, KR_ERR_SYSTEM, 0, "a parked session ended");
     hold_back(p, &err);
 }
@@ -324,8 +422,7 @@ static void drop_generation(struct kr_pool *p, uint32_t generation)
         next = TAILQ_NEXT(s, parked);
         if (s->generation != generation)
             continue;
-        TAILQ_REMOVE(&p->sessions, s, parked);
-        p->parked--;
+        unpark(p, s);
         s->pool = NULL;
         kr_session_kill(s);
     }
@@ -352,6 +449,6 @@ void kr_pools_count(const struct kr_engine *e, uint32_t zygote, uint32_t *ret_pa
     TAILQ_FOREACH(p, &e->pools, link)
     if (p->key.zygote == zygote) {
         *ret_parked += p->parked;
-        *ret_size += p->size;
+        *ret_size += p->want;
     }
 }

@@ -283,6 +283,7 @@ int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool 
     s->engine = e;
     s->open = open;
     s->pool = pool;
+    s->of_pool = pool != NULL;
     s->number = ++e->last_number;
     TAILQ_INIT(&s->queue);
     kr_frame_reader_init(&s->reader, KR_FRAME_CHANNEL_MAX);
@@ -338,9 +339,9 @@ int kr_session_adopt(struct kr_session *s, struct kr_open *open)
     kr_session_spec_done(&s->spec);
     s->spec = spec;
     s->pool = NULL;
-    s->pooled = true;
+    s->pooled = s->state == KR_SESSION_PARKED;
     kr_output_init(&s->between, false, spec.limits.output, on_between, s);
-    r = kr_session_start(s, &err);
+    r = s->pooled ? kr_session_start(s, &err) : 0; /* else when it is ready, or its warm-up is over */
     if (r >= 0)
         s->open = open;
     return r;
@@ -429,10 +430,10 @@ static void fail_open(struct kr_session *s, enum kr_session_state state, const s
 {
     struct kr_open *open = steal_ptr(&s->open);
     struct kr_pool *pool = steal_ptr(&s->pool);
-    /* A parked one that was lost on the way, or a zygote that died meanwhile (then the warden may have taken the cell
-     * down before it is asked to start in it): the next try finds another, or waits for it. One that was taken down
-     * while it was made, and whose status is not known, is made again, LOST_TRIES times at most. */
-    bool again = !s->engine->stopping && ((state == KR_SESSION_STARTING && (s->warm_id || err->code == ESRCH)) ||
+    /* One of the pool that was lost on the way, or a zygote that died meanwhile (then the warden may have taken the
+     * cell down before it is asked to start in it): the next try finds another, or waits for it. One that was taken
+     * down while it was made, and whose status is not known, is made again, LOST_TRIES times at most. */
+    bool again = !s->engine->stopping && (s->of_pool || (state == KR_SESSION_STARTING && err->code == ESRCH) ||
                                           (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN) ||
                                           (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES));
 

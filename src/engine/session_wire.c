@@ -233,20 +233,31 @@ static int on_session_failed(struct kr_session *s, const unsigned char *payload,
     return 0;
 }
 
-/* The end of the warm-up snippet: its counters are the baseline of the first run. */
+/* The end of its warm-up: its counters are the baseline of the first run. An open may wait for it already. */
+static int end_warm_up(struct kr_session *s, const struct kr_usage *usage, struct kr_err *err)
+{
+    if (usage)
+        s->usage = *usage;
+    if (!s->pool)
+        return kr_session_start(s, err);
+    kr_session_set_state(s, KR_SESSION_PARKED);
+    kr_pool_made(s->pool, s, NULL);
+    return 0;
+}
+
 static void on_parked_usage(void *data, const struct kr_usage *usage)
 {
     struct kr_session *s = data;
+    struct kr_err err;
 
-    if (usage)
-        s->usage = *usage;
-    kr_session_set_state(s, KR_SESSION_PARKED);
-    kr_pool_made(s->pool, s, NULL);
+    if (end_warm_up(s, usage, &err) < 0)
+        kr_session_open_failed(s, &err);
 }
 
 static int on_warm_end(struct kr_session *s, const unsigned char *payload, size_t len, struct kr_err *err)
 {
     struct kr_claim_end claim;
+    struct kr_usage usage;
     int r = kr_claim_end(payload, len, &claim, err);
 
     if (r < 0)
@@ -257,10 +268,12 @@ static int on_warm_end(struct kr_session *s, const unsigned char *payload, size_
     kr_claim_end_done(&claim);
     if (r < 0 || s->ask.id)
         return r;
-    if (!s->warm_last) {
+    if (!s->warm_last && s->pool) {
         r = send_warm(s, true);
         return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "send the warm-up snippet") : 0;
     }
+    if (!s->pool && kr_session_usage(s, &usage) >= 0)
+        return end_warm_up(s, &usage, err);
     r = kr_held_ask_usage(s->held, &s->ask, on_parked_usage, s);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "ask for counters") : 0;
 }

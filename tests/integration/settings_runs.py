@@ -128,15 +128,50 @@ def linger():
     equal(left_alone(bounded()), "cancelled")
 
 
+def figure(s: Server, name: str) -> float:
+    return max(float(line.split()[-1]) for line in s.get("/metrics").text.splitlines() if line.startswith(name))
+
+
 def pool(s: Server) -> float:
-    return max(float(line.split()[-1]) for line in s.get("/metrics").text.splitlines()
-               if line.startswith("krait_pool_parked{"))
+    return figure(s, "krait_pool_parked{")
+
+
+def still() -> Server:
+    """Its pool does not grow."""
+    return kept(args=["--preload", "basic", "--pool-size", "2", "--pool-max", "0"])
 
 
 @check
 def pool_size():
-    eventually(lambda: pool(plain()) == 2, SOON)
+    eventually(lambda: pool(still()) == 2, SOON)
     equal(pool(bounded()), 0)
+
+
+def rush(s: Server) -> float:
+    """Eight new sessions at once: how many of them lay ready."""
+    before = figure(s, 'krait_sessions_opened_total{how="pool"}')
+    streams = [Stream(s, "POST", RUNS, {"code": "print(1, flush=True)\nimport time\ntime.sleep(3)", "fresh": True})
+               for _ in range(8)]
+    for stream in streams:
+        with stream:
+            stream.until("stdout")
+    return figure(s, 'krait_sessions_opened_total{how="pool"}') - before
+
+
+@check
+def pool_max():
+    with Server(args=["--preload", "basic", "--pool-size", "2", "--pool-max", "6"]) as s:
+        eventually(lambda: pool(s) == 2, SOON)
+        assert rush(s) <= 4, "the first eight were not expected"
+        rush(s)
+        eventually(lambda: pool(s) == 6, SOON)  # and no more
+        equal(figure(s, "krait_pool_size{"), 6)
+        assert rush(s) >= 6, "six lay ready"
+        equal(figure(s, "krait_pool_size{"), 6)
+    for _ in range(2):
+        eventually(lambda: pool(still()) == 2, SOON)
+        rush(still())
+        equal(figure(still(), "krait_pool_size{"), 2)
 
 
 # ---- users -----------------------------------------------------------------------------------------------------------

@@ -68,6 +68,8 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     const struct kr_config *c = s->config;
     uint32_t uid = s->warden.engine_uid, gid = s->warden.engine_gid;
     unsigned owners = c->box.user_groups ? KR_POOL_OWNERS_MAX : 0;
+    size_t parked =
+        c->engine.pool_max > c->engine.pool_size && c->engine.pool_size > 0 ? c->engine.pool_max : c->engine.pool_size;
     int r = kr_cli_common_apply(&c->cells, &s->warden, err);
 
     if (r < 0)
@@ -85,7 +87,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
         s->warden.stock = (uint32_t)(c->engine.pool_size < STOCK_MAX ? c->engine.pool_size : STOCK_MAX);
     if (c->box.max_sessions > 0)
         s->warden.max_cells =
-            (uint32_t)(c->box.max_sessions + (c->engine.pool_size + s->warden.stock + owners) * c->preload.count + 16);
+            (uint32_t)(c->box.max_sessions + (parked + s->warden.stock + owners) * c->preload.count + 16);
     s->warden.total_memory = c->total_memory;
     s->warden.total_processes = c->total_processes;
     s->warden.user_memory = c->user_memory;

@@ -200,6 +200,11 @@ static const struct kr_config_row rows[] = {
       .type = KR_SET_COUNT, AT(engine.pool_size), .value = "N", .max = 256, .zero = "no pool", .fallback = "2",
       .example = "8", .test = "integration/settings_runs:pool_size",
       .help = "Sessions kept ready for each preload." },
+    { .section = "sessions", .key = "pool_max", .flag = "pool-max", .type = KR_SET_COUNT, AT(engine.pool_max),
+      .value = "N", .max = 256, .zero = "the pool does not grow", .fallback = "16", .example = "32",
+      .test = "integration/settings_runs:pool_max",
+      .help = "Sessions kept ready for each preload while new ones are asked for faster than they are made. The pool "
+              "is back at `pool_size` a minute after that." },
 
     { .section = "sessions", .key = "total_memory", .flag = "total-memory", .type = KR_SET_SIZE, AT(total_memory),
       .value = "SIZE", .min = 64 * MIB, .max = 1024 * TIB, .zero = "four fifths of what krait may use here",

@@ -115,7 +115,11 @@ static void serve_process(struct process *p)
 
     if (p->opening) {
         p->opening = false;
-        if (fake(p->held.holder)->refusal) {
+        if (fake(p->held.holder)->log->refusals > 0) {
+            fake(p->held.holder)->log->refusals--;
+            kr_err_set(&err, KR_ERR_LIMIT, EAGAIN, "no room in the fake");
+            calls->on_opened(p->held.session, NULL, &err);
+        } else if (fake(p->held.holder)->refusal) {
             kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, "%s", fake(p->held.holder)->refusal);
             calls->on_opened(p->held.session, NULL, &err);
         } else {

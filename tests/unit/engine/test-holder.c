@@ -16,6 +16,7 @@ struct world {
     struct kr_holder *holder;
     struct fake_holder_log log;
     enum kr_background background; /* of the sessions that are opened */
+    uint32_t pool_max;             /* of the next start */
     uint64_t owner;                /* of the next open */
     bool joins;
     uint64_t budget_ms;
@@ -102,7 +103,8 @@ static void spin(struct world *w, unsigned ms)
 static bool w_start(struct world *w, uint32_t pool, bool lazy)
 {
     static const struct kr_engine_calls calls = {NULL, w_gone, w_stopped};
-    struct kr_engine_config config = {.zygote_count = 1, .pool_size = pool, .lazy = lazy};
+    struct kr_engine_config config = {
+        .zygote_count = 1, .pool_size = pool, .pool_max = w->pool_max, .pool_ebb_ms = 1500, .lazy = lazy};
 
     memset(w, 0, sizeof *w);
     uv_loop_init(&w->loop);
@@ -384,7 +386,7 @@ static void a_pool_is_found_by_every_field_of_its_key(void)
     changed[2].network = KR_NET_NONE;
     changed[3].policy = KR_POLICY_MAX_;
     changed[4].tier = KR_TIER_MAX_;
-    CHECK(kr_pool_add(w.engine, &key, 1) == 0 && kr_pool_find(w.engine, &key));
+    CHECK(kr_pool_add(w.engine, &key, 1, 1) == 0 && kr_pool_find(w.engine, &key));
     for (size_t i = 0; i < sizeof changed / sizeof *changed; i++)
         CHECK(!kr_pool_find(w.engine, &changed[i]));
     CHECK(w_done(&w));
@@ -423,7 +425,7 @@ static void two_keys_never_share_a_parked_session(void)
     CHECK(parked_of(&w, KR_NET_NONE) == 1);
     /* Two pools: each is made with its own key, and each open takes from its own. */
     loopback = (struct kr_pool_key){.holder = w.holder, .network = KR_NET_LOOPBACK};
-    CHECK(kr_pool_add(w.engine, &loopback, 1) == 0);
+    CHECK(kr_pool_add(w.engine, &loopback, 1, 1) == 0);
     kr_pools_refill(w.engine);
     CHECK(w_parked(&w, 2) && w.log.opened.network.kind == KR_NET_LOOPBACK);
     CHECK(parked_of(&w, KR_NET_NONE) == 1 && parked_of(&w, KR_NET_LOOPBACK) == 1);
@@ -431,6 +433,69 @@ static void two_keys_never_share_a_parked_session(void)
     CHECK(w.log.started.network.kind == KR_NET_LOOPBACK && parked_of(&w, KR_NET_NONE) == 1);
     CHECK(w_parked(&w, 2) && w_open_net(&w, KR_NET_NONE, true) && kr_session_pooled(w.session));
     CHECK(w.log.started.network.kind == KR_NET_NONE && parked_of(&w, KR_NET_LOOPBACK) == 1);
+    CHECK(w_done(&w));
+}
+
+static void an_open_takes_the_session_that_is_being_made(void)
+{
+    static struct world w;
+    uint32_t last;
+
+    CHECK(w_start(&w, 1, false) && w_parked(&w, 1));
+    CHECK(w_open_net(&w, KR_NET_NONE, true) && kr_session_pooled(w.session));
+    CHECK(parked_of(&w, KR_NET_NONE) == 0); /* the next one is under way */
+    last = w.engine->last_number;
+    CHECK(w_open_net(&w, KR_NET_NONE, true) && !kr_session_pooled(w.session) && w.session->number == last);
+    CHECK(w_run(&w, "print hello", 0) && strcmp(w.text, "hello") == 0 && w.end.verdict.cause == KR_CAUSE_OK);
+    CHECK(w.log.started.limits.grace_ms == 100 && w_parked(&w, 1));
+    /* One that fails on its way is no reason to refuse the open: another is made for it. */
+    CHECK(w_open_net(&w, KR_NET_NONE, true) && parked_of(&w, KR_NET_NONE) == 0);
+    last = w.engine->last_number;
+    w.log.refusals = 1;
+    CHECK(w_open_net(&w, KR_NET_NONE, true) && w.session->number > last && w.log.refusals == 0);
+    /* One of another network is not its. */
+    CHECK(w_parked(&w, 1) && w_open_net(&w, KR_NET_NONE, true) && parked_of(&w, KR_NET_NONE) == 0);
+    last = w.engine->last_number;
+    CHECK(w_open_net(&w, KR_NET_LOOPBACK, true) && w.session->number > last);
+    CHECK(w_done(&w));
+}
+
+static void a_pool_grows_with_demand_and_comes_back(void)
+{
+    static struct world w;
+    unsigned releases;
+
+    w.pool_max = 4;
+    CHECK(w_start(&w, 1, false) && w_parked(&w, 1));
+    CHECK(w_open_net(&w, KR_NET_NONE, true) && w_parked(&w, 1)); /* none was missing */
+    CHECK(kr_engine_zygote(w.engine, 0).pool_size == 1);
+    for (int i = 0; i < 9; i++)
+        CHECK(w_open_net(&w, KR_NET_NONE, true));
+    CHECK(w_parked(&w, 4) && kr_engine_zygote(w.engine, 0).pool_size == 4); /* and no more */
+    releases = w.log.releases;
+    for (int i = 0; i < 4; i++)
+        CHECK(w_open_net(&w, KR_NET_NONE, true) && kr_session_pooled(w.session));
+    /* Without demand it is what it was, and its surplus is gone. */
+    CHECK(w_parked(&w, 4) && w_parked(&w, 1));
+    for (int i = 0; i < 500 && w.log.releases < releases + 3; i++)
+        spin(&w, 10);
+    CHECK(kr_engine_zygote(w.engine, 0).pool_size == 1 && w.log.releases == releases + 3);
+    w.pool_max = 0;
+    CHECK(w_done(&w));
+}
+
+static void a_pool_comes_back_at_once_without_room(void)
+{
+    static struct world w;
+
+    w.pool_max = 4;
+    CHECK(w_start(&w, 1, false) && w_parked(&w, 1));
+    for (int i = 0; i < 9; i++)
+        CHECK(w_open_net(&w, KR_NET_NONE, true));
+    CHECK(w_parked(&w, 4));
+    w.engine->config.pool_ebb_ms = 3600000;
+    kr_pools_ebb(w.engine);
+    CHECK(kr_engine_zygote(w.engine, 0).parked == 1 && kr_engine_zygote(w.engine, 0).pool_size == 1);
     CHECK(w_done(&w));
 }
 
@@ -500,6 +565,9 @@ int main(void)
     RUN(a_sandbox_may_end_what_a_run_leaves);
     RUN(a_pool_is_found_by_every_field_of_its_key);
     RUN(two_keys_never_share_a_parked_session);
+    RUN(an_open_takes_the_session_that_is_being_made);
+    RUN(a_pool_grows_with_demand_and_comes_back);
+    RUN(a_pool_comes_back_at_once_without_room);
     RUN(owners_never_share_a_parked_session);
     CHECK_DONE();
 }
