@@ -75,6 +75,17 @@ static int make_or_update(struct kr_store *s, struct kr_err *err)
     return kr_store_sync(s, err);
 }
 
+/* What can be said of it all the same: whether its pages and indexes are whole. */
+static int refuse_older(struct kr_store *s, int version, struct kr_err *err)
+{
+    int r = kr_store_pragma_check(s->db, "integrity_check", s->path, err);
+
+    kr_store_unlock(s);
+    return r < 0 ? r
+                 : kr_store_err(err, KR_ERR_CONFLICT, ESTALE, "%.120s has format %d, of an older krait", s->path,
+                                version);
+}
+
 /* One try. 0: open, and the lock is shared. -EAGAIN: another process holds the lock. */
 static int try_open(struct kr_store *s, unsigned flags, struct kr_err *err)
 {
@@ -85,11 +96,11 @@ static int try_open(struct kr_store *s, unsigned flags, struct kr_err *err)
     r = kr_store_version(s->db, s->path, known_version(), err);
     if (r == known_version())
         return set_wal(s, err);
+    if (r > 0 && (flags & KR_STORE_AS_IS))
+        return refuse_older(s, r, err);
     kr_store_unlock(s);
     if (r < 0)
         return r;
-    if (r > 0 && (flags & KR_STORE_AS_IS))
-        return kr_store_err(err, KR_ERR_CONFLICT, ESTALE, "%.120s has format %d, of an older krait", s->path, r);
     r = kr_store_lock(s, true, err);
     if (r < 0)
         return r;

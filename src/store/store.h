@@ -23,7 +23,7 @@ struct kr_store;
 enum kr_store_flag {
     KR_STORE_CREATE = 1 << 0, /* make what is missing: the directory itself (not its parents), the files */
     KR_STORE_CHECK = 1 << 1,  /* look at every page (about 1.5 s per GB); a damaged store is refused */
-    KR_STORE_AS_IS = 1 << 2,  /* do not bring an older one up to date: -ESTALE */
+    KR_STORE_AS_IS = 1 << 2,  /* do not bring an older one up to date: -ESTALE if its pages are whole */
 };
 
 /* Opens the store of a data directory and brings an older one up to date. 0, or -errno with one line for a person:

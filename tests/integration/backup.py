@@ -215,6 +215,32 @@ def a_backup_of_an_older_krait_is_left_as_it_is():
         contains(krait("verify", "--data", top + "/new"), "no damage")
 
 
+def contents(folder: str) -> dict:
+    """Every file below it, by its hash."""
+    return {os.path.relpath(os.path.join(at, name), folder): digest(open(os.path.join(at, name), "rb").read())
+            for at, _, names in os.walk(folder) for name in names}
+
+
+@check
+def verify_changes_nothing_in_the_data_folder_of_an_older_krait():
+    with data_folder() as top:
+        one_server(top)
+        krait("backup", top + "/copy", "--data", top + "/data")
+        krait("restore", top + "/copy", "--data", top + "/new")
+        contains(krait("verify", "--data", top + "/new"), "no damage")
+        make_older(top + "/copy")
+        shutil.copy(top + "/copy/krait.db", top + "/new/krait.db")
+        before = contents(top + "/new")
+        done = subprocess.run([os.path.abspath(KRAIT), "verify", "--data", top + "/new"], capture_output=True, text=True,
+                              timeout=120, cwd="/", stdin=subprocess.DEVNULL)
+        equal((done.returncode, contents(top + "/new")), (0, before))
+        contains(done.stderr, "older krait")
+        with open(top + "/new/krait.db", "r+b") as f:  # and what is damaged there is found
+            f.seek(8192)
+            f.write(b"\xff" * 4096)
+        contains(krait("verify", "--data", top + "/new", status=1), "damaged")
+
+
 @check
 def a_second_backup_at_once_is_refused_and_harms_none():
     with data_folder() as top:
