@@ -111,6 +111,18 @@ static int write_object(struct kr_json *j, const char *key, const json_t *object
     return 0;
 }
 
+/* Images that would be past the output limit are as lost as those that are too large: they stay within half of it. */
+static void write_readable(struct kr_json *j, const struct kr_run_spec *spec)
+{
+    int64_t most = spec->output_cap > 0 ? spec->output_cap / 2 : INT64_MAX;
+
+    if (!spec->readable)
+        return;
+    kr_json_key_bool(j, "readable", true);
+    if (spec->figure_bytes > 0)
+        kr_json_key_int(j, "figure_bytes", spec->figure_bytes < most ? spec->figure_bytes : most);
+}
+
 int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr_buf *buf)
 {
     struct kr_json j;
@@ -126,6 +138,7 @@ int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr
     kr_json_key_str(&j, "figures", "png");
     if (spec->figure_px > 0)
         kr_json_key_int(&j, "figure_px", spec->figure_px);
+    write_readable(&j, spec);
     if (spec->variables && write_object(&j, "variables", spec->variables) < 0)
         return -ENOMEM;
     if (json_object_size(spec->env) > 0 && write_object(&j, "env", spec->env) < 0)

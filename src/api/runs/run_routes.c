@@ -43,6 +43,10 @@ static const struct kr_api_field run_fields[] = {
      KR_API_RANGE(0, 86400), .help = "Seconds of wall time; 0 and absent: the sandbox's limit.", .example = "10"},
     {.name = "max_output", .type = KR_API_INT, KR_API_AT(struct run_request, spec.output_cap), .nullable = true,
      KR_API_RANGE(1, 1 << 30), .help = "Bytes of output kept; the rest is cut with a mark.", .example = "100000"},
+    {.name = "readable", .type = KR_API_BOOL, KR_API_AT(struct run_request, spec.readable), .def = "false",
+     .nullable = true,
+     .help = "A model reads it: displays have their text as `text/vnd.krait.readable`, SVG and plotly figures a PNG.",
+     .example = "true"},
     {.name = "stream", .type = KR_API_BOOL, KR_API_AT(struct run_request, stream), .def = "true", .nullable = true,
      .help = "false: one JSON object when the run has ended, and leaving cancels it.", .example = "false"},
 };

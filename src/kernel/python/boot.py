@@ -38,7 +38,7 @@ MODULES = (
 )
 REHEARSALS = 40
 EARLY = ("forktricks", "preload")  # what the imports of the preload need, loaded again later
-LAZY = ("mplbackend", "spawnmain")  # compiled here, run when they are asked for
+LAZY = ("mplbackend", "spawnmain", "readable", "htmltext", "pictures", "plotlydraw")  # compiled here, run when they are asked for
 
 
 def _compiled(folder: str, name: str):
@@ -128,7 +128,7 @@ def warm(kernel, preload: str) -> None:
     """
     kernel.run.new_main()
     for code in kernel.preload.WARM[preload]:
-        kernel.display.begin("png")
+        kernel.display.begin({})
         job = kernel.run.Job({"code": code, "name": "<warm>", "warm": True})
         job.perform()
         if job.error is not None and job.error["type"] not in ("ValueError", "SyntaxError"):

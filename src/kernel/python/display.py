@@ -33,21 +33,44 @@ METHODS = (
 _save = eval(
     compile("lambda figure, target, **how: figure.savefig(target, **how)", "<figure>", "eval")
 )
+READABLE = "text/vnd.krait.readable"  # what a model reads, in runs for one
 CANARY = "_krait_no_object_has_this_method_"
 
 figures = "png"  # or "svg"
 longest = 0  # pixels of the longer side of a figure or image that is shown; 0: as it was drawn
+readable = False  # a model reads them: each gets its text, and figures fit (readable.py)
+figure_bytes = 0  # of base64 that the images of a run may have together, for a model; 0: no bound
+figure_left = 0  # of them
 _count = 0
 _shown: list = []  # figures displayed in this run: they are not shown again at its end
 
 
-def begin(figure_format: str, pixels: int = 0) -> None:
-    """Before each run."""
-    global figures, longest, _count
-    figures = "svg" if figure_format == "svg" else "png"
-    longest = pixels
+def begin(spec: dict) -> None:
+    """Before each run, with what was asked of it."""
+    global figures, longest, readable, figure_bytes, figure_left, _count
+    figures = "svg" if spec.get("figures") == "svg" else "png"
+    longest = spec.get("figure_px") or 0
+    readable = spec.get("readable") is True
+    figure_bytes = figure_left = spec.get("figure_bytes") or 0
     _count = 0
     _shown.clear()
+
+
+def enrich(value, data: dict) -> None:
+    """For a model: adds the text of what has richer formats. Imported when first needed."""
+    if readable and is_rich(data) and channel.is_open() and _count <= MAX_COUNT:
+        try:
+            from krait_kernel import readable as texts
+        except Exception:  # user code has taken our finder away
+            return
+        texts.enrich(value, data)
+
+
+def text_of(data: dict) -> str:
+    """What stands for the object as the value of a run."""
+    if "image/png" in data or "image/jpeg" in data:
+        return data["text/plain"]
+    return data.get(READABLE) or data["text/plain"]
 
 
 def send(data: dict, metadata: dict) -> None:
@@ -121,6 +144,7 @@ def display(*objects, include=None, exclude=None, metadata=None, raw=False, **_i
         if exclude:
             data = {kind: value for kind, value in data.items() if kind not in exclude}
         if data:
+            enrich(None if raw else one, data)
             send(data, dict(about, **(metadata or {})))
 
 
@@ -243,6 +267,12 @@ def _tight(figure) -> tuple:
         return tuple(figure.get_size_inches())
 
 
+def show_figure(figure) -> None:
+    data = figure_bundle(figure)
+    enrich(figure, data)
+    send(data, {})
+
+
 def show_figures() -> None:
     """Sends the figures pyplot holds open, and closes them all. Without pyplot it does nothing."""
     helpers = sys.modules.get("matplotlib._pylab_helpers")
@@ -254,7 +284,7 @@ def show_figures() -> None:
         for manager in sorted(managers, key=lambda one: one.num):
             figure = manager.canvas.figure
             if not any(figure is one for one in _shown):
-                send(figure_bundle(figure), {})
+                show_figure(figure)
     finally:
         pyplot.close("all")
 

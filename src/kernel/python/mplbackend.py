@@ -12,7 +12,7 @@ from krait_kernel import display
 class FigureManagerKrait(FigureManagerBase):
     def show(self):
         """fig.show(): sent now, and not again at the end of the run."""
-        display.send(display.figure_bundle(self.canvas.figure), {})
+        display.show_figure(self.canvas.figure)
 
 
 class FigureCanvasKrait(FigureCanvasAgg):

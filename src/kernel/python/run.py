@@ -231,7 +231,8 @@ class Job:
     def show(self, value) -> None:
         global _last
         data, metadata = display.bundle(value)
-        self.result = channel.clean(channel.cut(data["text/plain"], MAX_RESULT))
+        display.enrich(value, data)
+        self.result = channel.clean(channel.cut(display.text_of(data), MAX_RESULT))
         if display.is_rich(data):
             display.send(data, metadata)
         if "_" not in self.names or self.names["_"] is _last:  # else it is the user's own
@@ -344,7 +345,7 @@ def _begin(run_id: int, payload: bytes):
     spec = channel.loads(payload)
     channel.run = run_id
     channel.quiet = bool(spec.get("warm"))
-    display.begin(spec.get("figures") or "png", spec.get("figure_px") or 0)
+    display.begin(spec)
     commands.pending_hint = None
     if not channel.quiet:
         streams.ready(spec.get("stdin"))

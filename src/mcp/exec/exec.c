@@ -15,7 +15,8 @@
 #define TASK_AFTER_MS 5000u /* a client that takes tasks gets one when a run has lasted so long */
 #define BEHIND_MS 2000u     /* how much longer a reader waits for what is in the log already */
 #define BEHIND_LOOK_MS 20u
-#define FIGURE_PX 1568u /* longest side of a figure: models see no more */
+#define FIGURE_PX 1568u         /* longest side of a figure: models see no more */
+#define FIGURE_BYTES (6u << 20) /* of base64 of a run's figures: with the text they fit KR_MCP_RESULT_MAX */
 
 /* ---- life ---- */
 
@@ -241,6 +242,7 @@ static void start_run(struct kr_mcp_exec *x, const struct kr_run_spec *wanted)
     spec.leave_cancels = true;
     if (!spec.figure_px)
         spec.figure_px = FIGURE_PX;
+    spec.figure_bytes = FIGURE_BYTES;
     if (kr_box_run_start(x->box, &x->who.caller, &spec, on_run_admitted, x, &x->starting, &err) < 0) {
         fail_exec(x, &err);
         return;

@@ -160,6 +160,15 @@ static bool add_image(struct page *p, const json_t *data, const char *mime)
     return true;
 }
 
+/* What stands for a figure in the text: a client that reads the first block alone, or drops images, must not take the
+ * answer for an empty one, and some fail on a first block that has no text. */
+static void add_figure_line(struct page *p, const json_t *data)
+{
+    const char *note = get_text(data, KR_MCP_READABLE);
+
+    add_part(p, "", note ? note : "[figure]", strlen(note ? note : "[figure]"), SHOW_MAX);
+}
+
 static void add_displays(struct page *p)
 {
     const char *value = get_text(p->o->result, "text");
@@ -170,11 +179,14 @@ static void add_displays(struct page *p)
     json_array_foreach(p->o->displays, i, display)
     {
         const json_t *data = json_object_get(display, "data");
-        const char *text = get_text(data, "text/plain");
+        const char *text = get_text(data, KR_MCP_READABLE);
 
-        if (add_image(p, data, "image/png") || add_image(p, data, "image/jpeg") || !text)
+        text = text ? text : get_text(data, "text/plain");
+        if (add_image(p, data, "image/png") || add_image(p, data, "image/jpeg")) {
+            add_figure_line(p, data);
             continue;
-        if (value && strcmp(value, text) == 0) /* the result, which is there already */
+        }
+        if (!text || (value && strcmp(value, text) == 0)) /* the result, which is there already */
             continue;
         add_part(p, "", text, strlen(text), p->o->page ? PAGE_MAX : SHOW_MAX);
     }

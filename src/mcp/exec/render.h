@@ -3,6 +3,8 @@
 #pragma once
 #include "exec.h"
 
+#define KR_MCP_READABLE "text/vnd.krait.readable" /* of a display: its text, made by the kernel (readable.py) */
+
 /* What the renderer gets beside the outcome: kr_mcp_render()'s data, or NULL. */
 struct kr_mcp_render_how {
     char note[160];   /* a line of its own at the end, "" for none: a timeout that was clamped */

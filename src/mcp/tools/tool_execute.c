@@ -98,6 +98,7 @@ static void execute(struct kr_mcp_call *c, const void *args)
     }
     if (!a->spec.session && !a->spec.fresh)
         spec.spec.session = kr_mcp_own_session(c);
+    spec.spec.readable = true;
     spec.spec.timeout_ms = kr_mcp_clamp_timeout(c, a->timeout, how);
     kr_mcp_run(c, &spec);
 }

@@ -104,6 +104,24 @@ static void the_kernel_is_told_what_is_there(void)
     json_decref(spec.env);
 }
 
+static void images_stay_within_the_output_limit(void)
+{
+    struct kr_run_spec spec = {.code = {"1", 1}, .readable = true};
+
+    CHECK(writes(&spec, "{\"code\":\"1\",\"name\":\"<run 3>\",\"warm\":false,\"figures\":\"png\",\"readable\":true,"
+                        "\"stdin\":null,\"script\":null}"));
+    spec.figure_bytes = 900;
+    spec.output_cap = 2000;
+    CHECK(writes(&spec, "{\"code\":\"1\",\"name\":\"<run 3>\",\"warm\":false,\"figures\":\"png\",\"readable\":true,"
+                        "\"figure_bytes\":900,\"stdin\":null,\"script\":null}"));
+    spec.output_cap = 1000;
+    CHECK(writes(&spec, "{\"code\":\"1\",\"name\":\"<run 3>\",\"warm\":false,\"figures\":\"png\",\"readable\":true,"
+                        "\"figure_bytes\":500,\"stdin\":null,\"script\":null}"));
+    spec.readable = false;
+    CHECK(writes(&spec, "{\"code\":\"1\",\"name\":\"<run 3>\",\"warm\":false,\"figures\":\"png\",\"stdin\":null,"
+                        "\"script\":null}"));
+}
+
 static void a_full_buffer_is_an_error(void)
 {
     struct kr_run_spec spec = {.code = {"0123456789", 10}};
@@ -119,6 +137,7 @@ int main(void)
     RUN(what_is_absent_stays_absent);
     RUN(its_size_counts_every_value);
     RUN(the_kernel_is_told_what_is_there);
+    RUN(images_stay_within_the_output_limit);
     RUN(a_full_buffer_is_an_error);
     CHECK_DONE();
 }

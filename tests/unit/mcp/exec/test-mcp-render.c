@@ -446,6 +446,8 @@ static void render_order(void)
     json_array_append_new(o.displays,
                           json_pack("{s:{s:s, s:s}}", "data", "image/png", "QUJD", "text/plain", "<Figure>"));
     json_array_append_new(o.displays, json_pack("{s:{s:s, s:s}}", "data", "text/html", "<b>", "text/plain", "table"));
+    json_array_append_new(o.displays, json_pack("{s:{s:s, s:s, s:s}}", "data", "text/html", "<b>", "text/plain", "H",
+                                                KR_MCP_READABLE, "| a |"));
     json_array_append_new(o.displays,
                           json_pack("{s:{s:s, s:s}}", "data", "text/html", "<b>", "text/plain", "<Figure>"));
     json_object_set_new(o.end, "hint", json_string("do this"));
@@ -453,9 +455,10 @@ static void render_order(void)
                         json_pack("[{s:s, s:s, s:i}, {s:s, s:s}]", "path", "a.txt", "change", "created", "size", 1500,
                                   "path", "b.txt", "change", "deleted"));
     kr_mcp_render(&c, &o, NULL);
-    CHECK(strcmp(text_at(&c, 0), "out\n[STDERR]:\nbad\n[result] <Figure>\nTraceback: no\ntable\n[files]\n"
-                                 "a.txt 1.5 KB http://here/files/s1/a.txt\nb.txt deleted\n"
-                                 "[session restarted: variables gone, files kept]\n[hint] do this") == 0);
+    CHECK(strcmp(text_at(&c, 0),
+                 "out\n[STDERR]:\nbad\n[result] <Figure>\nTraceback: no\n[figure]\ntable\n| a |\n[files]\n"
+                 "a.txt 1.5 KB http://here/files/s1/a.txt\nb.txt deleted\n"
+                 "[session restarted: variables gone, files kept]\n[hint] do this") == 0);
     CHECK(strcmp(type_at(&c, 1), "image") == 0);
     CHECK(strcmp(type_at(&c, 2), "resource_link") == 0);
     CHECK(blocks(&c) == 3 && is_error(&c));
