@@ -16,7 +16,7 @@ import strace
 from box import Box, Outcome
 from plan import Case, Recording
 
-STOP_S = 10
+STOP_S = 30
 BIRTH_S = 0.4  # from its parent's clone() to its wait for GO, and the warden's to its gate
 
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 
 import proof
 import strace
-from left import Traces, tree
+from left import Patience, Traces, tree
 from proof import children
 
 START_S = 60
 # Longer than the longest deadline of krait's own on this way (10 s, for a GO that does not come).
-ANSWER_S = 25
-LOOK_S = 4.0  # until a session can be seen whole
+ANSWER_S = 60
+LOOK_S = 4.0  # of calm: a session that cannot be seen whole by then is gone
 ASKED = {
     "memory": "64M",
     "processes": 11,
@@ -254,8 +254,8 @@ class Box:
         """From outside. The family may be another by now, and the old one not gone yet; or the session has
         outlived its zygote, and the next one is awaited to compare with.
         """
-        deadline = time.monotonic() + LOOK_S
-        while out.outside is None and time.monotonic() < deadline:
+        patience = Patience(LOOK_S)
+        while out.outside is None and not patience.is_over(tree(self.warden)):
             before = self.builder
             self.find_roles()
             out.replaced = out.replaced or self.builder != before
@@ -365,10 +365,10 @@ class Box:
         return found
 
     def settle(self) -> list[str]:
-        """Waits until nothing of the last cell is left; what is left after a second. A box that has
+        """Waits until nothing of the last cell is left; what is left when nothing goes any more. A box that has
         lost a part is spoiled.
         """
-        deadline = time.monotonic() + 1.0
+        patience = Patience()
         while True:
             if not self.whole():
                 self.spoiled = True
@@ -377,22 +377,22 @@ class Box:
                 found = self.residue()
             except OSError:
                 continue
-            if not found or time.monotonic() > deadline:
+            if not found or patience.is_over(tree(self.warden)):
                 return found
             time.sleep(0.003)
 
     def end(self) -> list[str]:
-        """Ends the engine as its user would; what is left a second later."""
+        """Ends the engine as its user would; what is left of it."""
         self.traces.look(self.warden)
         self.process.stdin.close()
         problems = []
         try:
-            self.process.wait(15)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             problems.append("krait does not end at the end of its input")
             self.process.kill()
             self.process.wait()
-        problems += self.traces.left_after_a_second(set())
+        problems += self.traces.left_at_rest(set())
         self.process.stdout.close()
         self.log.close()
         return problems

@@ -20,7 +20,8 @@ from proof import children, read
 PR_SET_CHILD_SUBREAPER = 36
 CLONE_NEWNS = 0x20000
 MS_REC, MS_PRIVATE = 0x4000, 1 << 18
-GONE_S = 1.0
+CALM_S = 1.0  # what is still there when all processes have slept so long stays
+BUSY_S = 20.0  # and on a loaded machine, where they want to run and cannot, after so long
 FLOCK = "hhqqi"  # struct flock of x86-64 and arm64
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,6 +32,29 @@ def isolate() -> None:
         raise OSError(ctypes.get_errno(), "a worker of its own")
     if libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) < 0:
         raise OSError(ctypes.get_errno(), "private mounts")
+
+
+def state_of(pid: int) -> str:
+    try:
+        return read(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return "X"
+
+
+class Patience:
+    """A wait for something to come or to go, with these processes at work on it: it is over when they have slept for a
+    while, and nothing more can be expected. How loaded the machine is does not matter to that.
+    """
+
+    def __init__(self, calm: float = CALM_S) -> None:
+        self.calm = calm
+        self.begun = self.slept = time.monotonic()
+
+    def is_over(self, pids: list[int]) -> bool:
+        now = time.monotonic()
+        if any(state_of(pid) in "RDTt" for pid in pids):  # runs or wants to; is stopped, by a tracer too
+            self.slept = now
+        return now > min(self.slept + self.calm, self.begun + max(self.calm, BUSY_S))
 
 
 def tree(pid: int) -> list[int]:
@@ -129,32 +153,42 @@ class Traces:
         found += [f"mount {row}" for row in mounts() if row not in self.mounts]
         return found + (self.lock_left() if self.lock else [])
 
-    def left_after_a_second(self, known: set[int]) -> list[str]:
-        deadline = time.monotonic() + GONE_S
+    def left_at_rest(self, known: set[int]) -> list[str]:
+        """What is left once nothing goes any more; it is removed then, so that the next case is not charged with it
+        and the machine not littered.
+        """
+        patience = Patience()
         while True:
             reap(known)
             found = self.left(known)
+            mine = [pid for pid in tree(os.getpid()) if pid not in known]
             if not found:
                 return []
-            if time.monotonic() > deadline:
+            if patience.is_over(mine):
                 break
             time.sleep(0.005)
-        for pid in tree(os.getpid()):  # told; the next case shall not be charged with them again
-            if pid not in known:
+        for pid in mine:
+            try:
                 os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         time.sleep(0.1)
         reap(known)
+        self.remove_groups()
         return found
+
+    def remove_groups(self) -> None:
+        for path in filter(self.is_ours, self.groups):
+            for folder, _, _ in os.walk(path, topdown=False):
+                try:
+                    os.rmdir(folder)
+                except OSError:
+                    pass
 
 
 def name_of(pid: int) -> str:
     try:
-        return (
-            read(f"/proc/{pid}/comm").strip()
-            + " ("
-            + read(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
-            + ")"
-        )
+        return f"{read(f'/proc/{pid}/comm').strip()} ({state_of(pid)})"
     except OSError:
         return "?"
 

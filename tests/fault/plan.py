@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import proof
 import rules
 from box import Box, Outcome
+from left import Patience, tree
 from strace import Call, Strace, parse
 
 # How a process is reached. "late": it exists and waits for the warden's GO; "early": from its birth
@@ -88,7 +89,9 @@ def record(box: Box, path: str) -> Recording:
     def note() -> None:
         pids["session"], pids["init"] = box.session_and_init()
 
-    time.sleep(0.1)  # so that no process is still busy with the last cell
+    patience = Patience(0.1)
+    while not patience.is_over(tree(box.warden)):  # some process is still busy with the last cell
+        time.sleep(0.003)
     tracer = Strace(path, [box.warden, box.builder, box.zygote], "-f", "-yy")
     box.open_and_run(found.outcome, prepare=note)
     tracer.stop()

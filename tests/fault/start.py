@@ -23,7 +23,7 @@ from box import ASKED, GROUP, NO_PROOF, Outcome
 from plan import Case, Recording
 from proof import children
 
-LIMIT_S = 30
+LIMIT_S = 60
 SCENARIO = "start"
 # Calls whose places at the start are failed; more of them would be CPython looking for its modules.
 # rt_sigprocmask is CPython's and glibc's, which end where it fails.
@@ -41,7 +41,7 @@ CODE = (
     proof.INSIDE
     + """
 os.mkdir("/workspace/mark")  # not a file: no process may be seen with it open
-end = time.monotonic() + 20
+end = time.monotonic() + 40
 while not os.path.exists("/workspace/go") and time.monotonic() < end:
     time.sleep(0.002)
 with open("/workspace/proof", "w") as file:
@@ -170,7 +170,7 @@ class Start:
 
     def finish(self, out: Outcome) -> None:
         """Takes what krait said, and what it left."""
-        for what in self.traces.left_after_a_second(
+        for what in self.traces.left_at_rest(
             set() if self.process.poll() is not None else {self.process.pid}
         ):
             out.problems.append(f"left behind: {what}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 STRACE = "/usr/bin/strace"
 STOPPED = "stopped by SIGSTOP"
-ATTACH_S = 10
+ATTACH_S = 30
 # Instead of no call at all: the session's filter must let through what stands in for the failed
 # call.
 STAND_IN = "getpid"
@@ -130,7 +130,7 @@ class Strace:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            said = self.process.communicate(timeout=5)[1]
+            said = self.process.communicate(timeout=30)[1]
         except subprocess.TimeoutExpired:
             self.process.kill()
             said = self.process.communicate()[1]
