@@ -142,7 +142,7 @@ static unsigned handed_out(const struct world *w)
 /* Runs the loop until *flag or ten seconds are over. */
 static bool until(struct world *w, const bool *flag)
 {
-    uint64_t deadline = kr_clock_after_ms(10000);
+    uint64_t deadline = kr_clock_after_ms(PATIENCE_S * 1000);
     uv_timer_t tick;
 
     uv_timer_init(&w->loop, &tick);

@@ -85,7 +85,7 @@ static void w_stopped(void *data)
 
 static bool until(struct world *w, const bool *flag)
 {
-    uint64_t deadline = kr_clock_after_ms(10000);
+    uint64_t deadline = kr_clock_after_ms(PATIENCE_S * 1000);
 
     while (!*flag && kr_clock_ns() < deadline)
         uv_run(&w->loop, UV_RUN_ONCE); /* the holder's timer wakes it */
