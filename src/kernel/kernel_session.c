@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define GO_MS 10000
+#define MASK_TRIES 8
 
 static struct kr_fork current;
 static char scratch[256];   /* "" in a cell */
@@ -128,31 +129,60 @@ static int take_interrupt(void)
            kr_fd_read_all(KR_CHANNEL_FD, &head, sizeof head) >= 0;
 }
 
-PyObject *kr_py_sigint(PyObject *self, PyObject *args)
+static int mask_sigint(int how)
 {
-    int on;
     sigset_t set;
-    int early;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "p", &on))
-        return NULL;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
-    early = 0;
-    if (on) {
-        static const struct timespec none = {0, 0};
-        while (sigtimedwait(&set, NULL, &none) == SIGINT) /* for the run before, or reported by a frame */
-            ;
-        early = take_interrupt();
+    return pthread_sigmask(how, &set, NULL);
+}
+
+/* Lets SIGINT through, that of the run before apart. 0, or -1 with an exception: the run was interrupted already. */
+static int let_sigint_through(void)
+{
+    static const struct timespec none = {0, 0};
+    sigset_t set;
+    int early;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    while (sigtimedwait(&set, NULL, &none) == SIGINT) /* for the run before, or reported by a frame */
+        ;
+    early = take_interrupt();
+    errno = mask_sigint(SIG_UNBLOCK); /* returned, not set */
+    if (errno != 0) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
     }
-    errno = pthread_sigmask(on ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL); /* returned, not set */
-    if (errno != 0)
-        return PyErr_SetFromErrno(PyExc_OSError);
     if (early)
         (void)raise(SIGINT); /* as it would have come: to whatever handler there is */
-    if (early && PyErr_CheckSignals() < 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return early ? PyErr_CheckSignals() : 0;
+}
+
+/* body() with SIGINT let through; returns what it raised, or None. It is held back again in here, because Python code
+ * that does so can itself be interrupted on its way to it; one that came before is handled in here, too. */
+PyObject *kr_py_interruptible(PyObject *self, PyObject *body)
+{
+    PyObject *r = NULL, *type, *value, *trace;
+    (void)self;
+    if (let_sigint_through() == 0)
+        r = PyObject_CallObject(body, NULL);
+    for (int i = 0; mask_sigint(SIG_BLOCK) != 0 && i < MASK_TRIES; i++)
+        ;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyErr_CheckSignals() < 0 && type)
+        PyErr_Clear();
+    if (type)
+        PyErr_Restore(type, value, trace);
+    Py_XDECREF(r);
+    if (!PyErr_Occurred())
+        Py_RETURN_NONE;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace && PyException_SetTraceback(value, trace) < 0)
+        PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
 }
 
 /* What a session has from its zygote and is not charged for, or -errno. */

@@ -13,7 +13,7 @@ from krait_kernel import channel, reserve, streams, tracebacks
 ATTEMPTS = 8  # a handler of the user's may raise again and again, but not for ever
 # The error when not even the class of an exception can be found.
 LATE = {"type": "KeyboardInterrupt", "message": "", "traceback": "", "line": None, "errno": 0}
-_exit, _sigint = os._exit, _krait.sigint
+_exit, _interruptible = os._exit, _krait.interruptible
 
 
 def exit_status(exc: SystemExit) -> int:
@@ -59,19 +59,12 @@ def settle() -> None:
 def shielded(job, body) -> None:
     """Runs body() with SIGINT unblocked; comes back with it blocked, whatever happened."""
     try:
-        try:
-            _sigint(True)
-            body()
-        finally:
-            _sigint(False)
-    except BaseException as exc:
-        _late(job, exc)
-    for _attempt in range(ATTEMPTS):
-        try:
-            _sigint(False)
-            break
-        except BaseException:
-            continue
+        late = _interruptible(body)
+    except BaseException as exc:  # of a handler of the user's for another signal
+        late = exc
+    if late is not None:
+        _late(job, late)
+        late = None
     settle()
     if channel.is_copy():
         end_copy(None if job.error is None else KeyboardInterrupt())

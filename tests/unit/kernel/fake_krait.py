@@ -107,15 +107,42 @@ def _take_interrupt():
     return True
 
 
-def sigint(on):
-    early = False
-    if on:
-        while _signal.sigtimedwait([signal.SIGINT], 0) is not None:
-            pass
-        early = _take_interrupt()
-    _signal.pthread_sigmask(signal.SIG_UNBLOCK if on else signal.SIG_BLOCK, [signal.SIGINT])
-    if early:
-        _signal.raise_signal(signal.SIGINT)
+def _hold_back():
+    for _ in range(8):
+        try:
+            return _signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        except BaseException:
+            continue
+
+
+def _let_through(body):
+    while _signal.sigtimedwait([signal.SIGINT], 0) is not None:
+        pass
+    early = _take_interrupt()
+    try:
+        try:
+            _signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+            if early:
+                _signal.raise_signal(signal.SIGINT)
+            body()
+        finally:
+            _signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    except BaseException as exc:
+        return exc
+
+
+def interruptible(body):
+    """The extension does this in C, where nothing comes between; here an interrupt may follow another at once."""
+    try:
+        try:
+            raised = _let_through(body)
+        except BaseException as exc:
+            raised = exc
+            _hold_back()
+    except BaseException as exc:
+        raised = exc
+        _hold_back()
+    return raised
 
 
 def restrict(paths):
@@ -179,7 +206,7 @@ class Failed(Exception):
 
 def _serve_one():
     global _run
-    _signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    _signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM, signal.SIGINT])
     for _ in range(10):
         _nothing()
     _select([_channel], [], [])
