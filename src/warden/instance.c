@@ -49,8 +49,9 @@ static int remove_noted(const struct kr_instance *in, char *text, uint64_t wait_
         while ((r = remove_line(in, line)) == -EBUSY && kr_clock_ns() < deadline)
             usleep(5000);
         if (r < 0) {
-            kr_log(KR_LOG_WARN, "an earlier instance left what cannot be removed, its slot stays unused", "errno=%d",
-                   -r);
+            /* busy: processes of one that was killed are ending just now, which is no concern of who starts another */
+            kr_log(r == -EBUSY ? KR_LOG_INFO : KR_LOG_WARN, "an earlier instance left what cannot be removed yet",
+                   "errno=%d", -r);
             return r;
         }
     }
