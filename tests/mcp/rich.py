@@ -2,6 +2,7 @@
 """Rich output as a model reads it, through real connections and in real cells: Markdown, JSON, HTML, SVG, plotly
 figures, images past a limit. The formats themselves stay for REST."""
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/lib"))
 from check import check, contains, equal, skip  # noqa: E402
 from executing import client, eras, images, last_run, run, said, serve, size_of, state, text  # noqa: E402
+from mcp import Http  # noqa: E402
 
 TABLE = "<table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>x</td></tr></table>"
 READABLE = "text/vnd.krait.readable"
@@ -119,6 +121,43 @@ def documents_keep_their_habits():
         result = c.tool("execute_python_code", {"code": code})
         contains(text(result), "H!")
         assert "| a |" not in text(result), text(result)
+
+
+PROGRESS = (
+    "import sys, time\nfor i in range(0, 101, 5):\n    sys.stdout.write('\\r%3d%%|%s|' % (i, '#' * (i // 10)))\n"
+    "    sys.stdout.flush()\n    time.sleep(0.01)\nprint()\nprint('trained')\n"
+    "sys.stderr.write('a\\rb\\rlast\\n')"
+)
+
+
+@eras
+def progress_is_its_last_state(c):
+    equal(said(c, PROGRESS), "100%|##########|\ntrained\n[STDERR]:\nlast")
+    # as written for REST, whole pieces or not
+    done = state.server.run(PROGRESS)
+    equal((done["stdout"].count("\r"), done["stderr"]), (21, "a\rb\rlast\n"))
+
+
+@check
+def much_progress_leaves_room_for_the_rest():
+    """More than a model is shown, as it was written; and a cut that names where to go on."""
+    with client("modern") as c:
+        code = "for i in range(4000):\n    print('\\r%5d of 4000 steps' % i, end='')\nprint('\\nmean 3.5')"
+        equal(said(c, code), " 3999 of 4000 steps\nmean 3.5")
+        code = ("for i in range(300):\n    print('\\rstep %d' % i, end='')\nprint()\n"
+                "for i in range(3000): print('line %04d' % i)")
+        shown = said(c, code)
+        contains(shown, "step 299\nline 0000\n")
+        named = re.search(r'read_run\(run_id="(\w+)", from=(\d+)\)', shown)
+        first = shown[: shown.index("[…")].rstrip().splitlines()[-1]
+        page = c.text("read_run", run_id=named[1], **{"from": int(named[2])})
+        contains(page, "%s\nline %04d\n" % (first, int(first[5:]) + 1))
+
+
+@check
+def structure_has_the_last_state_too():
+    with Http(state.server.port, path="/mcp?structured=1", rev="2025-06-18") as c:
+        equal(run(c, PROGRESS)["structuredContent"]["stdout"], "100%|##########|\ntrained\n")
 
 
 if __name__ == "__main__":

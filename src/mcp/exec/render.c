@@ -6,6 +6,7 @@
  * which read_run goes on. */
 #include "render.h"
 #include "files.h"
+#include "fold.h"
 #include "media.h"
 #include "mcp_internal.h"
 #include "shell_snippet.h"
@@ -26,9 +27,11 @@ struct page {
     const struct kr_mcp_outcome *o;
     const struct kr_mcp_render_how *how;
     struct kr_mcp_result r;
-    struct kr_buf text; /* of the one block of text */
-    json_t *images;     /* that follow it: [{data, mime}] */
-    size_t left;        /* characters */
+    struct kr_buf text;             /* of the one block of text */
+    struct kr_text out, err;        /* what it wrote, lines in their last state */
+    struct kr_buf out_buf, err_buf; /* of them, where a line was written over */
+    json_t *images;                 /* that follow it: [{data, mime}] */
+    size_t left;                    /* characters */
     bool cut;
     uint64_t cut_at;    /* bytes of stdout before the cut */
     bool cut_streams;   /* the cut is in stdout */
@@ -109,12 +112,22 @@ static void add_told(struct page *p, const char *heading, const char *text, size
     p->told_size = len;
 }
 
+/* The stream with its lines in their last state; in `made` only if one was written over. */
+static struct kr_text fold_stream(const struct kr_buf *text, struct kr_buf *made)
+{
+    kr_buf_init(made, text->len + 1);
+    if (kr_fold_needed(kr_buf_str(text), text->len) && kr_fold_text(made, text->data, text->len) == 0)
+        return (struct kr_text){kr_buf_str(made), made->len};
+    kr_buf_done(made);
+    return (struct kr_text){kr_buf_str(text), text->len};
+}
+
 /* What is behind stdout comes out of the same sum, but not at its cost alone. */
 static size_t reserve(const struct page *p, const char *trace, const char *value)
 {
     size_t n = trace ? kr_mcp_characters(trace, strlen(trace)) : 0,
            m = value ? kr_mcp_characters(value, strlen(value)) : 0;
-    size_t e = kr_mcp_characters(kr_buf_str(&p->o->err), p->o->err.len);
+    size_t e = kr_mcp_characters(p->err.text, p->err.len);
 
     return (n < TRACE_MAX ? n : TRACE_MAX) + (m < RESULT_MAX ? m : RESULT_MAX) + (e < ERR_MAX ? e : ERR_MAX);
 }
@@ -133,13 +146,13 @@ static void add_output(struct page *p)
     const char *value = get_text(o->result, "text");
     size_t kept = reserve(p, trace, value), head;
 
-    if (o->out.len > 0) {
-        head = add_part(p, "", o->out.data, o->out.len, p->left - kept);
-        p->cut_at = head;
+    if (p->out.len > 0) {
+        head = add_part(p, "", p->out.text, p->out.len, p->left - kept);
+        p->cut_at = p->out_buf.len > 0 && p->cut ? kr_fold_source(kr_buf_str(&o->out), o->out.len, head) : head;
         p->cut_streams = p->cut;
     }
-    if (o->err.len > 0)
-        add_part(p, "[STDERR]:\n", o->err.data, o->err.len, o->out.len > 0 && !o->page ? ERR_MAX : p->left);
+    if (p->err.len > 0)
+        add_part(p, "[STDERR]:\n", p->err.text, p->err.len, p->out.len > 0 && !o->page ? ERR_MAX : p->left);
     p->cut_unknown = p->cut && !p->cut_streams;
     if (value)
         add_told(p, strchr(value, '\n') ? "[result]\n" : "[result] ", value, RESULT_MAX); /* columns */
@@ -392,6 +405,8 @@ void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
     kr_mcp_result_init(&p.r);
     kr_buf_init(&p.text, KR_MCP_TEXT_MAX);
     p.images = json_array();
+    p.out = fold_stream(&o->out, &p.out_buf);
+    p.err = fold_stream(&o->err, &p.err_buf);
     add_output(&p);
     add_displays(&p);
     if (json_array_size(files) > 0)
@@ -403,6 +418,8 @@ void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
         kr_mcp_add_textf(&p.r, "[no output]");
     link_files(&p, files);
     kr_buf_done(&p.text);
+    kr_buf_done(&p.out_buf);
+    kr_buf_done(&p.err_buf);
     json_decref(p.images);
     p.r.is_error = failed(&p);
     if (kr_mcp_structured(c))

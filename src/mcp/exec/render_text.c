@@ -1,5 +1,6 @@
 /* Texts, sizes and the structure of an outcome. Called by render.c and tools. Pure. */
 #include "render.h"
+#include "fold.h"
 #include "utf8.h"
 #include <stdio.h>
 #include <string.h>
@@ -137,14 +138,18 @@ const struct kr_api_schema kr_mcp_structure_schema = {.name = "ToolRun", .help =
 
 static json_t *stream(const struct kr_buf *text, bool *cut)
 {
-    struct kr_buf shown;
+    struct kr_buf shown, folded;
     json_t *value;
     size_t head;
 
     kr_buf_init(&shown, STREAM_MAX * 5);
+    kr_buf_init(&folded, text->len + 1);
+    if (kr_fold_needed(kr_buf_str(text), text->len) && kr_fold_text(&folded, text->data, text->len) == 0)
+        text = &folded;
     *cut |= kr_mcp_clip_text(&shown, kr_buf_str(text), text->len, STREAM_MAX, &head);
     value = json_stringn(kr_buf_str(&shown), shown.len);
     kr_buf_done(&shown);
+    kr_buf_done(&folded);
     return value ? value : json_string("");
 }
 
