@@ -108,6 +108,14 @@ def pil_image(module) -> None:
     module.Image.show = show
 
 
+def pandas(module) -> None:
+    """Frames show their columns: without a terminal pandas takes 80 characters for all there is. What
+    user code sets later holds.
+    """
+    for name, value in (("display.width", 200), ("display.max_columns", 60)):
+        module.set_option(name, value)
+
+
 def ipython_display(module) -> None:
     """IPython's functions do nothing without its shell; its classes (HTML, Image, Markdown …)
     work as they are.
@@ -144,6 +152,7 @@ ACTIONS = {
     "matplotlib": matplotlib,
     "matplotlib.pyplot": pyplot,
     "matplotlib.font_manager": font_manager,
+    "pandas": pandas,
     "plotly.io": plotly_io,
     "PIL.Image": pil_image,
     "IPython.display": ipython_display,

@@ -193,4 +193,19 @@ def frames_tell_shape_and_dtypes():
     contains(end["result"], "[dtypes: int64 ×300]")
 
 
+@check
+def frames_show_their_columns():
+    code = "import pandas as pd\ndf = pd.DataFrame({'column_%02d' % i: [i * 1000] for i in range(40)})\nprint(df)"
+    for zygote in (data_zygote(), basic):
+        for readable in (True, False):
+            end = run(code, zygote=zygote, readable=readable)
+            missing = [i for i in range(40) if "column_%02d" % i not in end["stdout"]]
+            equal((missing, max(map(len, end["stdout"].split("\n"))) <= 200), ([], True))
+    end = run(code + "\ndf", zygote=data_zygote())
+    contains(end["result"], "column_39")
+    contains(end["result"], "[1 rows x 40 columns; int64 ×40]")
+    end = run("import pandas as pd\npd.set_option('display.max_columns', 4)\n" + code, zygote=data_zygote())
+    assert "column_20" not in end["stdout"] and "..." in end["stdout"], end["stdout"]
+
+
 main()
