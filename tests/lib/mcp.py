@@ -72,7 +72,8 @@ class Pending:
 
 class Client:
     def __init__(self, rev: str = "2025-11-25", capabilities: dict | None = None, answer: Answer | None = None,
-                 level: str = "") -> None:
+                 level: str = "", name: str = "test") -> None:
+        self.name = name
         self.rev, self.capabilities, self.answer, self.level = rev, capabilities or {}, answer, level
         self.notes: list = []
         self.asked: list = []
@@ -97,7 +98,7 @@ class Client:
         if self.modern:
             return
         self.info = self.call("initialize", {"protocolVersion": self.rev, "capabilities": self.capabilities,
-                                             "clientInfo": {"name": "test", "version": "1"}})
+                                             "clientInfo": {"name": self.name, "version": "1"}})
         self.rev = self.info["protocolVersion"]
         self.notify("notifications/initialized")
 
@@ -130,7 +131,7 @@ class Client:
         if self.modern:
             meta.setdefault(META + "protocolVersion", self.rev)
             meta.setdefault(META + "clientCapabilities", self.capabilities)
-            meta.setdefault(META + "clientInfo", {"name": "test", "version": "1"})
+            meta.setdefault(META + "clientInfo", {"name": self.name, "version": "1"})
             if self.level:
                 meta.setdefault(META + "logLevel", self.level)
         if meta:

@@ -113,6 +113,19 @@ def the_first_block_is_text(c):
 
 
 @check
+def clients_that_read_the_first_block_are_told_what_a_figure_shows():
+    code = "import matplotlib.pyplot as plt\nplt.plot([1, 4, 9], label='sq')\nplt.title('Growth')\nplt.xlabel('t')\nplt.show()"
+    for era in ("legacy", "modern", "stdio"):
+        for name, told in (("mcp", True), ("test", False)):
+            with client(era, name=name) as c:
+                need_module(c, "matplotlib")
+                result = run(c, code, timeout=100, token="t")
+                equal([b["type"] for b in result["content"]], ["text", "image"])
+                first = result["content"][0]["text"]
+                equal("[it shows: axes 'Growth', x 't' " in first and "1 lines" in first, told, first)
+
+
+@check
 def documents_keep_their_habits():
     """Runs of the documents' tools have displays as they are."""
     with client("modern") as c:
@@ -126,7 +139,7 @@ def documents_keep_their_habits():
 PROGRESS = (
     "import sys, time\nfor i in range(0, 101, 5):\n    sys.stdout.write('\\r%3d%%|%s|' % (i, '#' * (i // 10)))\n"
     "    sys.stdout.flush()\n    time.sleep(0.01)\nprint()\nprint('trained')\n"
-    "sys.stderr.write('a\\rb\\rlast\\n')"
+    "sys.stderr.write('a\\rb\\rlast\\n');"
 )
 
 

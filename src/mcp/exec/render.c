@@ -177,9 +177,13 @@ static bool add_image(struct page *p, const json_t *data, const char *mime)
  * answer for an empty one, and some fail on a first block that has no text. */
 static void add_figure_line(struct page *p, const json_t *data)
 {
-    const char *note = get_text(data, KR_MCP_READABLE);
+    const char *note = get_text(data, KR_MCP_READABLE), *about = get_text(data, KR_MCP_ABOUT);
 
     add_part(p, "", note ? note : "[figure]", strlen(note ? note : "[figure]"), SHOW_MAX);
+    if (about && kr_mcp_client_reads_first(p->call)) {
+        add_part(p, "[it shows: ", about, strlen(about), SHOW_MAX);
+        kr_buf_add_str(&p->text, "]");
+    }
 }
 
 static void add_displays(struct page *p)

@@ -4,6 +4,7 @@
 #include "exec.h"
 
 #define KR_MCP_READABLE "text/vnd.krait.readable" /* of a display: its text, made by the kernel (readable.py) */
+#define KR_MCP_ABOUT "text/vnd.krait.about"       /* of a figure: what it shows, in words */
 
 /* What the renderer gets beside the outcome: kr_mcp_render()'s data, or NULL. */
 struct kr_mcp_render_how {

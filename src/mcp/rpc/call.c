@@ -75,10 +75,12 @@ static struct kr_mcp_call *call_new(struct kr_mcp_peer *p, const struct kr_mcp_m
     c->params = m->params ? json_incref(m->params) : json_object();
     c->token = kr_mcp_is_id(token) ? json_incref(token) : NULL;
     c->level = p->level;
+    c->reads_first = p->reads_first;
     if (kr_mcp_revs[rev].modern) {
         const char *level = json_string_value(kr_mcp_meta(m, KR_MCP_META_LEVEL));
 
         can = kr_mcp_meta(m, KR_MCP_META_CAPABILITIES);
+        c->reads_first = kr_mcp_reads_first(kr_mcp_meta(m, KR_MCP_META_CLIENT));
         c->level = level ? level_of(level) : KR_MCP_LEVEL_MAX_;
     }
     c->can = json_incref(can);
@@ -216,6 +218,11 @@ bool kr_mcp_client_can(const struct kr_mcp_call *c, const char *capability)
         rest += len + (rest[len] == '.');
     }
     return at && !json_is_null(at) && !json_is_false(at);
+}
+
+bool kr_mcp_client_reads_first(const struct kr_mcp_call *c)
+{
+    return c->reads_first;
 }
 
 bool kr_mcp_client_extends(const struct kr_mcp_call *c, const char *extension)

@@ -51,6 +51,8 @@ json_t *kr_mcp_params(const struct kr_mcp_call *c); /* borrowed; always an objec
 bool kr_mcp_client_can(const struct kr_mcp_call *c, const char *capability);
 bool kr_mcp_client_extends(const struct kr_mcp_call *c, const char *extension); /* capabilities.extensions has it */
 bool kr_mcp_has_token(const struct kr_mcp_call *c);                             /* wants progress */
+/* Is it known for showing a model the first block of a result alone? */
+bool kr_mcp_client_reads_first(const struct kr_mcp_call *c);
 /* For links in results: "http://host:port" as the client sees us, or "" (stdio). */
 const char *kr_mcp_base_url(const struct kr_mcp_call *c);
 

@@ -4,6 +4,7 @@
  * Invariant: a capability is declared if and only if its methods are in the table for that revision. */
 #include "mcp_internal.h"
 #include <string.h>
+#include <strings.h>
 
 /* For a model that has the list of tools in front of it: what they do not say. */
 static const char instructions[] =
@@ -89,6 +90,19 @@ static enum kr_mcp_rev agree(const char *asked)
     return rev >= 0 && !kr_mcp_revs[rev].modern ? (enum kr_mcp_rev)rev : KR_REV_2025_11_25;
 }
 
+bool kr_mcp_reads_first(const json_t *info)
+{
+    /* "mcp" is what the Python SDK calls a client that gives no name: smolagents and CrewAI are behind it (mcpadapt,
+     * content[0].text). Others behind it read all blocks, and lose nothing by a line more. */
+    static const char *const names[] = {"mcp", "mcpadapt", "smolagents", "crewai"};
+    const char *name = json_string_value(json_object_get(info, "name"));
+
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
 void kr_mcp_initialize(struct kr_mcp_call *c)
 {
     struct kr_mcp_peer *p = c->peer;
@@ -112,6 +126,7 @@ void kr_mcp_initialize(struct kr_mcp_call *c)
     p->era = KR_ERA_LEGACY;
     json_decref(p->can);
     p->can = json_incref(can);
+    p->reads_first = kr_mcp_reads_first(json_object_get(c->params, "clientInfo"));
     kr_mcp_reply(c, json_pack("{s:s,s:o,s:o,s:o}", "protocolVersion", kr_mcp_revs[rev].name, "capabilities",
                               capabilities(rev), "serverInfo", kr_mcp_server_info(c->manner->mcp, rev), "instructions",
                               instructions_for(c)));

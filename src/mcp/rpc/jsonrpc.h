@@ -40,6 +40,7 @@ int kr_mcp_classify(json_t *root, struct kr_mcp_message *m, struct kr_mcp_flaw *
 json_t *kr_mcp_meta(const struct kr_mcp_message *m, const char *key);
 #define KR_MCP_META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define KR_MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
+#define KR_MCP_META_CLIENT "io.modelcontextprotocol/clientInfo"
 #define KR_MCP_META_LEVEL "io.modelcontextprotocol/logLevel"
 #define KR_MCP_META_SERVER "io.modelcontextprotocol/serverInfo"
 #define KR_MCP_META_SUBSCRIPTION "io.modelcontextprotocol/subscriptionId"

@@ -83,9 +83,10 @@ struct kr_mcp_peer {
     bool fleeting, dead;
     unsigned busy; /* calls of peer.h on the stack: memory stays */
     enum kr_mcp_era era;
-    int rev;     /* agreed upon, or -1 */
-    json_t *can; /* capabilities of the client, or NULL */
-    int level;   /* of log messages: those below are not sent */
+    int rev;          /* agreed upon, or -1 */
+    json_t *can;      /* capabilities of the client, or NULL */
+    bool reads_first; /* kr_mcp_reads_first() */
+    int level;        /* of log messages: those below are not sent */
     TAILQ_HEAD(, kr_mcp_call) calls;
     size_t call_count;
     TAILQ_HEAD(, kr_mcp_question) questions;
@@ -111,7 +112,8 @@ struct kr_mcp_call {
     void *cancel_data;
     const struct kr_mcp_outlet *outlet; /* of a detached one */
     void *outlet_data;
-    void *tool; /* tools.c: what it keeps of a tools/call; freed by free_tool */
+    bool reads_first; /* kr_mcp_client_reads_first() */
+    void *tool;       /* tools.c: what it keeps of a tools/call; freed by free_tool */
     void (*free_tool)(void *tool);
 };
 
@@ -154,6 +156,8 @@ const struct kr_mcp_method *kr_mcp_method_find(const char *name, enum kr_mcp_rev
 
 /* {"name":"krait",…} with the members that the revision has; new. */
 json_t *kr_mcp_server_info(const struct kr_mcp *m, enum kr_mcp_rev rev);
+/* Is the client, by its `clientInfo`, one that may show a model the first block of a result alone? Takes NULL. */
+bool kr_mcp_reads_first(const json_t *info);
 
 /* ---- subscriptions.c ---- */
 

@@ -16,7 +16,7 @@
 
 struct kr_mcp_call {
     enum kr_mcp_rev rev;
-    bool structured;
+    bool structured, reads_first;
     const struct kr_mcp_tool *tool;
     json_t *result;
     int code;
@@ -31,6 +31,11 @@ enum kr_mcp_rev kr_mcp_call_rev(const struct kr_mcp_call *c)
 bool kr_mcp_structured(const struct kr_mcp_call *c)
 {
     return c->structured;
+}
+
+bool kr_mcp_client_reads_first(const struct kr_mcp_call *c)
+{
+    return c->reads_first;
 }
 
 bool kr_mcp_is_local(const struct kr_mcp_call *c)
