@@ -23,7 +23,7 @@ struct kr_err;
 /* Whose conventions a route follows. */
 enum kr_api_voice {
     KR_API_KRAIT,    /* ours: strict; unknown fields refused; {"error":{…}} */
-    KR_API_DOCUMENT, /* the documents': FastAPI's; unknown fields ignored, "10" is an integer; {"detail":…} */
+    KR_API_DOCUMENT, /* the documents': FastAPI's; unknown fields ignored, "10" is an integer; `detail` in errors */
 };
 
 /* What a field is, and the type of its member in the request's struct. */

@@ -16,11 +16,10 @@
 
 static const char about[] =
     "Runs untrusted Python in native Linux sandboxes. krait's own API is beneath `/api/v1`; models reach the same over "
-    "the "
-    "Model Context Protocol at `/mcp`. Routes that clients of other servers know come last, by document. A request "
-    "that fails answers `{\"error\":{…}}`; on the routes of "
-    "other servers' documents it answers `{\"detail\":…}` as they do. Streams are one JSON object a line "
-    "(`application/x-ndjson`), or one an event (`Accept: text/event-stream`).";
+    "the Model Context Protocol at `/mcp`. Routes that clients of other servers know come last, by document. A request "
+    "that fails answers `{\"error\":{…}}` on every route; on those of other servers' documents `detail` is beside it, "
+    "as their clients expect. Streams are one JSON object a line (`application/x-ndjson`), or one an event (`Accept: "
+    "text/event-stream`).";
 
 /* ---- parameters and bodies ---- */
 

@@ -109,6 +109,19 @@ static const char *kind_of_status(int status)
 
 /* ---- bodies ---- */
 
+/* The member that every error has, whichever the voice. */
+static void write_error(struct kr_json *j, const char *kind, const char *text, const char *field,
+                        const char *request_id)
+{
+    kr_json_key(j, "error");
+    kr_json_object(j);
+    kr_json_key_str(j, "kind", kind);
+    kr_json_key_str(j, "message", text);
+    kr_json_key_str(j, "field", field && field[0] ? field : NULL);
+    kr_json_key_str(j, "request_id", request_id && request_id[0] ? request_id : NULL);
+    kr_json_object_end(j);
+}
+
 void kr_api_error_body(enum kr_api_voice voice, int status, const char *kind, const char *text, const char *field,
                        const char *request_id, struct kr_buf *out)
 {
@@ -116,17 +129,9 @@ void kr_api_error_body(enum kr_api_voice voice, int status, const char *kind, co
 
     kr_json_init(&j, out);
     kr_json_object(&j);
-    if (voice == KR_API_DOCUMENT) {
+    write_error(&j, kind ? kind : kind_of_status(status), text, field, request_id);
+    if (voice == KR_API_DOCUMENT)
         kr_json_key_str(&j, "detail", text);
-    } else {
-        kr_json_key(&j, "error");
-        kr_json_object(&j);
-        kr_json_key_str(&j, "kind", kind ? kind : kind_of_status(status));
-        kr_json_key_str(&j, "message", text);
-        kr_json_key_str(&j, "field", field && field[0] ? field : NULL);
-        kr_json_key_str(&j, "request_id", request_id && request_id[0] ? request_id : NULL);
-        kr_json_object_end(&j);
-    }
     kr_json_object_end(&j);
 }
 
@@ -143,7 +148,7 @@ void kr_api_engine_error(const struct kr_http_route *routes, size_t count, const
 }
 
 /* FastAPI's list with one row, for a field that a handler refuses. */
-static void write_flaw(const char *field, const char *text, struct kr_buf *out)
+static void write_flaw(const char *field, const char *text, const char *request_id, struct kr_buf *out)
 {
     struct kr_json j;
     char msg[sizeof((struct kr_err *)0)->msg + 16];
@@ -151,6 +156,7 @@ static void write_flaw(const char *field, const char *text, struct kr_buf *out)
     snprintf(msg, sizeof msg, "Value error, %s", text);
     kr_json_init(&j, out);
     kr_json_object(&j);
+    write_error(&j, kr_err_row(KR_ERR_INVALID)->name, text, field, request_id);
     kr_json_key(&j, "detail");
     kr_json_array(&j);
     kr_json_object(&j);
@@ -224,7 +230,7 @@ static void write_failure(struct kr_http_ex *ex, const char *field, const struct
         kr_http_set_header(ex, "WWW-Authenticate", "Bearer");
     if (voice == KR_API_DOCUMENT && field && err->kind == KR_ERR_INVALID) {
         status = 422;
-        write_flaw(field, text, &out);
+        write_flaw(field, text, kr_http_request_id(ex), &out);
     } else {
         kr_api_error_body(voice, status, row->name, text, field, kr_http_request_id(ex), &out);
     }
@@ -261,6 +267,7 @@ void kr_api_fail_input(struct kr_http_ex *ex, const struct kr_api_input *in, con
 {
     cleanup_buf struct kr_buf out;
     char *list = in->voice == KR_API_DOCUMENT && in->flaws ? kr_json_dump(in->flaws, 0) : NULL;
+    char room[sizeof err->msg];
     struct kr_json j;
 
     kr_buf_init(&out, KR_API_REPLY_MAX);
@@ -271,6 +278,7 @@ void kr_api_fail_input(struct kr_http_ex *ex, const struct kr_api_input *in, con
     }
     kr_json_init(&j, &out);
     kr_json_object(&j);
+    write_error(&j, kr_err_row(KR_ERR_INVALID)->name, kr_api_public_text(err, room), in->field, kr_http_request_id(ex));
     kr_json_key(&j, "detail");
     kr_json_raw(&j, list, strlen(list));
     kr_json_object_end(&j);

@@ -1,7 +1,8 @@
 /* Answers: JSON, and errors by the one table of kinds (src/base/err.c) in the voice of the route.
  *
- * Ours:          {"error":{"kind":"not_found","message":"…","field":null,"request_id":"…"}}
- * the documents': {"detail":"…"}, and for a body or query that does not parse 422 {"detail":[{type,loc,msg,input}]}
+ * Every error:            {"error":{"kind":"not_found","message":"…","field":null,"request_id":"…"}}
+ * in the documents' voice: "detail":"…" beside it, and for a body or query that does not parse 422 with
+ *                         "detail":[{type,loc,msg,input}]
  *
  * Every call here answers: the exchange is over when it returns. A text that the table does not call public goes to the
  * log with the request's id, and the client reads "internal error". */

@@ -28,14 +28,15 @@ static const struct kr_api_prop error_inner_props[] = {
 };
 static const struct kr_api_schema error_inner_schema =
     KR_API_SCHEMA("ErrorInfo", "What is wrong with a request.", error_inner_props);
-static const struct kr_api_prop error_props[] = {
-    {.name = "error", .type = KR_API_OBJECT, .of = &error_inner_schema, .help = "What is wrong."},
-};
+#define ERROR_PROP {.name = "error", .type = KR_API_OBJECT, .of = &error_inner_schema, .help = "What is wrong."}
+static const struct kr_api_prop error_props[] = {ERROR_PROP};
 const struct kr_api_schema kr_api_error_schema =
     KR_API_SCHEMA("Error", "The answer to a request that failed.", error_props);
 
 static const struct kr_api_prop detail_props[] = {
-    {.name = "detail", .type = KR_API_STRING, .help = "What is wrong, as a sentence.", .example = "Not Found"},
+    ERROR_PROP,
+    {.name = "detail", .type = KR_API_STRING, .help = "The message again, where the document's clients look for it.",
+     .example = "Not Found"},
 };
 const struct kr_api_schema kr_api_detail_schema =
     KR_API_SCHEMA("Detail", "The answer to a request that failed, on a document's route.", detail_props);
@@ -53,6 +54,7 @@ static const struct kr_api_prop flaw_props[] = {
 static const struct kr_api_schema flaw_schema =
     KR_API_SCHEMA("ValidationError", "One thing that is wrong with a request.", flaw_props);
 static const struct kr_api_prop flaws_props[] = {
+    ERROR_PROP,
     {.name = "detail", .type = KR_API_ARRAY, .of = &flaw_schema, .help = "Everything that is wrong."},
 };
 const struct kr_api_schema kr_api_flaws_schema = KR_API_SCHEMA("HTTPValidationError", "The answer to a request whose "

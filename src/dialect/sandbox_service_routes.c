@@ -60,7 +60,7 @@ static const struct kr_api_table install_table = KR_API_TABLE("ServiceInstallReq
 static const struct kr_api_response install_not[] = {
     {200, "It is installed. Never yet: see 501.", NULL, &kr_api_message_schema, "{\"message\":\"installed\"}", NULL},
     {501, "Packages cannot be installed yet.", NULL,
-    &kr_api_detail_schema, "{\"detail\":\"packages cannot be installed yet\"}", NULL}, {0}};
+    &kr_api_detail_schema, KR_API_DETAIL_EXAMPLE("unsupported", "packages cannot be installed yet"), NULL}, {0}};
 const struct kr_api_doc kr_api_service_install_doc = {.id = "service_install", .tag = KR_API_TAG_002,
     .summary = "Install a package (not yet)",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &install_table, .responses = install_not};

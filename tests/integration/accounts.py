@@ -268,10 +268,10 @@ def an_account_of_the_document() -> None:
     equal(set(made), {"email", "username", "id", "created_at", "is_active", "api_key"})
     equal((made["email"], made["is_active"]), (made["username"] + "@example.org", True))
     twice = {"username": made["username"], "email": "x@example.org", "password": "p"}
-    equal(server.post("/api/register", twice, key="").json(), {"detail": "Username already registered"})
+    equal(server.post("/api/register", twice, key="").detail(), "Username already registered")
     twice = {"username": name("reg"), "email": made["email"], "password": "p"}
     reply = server.post("/api/register", twice, key="")
-    equal((reply.status, reply.json()), (400, {"detail": "Email already registered"}))
+    equal((reply.status, reply.detail()), (400, "Email already registered"))
     flaw = server.post("/api/register", {"username": "x", "email": "no address", "password": "p"}, key="")
     equal((flaw.status, flaw.json()["detail"][0]["loc"]), (422, ["body", "email"]))
     assert "secretish" not in server.post("/api/register", {"password": "secretish"}, key="").text
@@ -281,7 +281,7 @@ def an_account_of_the_document() -> None:
     equal(server.get("/api/users/me", key=bearer).json(), {**made, "api_key": None})
     equal(server.get("/api/users/me", key=made["api_key"]).json(), made)
     wrong = token(made["username"], "wrong")
-    equal((wrong.status, wrong.json()), (401, {"detail": "Incorrect username or password"}))
+    equal((wrong.status, wrong.detail()), (401, "Incorrect username or password"))
     equal(token("", "").status, 422)
 
 
@@ -296,15 +296,15 @@ def the_key_of_the_document() -> None:
     assert fresh != made["api_key"]
     equal(server.get("/api/users/me/api-key", key=fresh).json(), {"api_key": fresh})
     old = server.get("/api/users/me", key=made["api_key"])
-    equal((old.status, old.json()), (401, {"detail": "Could not validate credentials"}))
+    equal((old.status, old.detail()), (401, "Could not validate credentials"))
     equal(server.get("/api/users/me", headers={"X-API-Key": fresh}, key="").status, 200)
     equal(server.get("/api/users/me?api_key=" + fresh, key="").status, 200)
     assert fresh not in server.log_text()
     server.patch("/api/v1/users/" + made["id"], {"disabled": True}, key=admin)
     inactive = server.get("/api/users/me", key=fresh)
-    equal((inactive.status, inactive.json()), (400, {"detail": "Inactive user"}))
+    equal((inactive.status, inactive.detail()), (400, "Inactive user"))
     inactive = token(made["username"])
-    equal((inactive.status, inactive.json()), (400, {"detail": "Inactive user"}))
+    equal((inactive.status, inactive.detail()), (400, "Inactive user"))
 
 
 @check
@@ -322,7 +322,7 @@ def the_sandboxes_of_the_document() -> None:
     equal(server.get(path + "/" + two["id"], key=key).json(), two)
     for method in ("GET", "DELETE"):
         stranger = server.request(method, path + "/" + two["id"], key=other["api_key"])
-        equal((stranger.status, stranger.json()), (404, {"detail": "Sandbox not found"}))
+        equal((stranger.status, stranger.detail()), (404, "Sandbox not found"))
     equal(server.delete(path + "/" + two["id"], key=key).json(), {"message": "Sandbox deleted successfully"})
     equal(server.delete(path + "/" + two["id"], key=key).status, 404)
 

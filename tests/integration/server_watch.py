@@ -67,7 +67,7 @@ def without_a_good_key_it_is_401_and_says_how_to_get_one():
         contains(text, "not known")
     for path in ("/execute", "/api/v1/sessions", "/api/users/me/sandboxes"):
         reply = s.request("POST" if path == "/execute" else "GET", path)
-        equal((reply.status, set(reply.json()), reply.header("www-authenticate")), (401, {"detail"}, "Bearer"), path)
+        equal((reply.status, type(reply.detail()), reply.header("www-authenticate")), (401, str, "Bearer"), path)
     for path in ("/health", "/ready", "/api/v1/health", "/openapi.json", "/docs"):
         equal(s.get(path).status, 200, path)
 
@@ -81,7 +81,7 @@ def a_key_without_the_right_is_403_and_says_which():
     for part in ("read", "run"):
         contains(text, part)
     reply = s.post("/api/v1/execute", {"code": "1"}, key=reader)
-    equal((reply.status, set(reply.json())), (403, {"detail"}))
+    equal((reply.status, type(reply.detail())), (403, str))
     user = new_user(s, "ordinary")
     key = new_key(s, user=user["id"])["key"]
     contains(error(s.get("/api/v1/users", key=key), 403, "forbidden"), "admin")

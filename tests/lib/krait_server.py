@@ -45,6 +45,15 @@ class Reply:
     def json(self):
         return json.loads(self.body)
 
+    def detail(self):
+        """What a document's client reads of an error, which has krait's shape beside it."""
+        body = self.json()
+        if list(body) != ["error", "detail"] or list(body["error"]) != ["kind", "message", "field", "request_id"]:
+            raise AssertionError("not the shape of a document's error: %s" % self.text)
+        if isinstance(body["detail"], str) and body["error"]["message"] != body["detail"]:
+            raise AssertionError("two messages in one error: %s" % self.text)
+        return body["detail"]
+
     def lines(self) -> list:
         """Of NDJSON."""
         return [json.loads(line) for line in self.body.splitlines() if line]

@@ -173,7 +173,8 @@ static const struct kr_api_header stored_headers[] = {{"ETag", "Names the conten
     "{\"error\":{\"kind\":\"" kind_ "\",\"message\":\"" text_ "\",\"field\":null," \
         "\"request_id\":\"3f0c9a52d1b84e7f\"}}", \
     NULL}
-#define DETAIL(status_, help_, text_) {status_, help_, NULL, &kr_api_detail_schema, "{\"detail\":\"" text_ "\"}", NULL}
+#define DETAIL(status_, kind_, help_, text_) {status_, help_, NULL, &kr_api_detail_schema, \
+    KR_API_DETAIL_EXAMPLE(kind_, text_), NULL}
 #define BYTES {200, "The file, as its name and bytes say what it is.", "application/octet-stream", NULL, NULL, \
      content_headers}, \
     {200, "The file, as its name and bytes say what it is.", "*/*", NULL, "a,b\n1,2\n", content_headers}, \
@@ -209,11 +210,12 @@ static const struct kr_api_response links_ok[] = {{201, "The link.", NULL, &link
 static const struct kr_api_response link_ok[] = {BYTES, ERROR(403, "denied", "Its time is over, or the file is a "
     "symbolic link.", "the time of this link is over: ask for a new one"), NO_RANGE, {0}};
 static const struct kr_api_response sandbox_file_ok[] = {BYTES,
-    DETAIL(401, "Neither a key nor a good token.", "Authentication required"),
-    DETAIL(403, "The link's time is over, or the file is a symbolic link.", "the time of this link is over: ask for a "
-        "new one"),
-    DETAIL(404, "No such sandbox of yours, or no such file in it.", "there is no sandbox of that id or name"),
-    DETAIL(416, "Nothing of the file is in the range.", "range: the file has 10240 bytes"), {0}};
+    DETAIL(401, "unauthorized", "Neither a key nor a good token.", "Authentication required"),
+    DETAIL(403, "forbidden", "The link's time is over, or the file is a symbolic link.",
+     "the time of this link is over: ask for a new one"),
+    DETAIL(404, "not_found", "No such sandbox of yours, or no such file in it.",
+     "there is no sandbox of that id or name"),
+    DETAIL(416, "invalid", "Nothing of the file is in the range.", "range: the file has 10240 bytes"), {0}};
 
 /* ---- routes ---- */
 

@@ -132,7 +132,7 @@ static const struct kr_api_schema envelope_schema =
 
 static const struct kr_api_param id_params[] = {{"id", "The session's name.", "analysis"}, {0}};
 #define NOT_FOUND {404, "There is no such session.", NULL, &kr_api_detail_schema, \
-    "{\"detail\":\"Session not found\"}", NULL}
+    KR_API_DETAIL_EXAMPLE("not_found", "Session not found"), NULL}
 static const struct kr_api_response list_responses[] = {{200, "The sessions.", NULL, &list_schema, NULL, NULL}, {0}};
 static const struct kr_api_response create_responses[] = {{200, "It is open.", NULL, &envelope_schema, NULL, NULL},
     {0}};

@@ -149,14 +149,15 @@ def good_errors_pass():
         422,
         JSON,
         {
+            **ERROR,
             "detail": [
                 {"type": "missing", "loc": ["body", "code"], "msg": "Field required", "input": {}}
             ]
         },
         "execute_2",
     )
-    takes("POST", "/execute", 500, JSON, {"detail": "internal error"}, "execute_2")
-    takes("GET", "/nowhere", 404, JSON, {"detail": "Not Found"}, None)
+    takes("POST", "/execute", 500, JSON, {**ERROR, "detail": "internal error"}, "execute_2")
+    takes("GET", "/nowhere", 404, JSON, {**ERROR, "detail": "Not Found"}, None)
     takes("PUT", "/api/v1/runs", 405, JSON, ERROR, None)
 
 
@@ -214,7 +215,8 @@ def wrong_streams_are_refused():
 def wrong_errors_are_refused():
     refuses("POST", "/api/v1/runs", 503, JSON, {"detail": "x"}, "error is missing")
     refuses("POST", "/execute", 500, JSON, ERROR, "detail is missing")
-    refuses("POST", "/execute", 422, JSON, {"detail": "x"}, "not of type array")
+    refuses("POST", "/execute", 422, JSON, {**ERROR, "detail": "x"}, "not of type array")
+    refuses("POST", "/execute", 500, JSON, {"detail": "x"}, "error is missing")
     refuses("GET", "/nowhere", 404, JSON, {"message": "x"}, "fits none")
     refuses("GET", "/nowhere", 200, JSON, {}, "no operation has this path")
     refuses("PUT", "/api/v1/runs", 200, JSON, {}, "no operation has this path")
