@@ -454,7 +454,7 @@ void kr_sandbox_settings_dump(FILE *out)
     static_assert(sizeof merges / sizeof *merges == KR_SETTING_MERGE_MAX_, "every merge has its words");
     fprintf(out,
             "# Settings of a sandbox\n\n"
-            "Members of `POST /api/v1/sandboxes` and `PATCH /api/v1/sandboxes/{sandbox}`, arguments of the tool\n"
+            "Members of `POST /api/v1/sandboxes` and `PATCH /api/v1/sandboxes/{sandbox_id}`, arguments of the tool\n"
             "`create_sandbox`. What a sandbox leaves out is the server's default; in a change, null takes a setting\n"
             "(or, where it is merged member by member, a member) away. A session has what its sandbox had when the\n"
             "session was opened. A run changes what the last column names, for itself.\n\n");

@@ -35,11 +35,11 @@ struct kr_api_schema {
 /* clang-format on */
 
 /* Shapes that every resource uses. */
-extern const struct kr_api_schema kr_api_error_schema;   /* our voice: {"error":{…}} */
-extern const struct kr_api_schema kr_api_detail_schema;  /* the documents' voice: "detail":"…" too */
-extern const struct kr_api_schema kr_api_flaws_schema;   /* the documents' voice, 422: "detail":[…] too */
+extern const struct kr_api_schema kr_api_error_schema;  /* our voice: {"error":{…}} */
+extern const struct kr_api_schema kr_api_detail_schema; /* the documents' voice: "detail":"…" too */
+extern const struct kr_api_schema kr_api_flaws_schema;  /* the documents' voice, 422: "detail":[…] too */
 /* An example of kr_api_detail_schema: a kind and a text, both literals. */
 #define KR_API_DETAIL_EXAMPLE(kind_, text_)                                                                            \
-    "{\"error\":{\"kind\":\"" kind_ "\",\"message\":\"" text_                                                           \
+    "{\"error\":{\"kind\":\"" kind_ "\",\"message\":\"" text_                                                          \
     "\",\"field\":null,\"request_id\":\"3f0c9a52d1b84e7f\"},\"detail\":\"" text_ "\"}"
 extern const struct kr_api_schema kr_api_message_schema; /* {"message":"…"} */

@@ -45,7 +45,7 @@ static const struct kr_api_field sandbox_fields[] = {
 static const struct kr_api_table sandbox_table = KR_API_TABLE("AccountSandboxCreate", "A sandbox to make.",
     sandbox_fields, struct sandbox_new);
 
-static const struct kr_api_param sandbox_params[] = {{ "sandbox", "A sandbox's id.", "5zzzzzzzzzzzzzzzzzzzzzzzzz" },
+static const struct kr_api_param sandbox_params[] = {{ "sandbox_id", "A sandbox's id.", "5zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { 0 }};
 
 #define DOCUMENT .voice = KR_API_DOCUMENT, .tag = KR_API_TAG_004
@@ -190,7 +190,7 @@ void kr_account_sandbox(struct kr_http_ex *ex, void *app)
 
     if (!kr_api_caller(api, ex, &who))
         return;
-    if (kr_box_sandbox_find(api->box, &who.caller, kr_http_param(ex, "sandbox"), &s, &err) < 0)
+    if (kr_box_sandbox_find(api->box, &who.caller, kr_http_param(ex, "sandbox_id"), &s, &err) < 0)
         fail_account_sandbox(ex, &err);
     else
         reply_sandbox(ex, &s);
@@ -204,7 +204,7 @@ void kr_account_sandbox_delete(struct kr_http_ex *ex, void *app)
 
     if (!kr_api_caller(api, ex, &who))
         return;
-    if (kr_box_sandbox_delete(api->box, &who.caller, kr_http_param(ex, "sandbox"), &err) < 0)
+    if (kr_box_sandbox_delete(api->box, &who.caller, kr_http_param(ex, "sandbox_id"), &err) < 0)
         fail_account_sandbox(ex, &err);
     else
         kr_api_reply_message(ex, 200, "Sandbox deleted successfully");

@@ -89,7 +89,7 @@ static const struct kr_api_schema sync_schema = KR_API_SCHEMA("ExecuteSync",
     "The envelope of document 000 (sandbox-mcp).", sync_props);
 static const struct kr_api_response sync_ok[] = {{200, "The outcome.", NULL, &sync_schema, NULL, run_headers}, {0}};
 
-static const struct kr_api_param sandbox_params[] = {{"sandbox", "The sandbox, by id or name.", "default"}, {0}};
+static const struct kr_api_param sandbox_params[] = {{"sandbox_id", "The sandbox, by id or name.", "default"}, {0}};
 
 const struct kr_api_doc kr_api_execute_doc = {.id = "execute", .tag = KR_API_TAG_000,
     .summary = "Run code, as a stream of text, images and errors",
@@ -226,7 +226,7 @@ static void execute_in_sandbox(struct kr_http_ex *ex, void *app, void *request, 
     struct execute_request *q = request;
 
     (void)in;
-    start_execute(ex, app, q, kr_http_param(ex, "sandbox"), q->stream ? HOW_STREAM : HOW_COLLECT);
+    start_execute(ex, app, q, kr_http_param(ex, "sandbox_id"), q->stream ? HOW_STREAM : HOW_COLLECT);
 }
 
 static void execute_sync(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)

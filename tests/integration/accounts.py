@@ -165,6 +165,22 @@ def a_key_is_shown_once() -> None:
 
 
 @check
+def ids_are_named_the_same_in_every_reply() -> None:
+    user, key = make_user()
+    equal(user["user_id"], user["id"])
+    made = server.post("/api/v1/keys", {"user_id": user["user_id"]}, key=key).json()
+    equal((made["key_id"], made["user_id"]), (made["id"], made["user"]))
+    equal(server.post("/api/v1/keys", {"user": user["user_id"]}, key=key).json()["user_id"], user["user_id"])
+    equal(error(server.post("/api/v1/keys", {"user": "a", "user_id": "a"}, key=key)), (400, "invalid"))
+    listed = [[one["key_id"] for one in server.get("/api/v1/keys?%s=%s" % (name, user["id"]), key=key).json()["keys"]]
+              for name in ("user", "user_id")]
+    assert made["key_id"] in listed[0] and listed[0] == listed[1], listed
+    for name in ("user", "user_id"):
+        row = server.get("/api/v1/audit?%s=%s&limit=1" % (name, user["id"])).json()["rows"][0]
+        equal((row["user_id"], row["request_id"]), (user["id"], row["request"]))
+
+
+@check
 def no_key_makes_a_better_one() -> None:
     user, key = make_user(["read", "run"])
     equal(error(server.post("/api/v1/keys", {"rights": ["read", "admin"]}, key=key)), (403, "forbidden"))

@@ -32,27 +32,26 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD")
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 # What a parameter names, by where it is and what it is called. `None`: nothing that belongs to a user.
 NAMES = {
-    ("path", "sandbox"): "sandbox", ("query", "sandbox_id"): "sandbox", ("body", "sandbox_id"): "sandbox",
-    ("path", "key"): "key", ("path", "user"): "user", ("query", "user"): "user", ("body", "user"): "user",
+    ("path", "sandbox_id"): "sandbox", ("query", "sandbox_id"): "sandbox", ("body", "sandbox_id"): "sandbox",
+    ("path", "key_id"): "key", ("path", "user_id"): "user", ("query", "user_id"): "user", ("body", "user_id"): "user",
+    ("path", "run_id"): "run", ("path", "session_id"): "session",
     ("path", "path"): "file", ("query", "path"): "file", ("query", "file_path"): "file", ("body", "path"): "file",
     ("query", "path_b64"): "file_b64", ("body", "path_b64"): "file_b64",
     ("path", "token"): "token", ("query", "token"): "signature",
     ("query", "session_id"): "session", ("body", "session_id"): "session",
-    ("query", "object"): "run", ("query", "request"): "request", ("query", "after"): "cursor",
+    ("query", "object"): "run", ("query", "request_id"): "request", ("query", "after"): "cursor",
     ("body", "username"): "username",
 }
 PLAIN = set("""limit recursive download after_b64 from since until what outcome cause running all code timeout variables stdin env
     stream file_urls files fresh interactive max_output text eof limits mounts network preload dir file expires_in rights email
     password old new disabled package version background""".split())
 TOOLS = "/api/v1/tools"
-NAMED_IN = {"/api/v1/login": "username", "/api/v1/sandboxes": "sandbox", "/api/v1/sandboxes/{sandbox}": "sandbox",
+NAMED_IN = {"/api/v1/login": "username", "/api/v1/sandboxes": "sandbox", "/api/v1/sandboxes/{sandbox_id}": "sandbox",
             "/api/users/me/sandboxes": "sandbox"}  # what a body's `name` is there; elsewhere it is free
 
 
 def kind_of(path: str, place: str, name: str):
     """The kind of thing a parameter names, None for a plain value."""
-    if (place, name) == ("path", "id"):
-        return "run" if "/runs/" in path else "session"
     if (place, name) == ("body", "name"):
         return NAMED_IN.get(path)
     if (place, name) in NAMES:
@@ -502,7 +501,7 @@ def the_owner_is_served_at_every_operation():
         served += 1
         if not 200 <= reply.status < 300:
             problems.append(f"{op.method} {request[0]} is {reply.status}: {reply.text[:200]}")
-        if not (op.method == "DELETE" and op.path_names == ["sandbox"]):
+        if not (op.method == "DELETE" and op.path_names == ["sandbox_id"]):
             good(send("DELETE", f"/api/v1/sandboxes/{w.names['sandbox'][0]}", key=w.key), 204)
     print(f"{served} operations served to their owner")
     assert served >= 30 and not problems, "; ".join(problems[:5])

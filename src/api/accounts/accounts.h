@@ -126,8 +126,8 @@ extern const struct kr_api_doc kr_users_list_doc, kr_users_create_doc, kr_users_
     { KR_HTTP_GET,    "/api/v1/audit",             0, 0, kr_audit_list, &kr_audit_list_doc }, \
     { KR_HTTP_GET,    "/api/v1/keys",              0, 0, kr_keys_list, &kr_keys_list_doc }, \
     { KR_HTTP_POST,   "/api/v1/keys",              KR_ACCOUNTS_BODY_MAX, 0, kr_keys_create, &kr_keys_create_doc }, \
-    { KR_HTTP_GET,    "/api/v1/keys/{key}",        0, 0, kr_keys_read, &kr_keys_read_doc }, \
-    { KR_HTTP_DELETE, "/api/v1/keys/{key}",        0, 0, kr_keys_revoke, &kr_keys_revoke_doc }, \
+    { KR_HTTP_GET,    "/api/v1/keys/{key_id}",     0, 0, kr_keys_read, &kr_keys_read_doc }, \
+    { KR_HTTP_DELETE, "/api/v1/keys/{key_id}",     0, 0, kr_keys_revoke, &kr_keys_revoke_doc }, \
     { KR_HTTP_POST,   "/api/v1/login",             KR_ACCOUNTS_BODY_MAX, 0, kr_login_in, &kr_login_in_doc }, \
     { KR_HTTP_POST,   "/api/v1/logout",            0, 0, kr_login_out, &kr_login_out_doc }, \
     { KR_HTTP_GET,    "/api/v1/users",             0, 0, kr_users_list, &kr_users_list_doc }, \
@@ -135,7 +135,7 @@ extern const struct kr_api_doc kr_users_list_doc, kr_users_create_doc, kr_users_
     { KR_HTTP_GET,    "/api/v1/users/me",          0, KR_HTTP_ALONE, kr_users_me, &kr_users_me_doc }, \
     { KR_HTTP_PUT,    "/api/v1/users/me/password", KR_ACCOUNTS_BODY_MAX, 0, kr_login_password, \
       &kr_login_password_doc }, \
-    { KR_HTTP_GET,    "/api/v1/users/{user}",      0, 0, kr_users_read, &kr_users_read_doc }, \
-    { KR_HTTP_PATCH,  "/api/v1/users/{user}",      KR_ACCOUNTS_BODY_MAX, 0, kr_users_change, &kr_users_change_doc }, \
-    { KR_HTTP_DELETE, "/api/v1/users/{user}",      0, 0, kr_users_delete, &kr_users_delete_doc }
+    { KR_HTTP_GET,    "/api/v1/users/{user_id}",   0, 0, kr_users_read, &kr_users_read_doc }, \
+    { KR_HTTP_PATCH,  "/api/v1/users/{user_id}",   KR_ACCOUNTS_BODY_MAX, 0, kr_users_change, &kr_users_change_doc }, \
+    { KR_HTTP_DELETE, "/api/v1/users/{user_id}",   0, 0, kr_users_delete, &kr_users_delete_doc }
 /* clang-format on */

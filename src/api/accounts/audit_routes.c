@@ -23,7 +23,9 @@ static const struct kr_api_prop row_props[] = {
     { .name = "id", .type = KR_API_INT, .nullable = true,
      .help = "The row's number, ascending; null for others than administrators.", .example = "4711" },
     { .name = "at", .type = KR_API_NUMBER, .help = "When, in seconds since 1970.", .example = "1800000000.25" },
-    { .name = "user", .type = KR_API_STRING, .nullable = true, .help = "Who did it: a user's id; null: not known.",
+    { .name = "user_id", .type = KR_API_STRING, .nullable = true, .help = "Who did it: a user's id; null: not known.",
+     .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "user", .type = KR_API_STRING, .nullable = true, .help = "The same as `user_id`.",
      .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "what", .type = KR_API_STRING, .help = "What was done.", .example = "key.revoke" },
     { .name = "object", .type = KR_API_STRING, .help = "To what: an id, a name, a path; may be empty.",
@@ -32,8 +34,9 @@ static const struct kr_api_prop row_props[] = {
      .example = "ok" },
     { .name = "address", .type = KR_API_STRING, .help = "Whence it was asked for; may be empty.",
      .example = "192.0.2.7" },
-    { .name = "request", .type = KR_API_STRING, .help = "The request's id; may be empty.",
+    { .name = "request_id", .type = KR_API_STRING, .help = "The request's id; may be empty.",
      .example = "5e0c7a4400000012" },
+    { .name = "request", .type = KR_API_STRING, .help = "The same as `request_id`.", .example = "5e0c7a4400000012" },
     { .name = "detail", .type = KR_API_OBJECT, .nullable = true, .help = "More, as that kind of row has it.",
      .example = "{\"method\":\"POST\"}" },
 };
@@ -52,7 +55,8 @@ struct query {
     double since, until;
 };
 static const struct kr_api_field fields[] = {
-    { .name = "user", .type = KR_API_STRING, KR_API_AT(struct query, user), KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
+    { .name = "user_id", .type = KR_API_STRING, KR_API_AT(struct query, user), KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
+      .aliases = (const char *const[]){"user", NULL},
       .help = "Who did it: a user's id. Of another user only for administrators.",
       .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "what", .type = KR_API_STRING, KR_API_AT(struct query, what), KR_API_LENGTH(1, 48),
@@ -61,8 +65,8 @@ static const struct kr_api_field fields[] = {
      .help = "To what.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "outcome", .type = KR_API_STRING, KR_API_AT(struct query, outcome), KR_API_LENGTH(1, 32),
      .help = "How it ended.", .example = "ok" },
-    { .name = "request", .type = KR_API_STRING, KR_API_AT(struct query, request), KR_API_LENGTH(1, 128),
-     .help = "A request's id.", .example = "5e0c7a4400000012" },
+    { .name = "request_id", .type = KR_API_STRING, KR_API_AT(struct query, request), KR_API_LENGTH(1, 128),
+     .aliases = (const char *const[]){"request", NULL}, .help = "A request's id.", .example = "5e0c7a4400000012" },
     { .name = "since", .type = KR_API_NUMBER, KR_API_AT(struct query, since), KR_API_RANGE(0, 9e9),
      .help = "Nothing before this time, in seconds since 1970.", .example = "1800000000" },
     { .name = "until", .type = KR_API_NUMBER, KR_API_AT(struct query, until), KR_API_RANGE(0, 9e9),
@@ -141,11 +145,13 @@ static void on_audit_row(void *data, const struct kr_store_audit *row)
     else
         kr_json_key_null(j, "id");
     kr_json_key_double(j, "at", (double)row->at / 1e6);
-    kr_json_key_str(j, "user", row->who[0] ? row->who : NULL);
+    kr_json_key_str(j, "user_id", row->who[0] ? row->who : NULL);
+    kr_json_key_str(j, "user", row->who[0] ? row->who : NULL); /* as clients knew it before */
     kr_json_key_str(j, "what", row->what);
     kr_json_key_str(j, "object", row->object);
     kr_json_key_str(j, "outcome", row->outcome);
     kr_json_key_str(j, "address", row->address);
+    kr_json_key_str(j, "request_id", row->request);
     kr_json_key_str(j, "request", row->request);
     kr_json_key(j, "detail");
     if (row->detail && row->detail[0])

@@ -17,8 +17,11 @@
 
 /* clang-format off */
 #define KEY_PROPS \
-    { .name = "id", .type = KR_API_STRING, .help = "The key's id.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, \
-    { .name = "user", .type = KR_API_STRING, .help = "Whose it is: a user's id.", \
+    { .name = "key_id", .type = KR_API_STRING, .help = "The key's id.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, \
+    { .name = "id", .type = KR_API_STRING, .help = "The same as `key_id`.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, \
+    { .name = "user_id", .type = KR_API_STRING, .help = "Whose it is: a user's id.", \
+      .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" }, \
+    { .name = "user", .type = KR_API_STRING, .help = "The same as `user_id`.", \
       .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" }, \
     { .name = "name", .type = KR_API_STRING, .help = "What it is called.", .example = "laptop" }, \
     { .name = "prefix", .type = KR_API_STRING, .help = "The key's first characters, by which one knows it again.", \
@@ -66,8 +69,8 @@ static const struct kr_api_field create_fields[] = {
     { .name = "expires_in", .type = KR_API_INT, KR_API_AT(struct create, expires_in), .nullable = true, KR_API_RANGE(1,
       100 * YEAR),
       .help = "Seconds until it runs out; never without it.", .example = "2592000" },
-    { .name = "user", .type = KR_API_STRING, KR_API_AT(struct create, user), .nullable = true, KR_API_LENGTH(1,
-      KR_STORE_ID_ROOM - 1),
+    { .name = "user_id", .type = KR_API_STRING, KR_API_AT(struct create, user), .nullable = true,
+      KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1), .aliases = (const char *const[]){"user", NULL},
       .help = "Whose it is to be: a user's id. Of another user only for administrators.",
       .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
 };
@@ -80,7 +83,8 @@ struct list {
     bool all;
 };
 static const struct kr_api_field list_fields[] = {
-    { .name = "user", .type = KR_API_STRING, KR_API_AT(struct list, user), KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
+    { .name = "user_id", .type = KR_API_STRING, KR_API_AT(struct list, user), KR_API_LENGTH(1, KR_STORE_ID_ROOM - 1),
+      .aliases = (const char *const[]){"user", NULL},
       .help = "Whose: a user's id; one's own without it. Of another user only for administrators.",
       .example = "6zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "all", .type = KR_API_BOOL, KR_API_AT(struct list, all), .def = "false",
@@ -90,7 +94,7 @@ static const struct kr_api_field list_fields[] = {
 static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Whose keys.", list_fields, struct list);
 
 static const struct kr_api_param key_params[] = {
-    { "key", "A key's id.", "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, { 0 },
+    { "key_id", "A key's id.", "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, { 0 },
 };
 
 const struct kr_api_doc kr_keys_list_doc = {
@@ -125,7 +129,9 @@ const struct kr_api_doc kr_keys_revoke_doc = {
 static void write_key(struct kr_json *j, const struct kr_store_key *key, const char *text)
 {
     kr_json_object(j);
-    kr_json_key_str(j, "id", key->id);
+    kr_json_key_str(j, "key_id", key->id);
+    kr_json_key_str(j, "id", key->id); /* as clients knew it before */
+    kr_json_key_str(j, "user_id", key->owner);
     kr_json_key_str(j, "user", key->owner);
     kr_json_key_str(j, "name", key->name);
     kr_json_key_str(j, "prefix", key->shown);
@@ -284,7 +290,7 @@ static int owner_of(struct kr_api *api, const struct kr_api_who *who, const char
 
 void kr_keys_read(struct kr_http_ex *ex, void *app)
 {
-    const char *id = kr_http_param(ex, "key");
+    const char *id = kr_http_param(ex, "key_id");
     struct kr_api *api = app;
     char owner[KR_STORE_ID_ROOM];
     struct kr_store_key key;
@@ -301,7 +307,7 @@ void kr_keys_read(struct kr_http_ex *ex, void *app)
 
 void kr_keys_revoke(struct kr_http_ex *ex, void *app)
 {
-    const char *id = kr_http_param(ex, "key");
+    const char *id = kr_http_param(ex, "key_id");
     struct kr_api *api = app;
     char owner[KR_STORE_ID_ROOM];
     struct kr_api_who who;

@@ -1,5 +1,5 @@
-/* DELETE /api/v1/users/{user}: a user goes with keys, logins, sandboxes, files and runs. A handler of the route table,
- * and the job kind that does the work.
+/* DELETE /api/v1/users/{user_id}: a user goes with keys, logins, sandboxes, files and runs. A handler of the route
+ * table, and the job kind that does the work.
  *
  * It takes a while (sessions end, thousands of runs are deleted some at a time), so it is a job in steps of a timer,
  * which goes on when the client has left. Invariant: the user is disabled before anything else happens; a user that
@@ -36,7 +36,7 @@ const struct kr_api_doc kr_users_delete_doc = {
     .id = "delete_user", .tag = "users", .summary = "Delete a user with all that is theirs", .needs = KR_RIGHT_ADMIN,
     .description = "Ends the user's sessions and deletes keys, logins, sandboxes with their files, and runs. The "
                    "audit log keeps its rows.",
-    .params = (const struct kr_api_param[]){{ "user", "A user's id.", "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, { 0 }},
+    .params = (const struct kr_api_param[]){{ "user_id", "A user's id.", "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, { 0 }},
     .responses = (const struct kr_api_response[]){{.status = 204, .help = "Gone."}, {0}},
 };
 /* clang-format on */
@@ -156,7 +156,7 @@ static int begin_deletion(struct kr_api *api, struct kr_http_ex *ex, const struc
     static const struct kr_http_calls calls = {.on_gone = on_delete_client_gone};
     const struct kr_job_spec spec = {.kind = kr_users_delete_kind.name,
                                      .owner = who->user,
-                                     .subject = kr_http_param(ex, "user"),
+                                     .subject = kr_http_param(ex, "user_id"),
                                      .address = who->address,
                                      .request = who->caller.request};
     struct delete_request *q = calloc(1, sizeof *q);
@@ -179,7 +179,7 @@ static int begin_deletion(struct kr_api *api, struct kr_http_ex *ex, const struc
 
 void kr_users_delete(struct kr_http_ex *ex, void *app)
 {
-    const char *id = kr_http_param(ex, "user");
+    const char *id = kr_http_param(ex, "user_id");
     struct kr_api *api = app;
     struct kr_api_who who;
     struct kr_err err;

@@ -19,7 +19,8 @@
 
 /* clang-format off */
 static const struct kr_api_prop user_props[] = {
-    { .name = "id", .type = KR_API_STRING, .help = "The user's id.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "user_id", .type = KR_API_STRING, .help = "The user's id.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
+    { .name = "id", .type = KR_API_STRING, .help = "The same as `user_id`.", .example = "7zzzzzzzzzzzzzzzzzzzzzzzzz" },
     { .name = "name", .type = KR_API_STRING, .help = "Name, by which one logs in.", .example = "alice" },
     { .name = "email", .type = KR_API_STRING, .nullable = true, .help = "Address, if one was given.",
      .example = "alice@example.org" },
@@ -109,7 +110,7 @@ static const struct kr_api_field list_fields[] = { KR_ACCOUNTS_PAGE_FIELDS(struc
 static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Paging.", list_fields, struct list);
 
 static const struct kr_api_param user_params[] = {
-    { "user", "A user's id.", "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, { 0 },
+    { "user_id", "A user's id.", "7zzzzzzzzzzzzzzzzzzzzzzzzz" }, { 0 },
 };
 
 const struct kr_api_doc kr_users_list_doc = {
@@ -142,7 +143,8 @@ const struct kr_api_doc kr_users_change_doc = {
 void kr_users_json(struct kr_json *j, const struct kr_store_user *user)
 {
     kr_json_object(j);
-    kr_json_key_str(j, "id", user->id);
+    kr_json_key_str(j, "user_id", user->id);
+    kr_json_key_str(j, "id", user->id); /* as clients knew it before */
     kr_json_key_str(j, "name", user->name);
     kr_json_key_str(j, "email", user->email[0] ? user->email : NULL);
     kr_accounts_rights_json(j, "rights", user->rights);
@@ -236,7 +238,7 @@ void kr_users_read(struct kr_http_ex *ex, void *app)
 
     if (!kr_api_caller(api, ex, &who))
         return;
-    if (kr_store_user_get(api->store, kr_http_param(ex, "user"), &user, &err) < 0)
+    if (kr_store_user_get(api->store, kr_http_param(ex, "user_id"), &user, &err) < 0)
         kr_accounts_fail(ex, &err);
     else
         reply_user(ex, 200, &user);
@@ -408,7 +410,7 @@ static void on_change(struct kr_http_ex *ex, void *app, void *request, struct kr
         return;
     }
     c->wait = (struct kr_wait){.api = api, .ex = ex, .then = on_user_hashed, .size = sizeof *c};
-    if (kr_store_user_get(api->store, kr_http_param(ex, "user"), &user, &err) < 0 ||
+    if (kr_store_user_get(api->store, kr_http_param(ex, "user_id"), &user, &err) < 0 ||
         kr_accounts_rights(q->rights, 0, &c->rights, &err) < 0) {
         kr_wait_drop(&c->wait);
         kr_accounts_fail(ex, &err);

@@ -219,7 +219,7 @@ static const struct kr_api_response sandbox_file_ok[] = {BYTES,
 
 /* ---- routes ---- */
 
-#define PARAM_SANDBOX {"sandbox", "The sandbox's id or name; `default` always is one.", "default"}
+#define PARAM_SANDBOX {"sandbox_id", "The sandbox's id or name; `default` always is one.", "default"}
 #define PARAM_PATH {"path", "The path from the workspace, each part percent-encoded.", "plots/a.png"}
 static const struct kr_api_param sandbox_params[] = {PARAM_SANDBOX, {0}};
 static const struct kr_api_param path_params[] = {PARAM_SANDBOX, PARAM_PATH, {0}};

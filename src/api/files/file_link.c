@@ -98,7 +98,7 @@ static void make_link(struct kr_http_ex *ex, void *app, void *request, struct kr
     }
     l->seconds = (uint64_t)q->expires_in;
     l->download = q->download;
-    if (kr_file_place(&l->w, kr_http_param(ex, "sandbox"), path, false))
+    if (kr_file_place(&l->w, kr_http_param(ex, "sandbox_id"), path, false))
         kr_fileop_run(&l->w, step_stat, on_link_stat);
 }
 

@@ -346,7 +346,7 @@ void kr_api_files_post(struct kr_http_ex *ex, void *app)
 
     if (!p || !kr_file_caller(&p->feed.w) || !make_parser(p))
         return;
-    if (!kr_file_place(&p->feed.w, kr_http_param(ex, "sandbox"), NULL, true))
+    if (!kr_file_place(&p->feed.w, kr_http_param(ex, "sandbox_id"), NULL, true))
         return;
     p->feed.take = post_bytes;
     p->feed.start = start_posting;

@@ -199,7 +199,7 @@ void kr_api_files_put(struct kr_http_ex *ex, void *app)
 
     if (!p || !kr_file_caller(&p->feed.w) || !read_conditions(p))
         return;
-    if (!kr_file_place(&p->feed.w, kr_http_param(ex, "sandbox"), kr_http_param(ex, "path"), true))
+    if (!kr_file_place(&p->feed.w, kr_http_param(ex, "sandbox_id"), kr_http_param(ex, "path"), true))
         return;
     p->feed.take = put_bytes;
     p->feed.start = start_putting;

@@ -28,7 +28,7 @@ static struct kr_fileop *open_reading(struct kr_http_ex *ex, struct kr_api *api,
         kr_file_fail(w);
         return NULL;
     }
-    return kr_file_place(w, kr_http_param(ex, "sandbox"), path, false) ? w : NULL;
+    return kr_file_place(w, kr_http_param(ex, "sandbox_id"), path, false) ? w : NULL;
 }
 
 static void read_with(struct kr_http_ex *ex, struct kr_api *api, const struct kr_files_query *q, bool list)
@@ -134,7 +134,7 @@ void kr_api_files_delete(struct kr_http_ex *ex, void *app)
         kr_file_fail(w);
         return;
     }
-    if (!kr_file_place(w, kr_http_param(ex, "sandbox"), path, false))
+    if (!kr_file_place(w, kr_http_param(ex, "sandbox_id"), path, false))
         return;
     if (!w->path[0]) {
         kr_file_fail_with(w, KR_ERR_INVALID, "path: that is the workspace itself; reset the sandbox to empty it");
@@ -195,7 +195,7 @@ static void make_file_folder(struct kr_http_ex *ex, void *app, void *request, st
     struct kr_fileop *w = kr_file_new(ex, app, &kind);
 
     (void)in;
-    if (w && kr_file_caller(w) && kr_file_place(w, kr_http_param(ex, "sandbox"), q->path, true))
+    if (w && kr_file_caller(w) && kr_file_place(w, kr_http_param(ex, "sandbox_id"), q->path, true))
         kr_fileop_run(w, step_mkdir, on_folder_made);
 }
 

@@ -28,17 +28,17 @@ extern const struct kr_api_doc kr_api_files_list_doc, kr_api_files_get_doc, kr_a
 /* Rows of the one table (routes.c). */
 /* clang-format off */
 #define KR_API_FILES_ROUTES \
-    {KR_HTTP_GET,    "/api/v1/sandboxes/{sandbox}/files",         0, 0, kr_api_files_list, &kr_api_files_list_doc}, \
-    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/files",         KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, \
+    {KR_HTTP_GET,    "/api/v1/sandboxes/{sandbox_id}/files",         0, 0, kr_api_files_list, &kr_api_files_list_doc}, \
+    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox_id}/files",         KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, \
      kr_api_files_post, &kr_api_files_post_doc}, \
-    {KR_HTTP_GET,    "/api/v1/sandboxes/{sandbox}/files/{path*}", 0, 0, kr_api_files_get, &kr_api_files_get_doc}, \
-    {KR_HTTP_PUT,    "/api/v1/sandboxes/{sandbox}/files/{path*}", KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, \
+    {KR_HTTP_GET,    "/api/v1/sandboxes/{sandbox_id}/files/{path*}", 0, 0, kr_api_files_get, &kr_api_files_get_doc}, \
+    {KR_HTTP_PUT,    "/api/v1/sandboxes/{sandbox_id}/files/{path*}", KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, \
      kr_api_files_put, &kr_api_files_put_doc}, \
-    {KR_HTTP_DELETE, "/api/v1/sandboxes/{sandbox}/files/{path*}", 0, 0, \
+    {KR_HTTP_DELETE, "/api/v1/sandboxes/{sandbox_id}/files/{path*}", 0, 0, \
      kr_api_files_delete, &kr_api_files_delete_doc}, \
-    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/folders",       65536, 0, \
+    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox_id}/folders",       65536, 0, \
      kr_api_folders_post, &kr_api_folders_post_doc}, \
-    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox}/links",         65536, 0, \
+    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox_id}/links",         65536, 0, \
      kr_api_links_post, &kr_api_links_post_doc}, \
     {KR_HTTP_GET,    "/files/{token}/{path*}",                    0, 0, kr_api_link_get, &kr_api_link_get_doc}
 /* clang-format on */

@@ -24,11 +24,11 @@
     {KR_HTTP_GET,  OURS "/runs",                0, 0, kr_api_runs_list, &kr_api_runs_list_doc}, \
     {KR_HTTP_POST, OURS "/runs",                KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_runs_create, \
      &kr_api_runs_create_doc}, \
-    {KR_HTTP_GET,  OURS "/runs/{id}",           0, 0, kr_api_runs_read, &kr_api_runs_read_doc}, \
-    {KR_HTTP_POST, OURS "/runs/{id}/cancel",    0, 0, kr_api_runs_cancel, &kr_api_runs_cancel_doc}, \
-    {KR_HTTP_GET,  OURS "/runs/{id}/events",    0, 0, kr_api_runs_events, &kr_api_runs_events_doc}, \
-    {KR_HTTP_POST, OURS "/runs/{id}/input",     INPUT_MAX, 0, kr_api_runs_input, &kr_api_runs_input_doc}, \
-    {KR_HTTP_POST, OURS "/runs/{id}/interrupt", 0, 0, kr_api_runs_interrupt, &kr_api_runs_interrupt_doc}
+    {KR_HTTP_GET,  OURS "/runs/{run_id}",           0, 0, kr_api_runs_read, &kr_api_runs_read_doc}, \
+    {KR_HTTP_POST, OURS "/runs/{run_id}/cancel",    0, 0, kr_api_runs_cancel, &kr_api_runs_cancel_doc}, \
+    {KR_HTTP_GET,  OURS "/runs/{run_id}/events",    0, 0, kr_api_runs_events, &kr_api_runs_events_doc}, \
+    {KR_HTTP_POST, OURS "/runs/{run_id}/input",     INPUT_MAX, 0, kr_api_runs_input, &kr_api_runs_input_doc}, \
+    {KR_HTTP_POST, OURS "/runs/{run_id}/interrupt", 0, 0, kr_api_runs_interrupt, &kr_api_runs_interrupt_doc}
 
 #define WATCHING_ROUTES \
     {KR_HTTP_GET, OURS "/health",     0, 0, kr_api_health_v1, &kr_api_doc_health_v1}, \

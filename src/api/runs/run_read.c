@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* clang-format off */
-static const struct kr_api_param id_params[] = {{"id", "The run's id.", "01hv5k8m2nq7r9t3w6x8y0z2a4"}, {0}};
+static const struct kr_api_param id_params[] = {{"run_id", "The run's id.", "01hv5k8m2nq7r9t3w6x8y0z2a4"}, {0}};
 
 static const struct kr_api_prop run_props[] = {
     {.name = "run_id", .type = KR_API_STRING, .help = "The run.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
@@ -183,7 +183,7 @@ void kr_api_runs_read(struct kr_http_ex *ex, void *app)
     kr_buf_init(&buf, KR_API_REPLY_MAX);
     if (!kr_api_caller(api, ex, &who))
         return;
-    if (kr_store_run_get(api->store, who.caller.user, kr_http_param(ex, "id"), &run, &err) < 0) {
+    if (kr_store_run_get(api->store, who.caller.user, kr_http_param(ex, "run_id"), &run, &err) < 0) {
         kr_api_fail(ex, &err);
         return;
     }
@@ -196,7 +196,7 @@ void kr_api_runs_events(struct kr_http_ex *ex, void *app)
 {
     struct kr_api *api = app;
     cleanup_input struct kr_api_input in = {0};
-    const char *id = kr_http_param(ex, "id"), *last = kr_http_header(ex, "Last-Event-ID");
+    const char *id = kr_http_param(ex, "run_id"), *last = kr_http_header(ex, "Last-Event-ID");
     struct events_query q;
     struct kr_runlog *log;
     struct kr_api_who who;
@@ -222,7 +222,7 @@ void kr_api_runs_cancel(struct kr_http_ex *ex, void *app)
 
     if (!kr_api_caller(api, ex, &who))
         return;
-    if (kr_box_run_cancel(api->box, &who.caller, kr_http_param(ex, "id"), false, &err) < 0)
+    if (kr_box_run_cancel(api->box, &who.caller, kr_http_param(ex, "run_id"), false, &err) < 0)
         kr_api_fail(ex, &err);
     else
         kr_api_reply_message(ex, 202, "cancelling");
@@ -236,7 +236,7 @@ void kr_api_runs_interrupt(struct kr_http_ex *ex, void *app)
 
     if (!kr_api_caller(api, ex, &who))
         return;
-    if (kr_box_run_interrupt(api->box, &who.caller, kr_http_param(ex, "id"), &err) < 0)
+    if (kr_box_run_interrupt(api->box, &who.caller, kr_http_param(ex, "run_id"), &err) < 0)
         kr_api_fail(ex, &err);
     else
         kr_api_reply_message(ex, 202, "interrupted");
@@ -254,8 +254,8 @@ static void answer_input(struct kr_http_ex *ex, void *app, void *request, struct
         return;
     if (!q->text.text && !q->eof)
         kr_api_fail_with(ex, KR_ERR_INVALID, "text or eof is missing");
-    else if (kr_box_run_reply(api->box, &who.caller, kr_http_param(ex, "id"), q->eof ? NULL : q->text.text, q->text.len,
-                              &err) < 0)
+    else if (kr_box_run_reply(api->box, &who.caller, kr_http_param(ex, "run_id"), q->eof ? NULL : q->text.text,
+                              q->text.len, &err) < 0)
         kr_api_fail(ex, &err);
     else
         kr_api_reply_message(ex, 202, "answered");

@@ -34,7 +34,7 @@ static const struct kr_api_field run_fields[] = {
      .help = "What input() and sys.stdin read.", .example = "Ada\n"},
     {.name = "interactive", .type = KR_API_BOOL, KR_API_AT(struct run_request, spec.interactive), .def = "false",
      .nullable = true,
-     .help = "input() becomes an `input` line, answered by POST /api/v1/runs/{id}/input.", .example = "false"},
+     .help = "input() becomes an `input` line, answered by POST /api/v1/runs/{run_id}/input.", .example = "false"},
     {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct run_request, spec.variables), .nullable = true,
      .help = "Set as variables before the code runs.", .example = "{\"n\":3}"},
     {.name = "env", .type = KR_API_MAP, KR_API_AT(struct run_request, spec.env), .nullable = true, KR_API_LENGTH(0, 64),
@@ -132,7 +132,7 @@ const struct kr_api_doc kr_api_runs_create_doc = {
     .id = "create_run", .tag = "runs", .summary = "Run code",
     .description = "Runs Python in a session of a sandbox and streams what happens. Always closed by an `end` line "
       "that names its cause. "
-                   "A stream that is cut can be picked up again with GET /api/v1/runs/{id}/events?from=N for 60 "
+                   "A stream that is cut can be picked up again with GET /api/v1/runs/{run_id}/events?from=N for 60 "
                    "seconds while it runs, and as long as its log is kept afterwards.",
     .voice = KR_API_KRAIT, .needs = KR_RIGHT_RUN, .body = &run_table,
     .body_example = "{\"code\":\"print(6 * 7)\",\"stream\":false}", .responses = create_responses};

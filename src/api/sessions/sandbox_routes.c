@@ -83,7 +83,7 @@ static const struct kr_api_prop list_props[] = {
 };
 static const struct kr_api_schema list_schema = KR_API_SCHEMA("Sandboxes", "A page of sandboxes.", list_props);
 
-static const struct kr_api_param sandbox_params[] = {{"sandbox", "The sandbox's id, or its name.", "analysis"}, {0}};
+static const struct kr_api_param sandbox_params[] = {{"sandbox_id", "The sandbox's id, or its name.", "analysis"}, {0}};
 static const struct kr_api_header created_headers[] = {{"Location", "Where it is from now on.",
     "/api/v1/sandboxes/" ID}, {0}};
 #define CONFLICT(help_, text_) {409, help_, NULL, &kr_api_error_schema, \
@@ -158,7 +158,7 @@ static bool find_sandbox(struct kr_api *api, struct kr_http_ex *ex, struct kr_ap
 
     if (!kr_api_caller(api, ex, who))
         return false;
-    if (kr_box_sandbox_find(api->box, &who->caller, kr_http_param(ex, "sandbox"), ret, &err) == 0)
+    if (kr_box_sandbox_find(api->box, &who->caller, kr_http_param(ex, "sandbox_id"), ret, &err) == 0)
         return true;
     kr_api_fail(ex, &err);
     return false;

@@ -130,7 +130,7 @@ static const struct kr_api_prop envelope_props[] = {
 static const struct kr_api_schema envelope_schema =
     KR_API_SCHEMA("SessionEnvelope", "The answer to opening a session.", envelope_props);
 
-static const struct kr_api_param id_params[] = {{"id", "The session's name.", "analysis"}, {0}};
+static const struct kr_api_param id_params[] = {{"session_id", "The session's name.", "analysis"}, {0}};
 #define NOT_FOUND {404, "There is no such session.", NULL, &kr_api_detail_schema, \
     KR_API_DETAIL_EXAMPLE("not_found", "Session not found"), NULL}
 static const struct kr_api_response list_responses[] = {{200, "The sessions.", NULL, &list_schema, NULL, NULL}, {0}};

@@ -56,8 +56,8 @@ bool kr_api_session_find(struct kr_api *api, struct kr_http_ex *ex, struct kr_ap
 
     if (!ask_sandbox(api, ex, a))
         return false;
-    if (kr_box_session_find(api->box, &a->who.caller, a->sandbox[0] ? a->sandbox : NULL, kr_http_param(ex, "id"), ret,
-                            &err) == 0)
+    if (kr_box_session_find(api->box, &a->who.caller, a->sandbox[0] ? a->sandbox : NULL,
+                            kr_http_param(ex, "session_id"), ret, &err) == 0)
         return true;
     no_session(ex, "Session");
     return false;
@@ -285,7 +285,7 @@ static void act(struct kr_http_ex *ex, struct kr_api *api, session_act *act_on, 
     if (act_on(api->box, &a.who.caller, info.sandbox, info.name, &err) < 0)
         no_session(ex, "Session");
     else
-        kr_api_reply_message(ex, 200, "Session %s %s", kr_http_param(ex, "id"), done);
+        kr_api_reply_message(ex, 200, "Session %s %s", kr_http_param(ex, "session_id"), done);
 }
 
 void kr_api_sessions_delete(struct kr_http_ex *ex, void *app)

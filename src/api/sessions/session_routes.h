@@ -13,10 +13,14 @@ extern const struct kr_api_doc kr_api_sessions_list_doc, kr_api_sessions_create_
 /* Rows of the one table (routes.c), once for each of the two prefixes. */
 /* clang-format off */
 #define KR_API_SESSIONS_ROUTES(prefix) \
-    {KR_HTTP_GET,    prefix "/sessions",                0, 0, kr_api_sessions_list, &kr_api_sessions_list_doc}, \
-    {KR_HTTP_POST,   prefix "/sessions",                KR_API_SESSIONS_BODY_MAX, 0, kr_api_sessions_create, \
+    {KR_HTTP_GET,    prefix "/sessions",                        0, 0, kr_api_sessions_list, \
+     &kr_api_sessions_list_doc}, \
+    {KR_HTTP_POST,   prefix "/sessions",                        KR_API_SESSIONS_BODY_MAX, 0, kr_api_sessions_create, \
      &kr_api_sessions_create_doc}, \
-    {KR_HTTP_GET,    prefix "/sessions/{id}",           0, 0, kr_api_sessions_read, &kr_api_sessions_read_doc}, \
-    {KR_HTTP_DELETE, prefix "/sessions/{id}",           0, 0, kr_api_sessions_delete, &kr_api_sessions_delete_doc}, \
-    {KR_HTTP_POST,   prefix "/sessions/{id}/interrupt", 0, 0, kr_api_sessions_interrupt, &kr_api_sessions_interrupt_doc}
+    {KR_HTTP_GET,    prefix "/sessions/{session_id}",           0, 0, kr_api_sessions_read, \
+     &kr_api_sessions_read_doc}, \
+    {KR_HTTP_DELETE, prefix "/sessions/{session_id}",           0, 0, kr_api_sessions_delete, \
+     &kr_api_sessions_delete_doc}, \
+    {KR_HTTP_POST,   prefix "/sessions/{session_id}/interrupt", 0, 0, kr_api_sessions_interrupt, \
+     &kr_api_sessions_interrupt_doc}
 /* clang-format on */

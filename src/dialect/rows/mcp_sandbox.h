@@ -27,8 +27,8 @@
     {KR_HTTP_GET,    "/api/users/me/sandboxes",            0, 0, kr_account_sandboxes, &kr_account_sandboxes_doc}, \
     {KR_HTTP_POST,   "/api/users/me/sandboxes",            KR_ACCOUNTS_BODY_MAX, 0, \
      kr_account_sandbox_create, &kr_account_sandbox_create_doc}, \
-    {KR_HTTP_GET,    "/api/users/me/sandboxes/{sandbox}",  0, 0, kr_account_sandbox, &kr_account_sandbox_doc}, \
-    {KR_HTTP_DELETE, "/api/users/me/sandboxes/{sandbox}",  0, 0, \
+    {KR_HTTP_GET,    "/api/users/me/sandboxes/{sandbox_id}",  0, 0, kr_account_sandbox, &kr_account_sandbox_doc}, \
+    {KR_HTTP_DELETE, "/api/users/me/sandboxes/{sandbox_id}",  0, 0, \
      kr_account_sandbox_delete, &kr_account_sandbox_delete_doc}, \
     {KR_HTTP_GET,    "/sandbox/file",                      0, 0, kr_api_sandbox_file, &kr_api_sandbox_file_doc}
 

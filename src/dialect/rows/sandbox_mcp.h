@@ -31,7 +31,7 @@
 #define KR_SANDBOX_MCP_ROUTES \
     KR_SANDBOX_MCP_EXECUTE("/api/v1"), \
     KR_SANDBOX_MCP_EXECUTE(KR_SANDBOX_MCP_PREFIX), \
-    {KR_HTTP_POST, "/api/v1/sandboxes/{sandbox}/execute", KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, \
+    {KR_HTTP_POST, "/api/v1/sandboxes/{sandbox_id}/execute", KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, \
      kr_api_execute_in_sandbox, &kr_api_execute_in_sandbox_doc}, \
     {KR_HTTP_POST, "/execute_sync", KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, \
      kr_api_execute_sync, &kr_api_execute_sync_doc}, \

@@ -54,7 +54,7 @@ static void openapi_is_written(void)
     if (kr_api_openapi_write(kr_api_routes, kr_api_routes_count, &config, &out, &err) < 0)
         printf("FAIL %s: %s\n", __func__, err.msg);
     CHECK(out.len > 10000 && !out.failed);
-    CHECK(strstr(kr_buf_str(&out), "\"/api/v1/sandboxes/{sandbox}\""));
+    CHECK(strstr(kr_buf_str(&out), "\"/api/v1/sandboxes/{sandbox_id}\""));
     CHECK(!strstr(kr_buf_str(&out), "\"/assets/"));
 }
 
@@ -97,9 +97,9 @@ static void changes_need_more_than_reading(void)
 {
     static const char *const own[] = {"/api/users/me/api-key/regenerate",
                                       "/api/v1/keys",
-                                      "/api/v1/keys/{key}",
+                                      "/api/v1/keys/{key_id}",
                                       "/api/v1/logout",
-                                      "/api/v1/sandboxes/{sandbox}/links",
+                                      "/api/v1/sandboxes/{sandbox_id}/links",
                                       "/api/v1/users/me/password",
                                       NULL};
 
@@ -115,6 +115,37 @@ static void changes_need_more_than_reading(void)
         if (!(doc->needs & (KR_RIGHT_RUN | KR_RIGHT_ADMIN)))
             printf("FAIL %s: %s needs nothing\n", __func__, r->pattern);
         CHECK(doc->needs & (KR_RIGHT_RUN | KR_RIGHT_ADMIN));
+    }
+}
+
+static bool is_bare(const char *name)
+{
+    static const char *const bare[] = {"id", "key", "request", "run", "sandbox", "session", "user", NULL};
+    size_t i = 0;
+
+    while (bare[i] && strcmp(bare[i], name) != 0)
+        i++;
+    return bare[i] != NULL;
+}
+
+/* In a path, a query or a body an id is called `run_id`, `sandbox_id` and so on, wherever it is given. */
+static void ids_are_named_the_same(void)
+{
+    for (size_t i = 0; i < kr_api_routes_count; i++) {
+        const struct kr_api_doc *doc = kr_api_routes[i].doc;
+        const struct kr_api_table *tables[] = {doc->query, doc->body};
+        const char *at = kr_api_routes[i].pattern;
+        char name[KR_API_NAME_MAX];
+        bool rest;
+
+        while (kr_api_next_param(&at, name, &rest)) {
+            if (is_bare(name))
+                printf("# %s: {%s}\n", kr_api_routes[i].pattern, name);
+            CHECK(!is_bare(name));
+        }
+        for (size_t t = 0; t < 2; t++)
+            for (size_t k = 0; tables[t] && k < tables[t]->count; k++)
+                CHECK(!is_bare(tables[t]->fields[k].name));
     }
 }
 
@@ -150,6 +181,7 @@ int main(void)
     RUN(openapi_is_written);
     RUN(open_routes_are_few);
     RUN(changes_need_more_than_reading);
+    RUN(ids_are_named_the_same);
     RUN(limits_are_those_of_the_wire);
     RUN(accept_is_read);
     CHECK_DONE();
