@@ -79,9 +79,14 @@ int kr_cgroup_tasks(const struct kr_cgroups *g, const struct kr_group *group, in
 int kr_cgroup_check(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, struct kr_err *err);
 /* Writes what the pace needs, if it is another: RUN for a run, REST and FROZEN between two. 0, or -errno with err. */
 int kr_cgroup_pace(const struct kr_cgroups *g, struct kr_group *group, enum kr_pace pace, struct kr_err *err);
-/* Sends SIGKILL to every process in the cell's folder but `spared`. hard: no process can be started there meanwhile.
- * How many there were (0: none is left), or -errno with err. */
-int kr_cgroup_clear(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared, int hard,
+/* Sends a signal to every process in the cell's folder that is in that process group, but its leader and those started
+ * before since_ns (CLOCK_BOOTTIME, whole ticks). How many there were, or -errno. */
+int kr_cgroup_signal(const struct kr_cgroups *g, const struct kr_group *group, pid_t leader, uint64_t since_ns,
+                     int signo);
+/* Sends SIGKILL to every process in the cell's folder but `spared`, and those started before since_ns (CLOCK_BOOTTIME,
+ * whole ticks; 0: none). hard: no process can be started there meanwhile. How many there were (0: none is left), or
+ * -errno with err. */
+int kr_cgroup_clear(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared, uint64_t since_ns, int hard,
                     struct kr_err *err);
 void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, struct kr_usage *ret);
 /* Keeps a folder whose cell has ended for the next one, if it can be made as good as new. One in a user's folder goes

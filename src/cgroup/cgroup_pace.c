@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,20 +102,49 @@ void kr_cgroup_unfreeze_stale(int dir, const char *folder)
 
 /* ---- what a run has left ---- */
 
-/* SIGKILL to a process of the cell. The number may have gone to another one since it was read: what the pidfd holds is
+/* A signal to a process of the cell. The number may have gone to another one since it was read: what the pidfd holds is
  * looked up in the cell's folders before it is signalled. */
-static void kill_in_group(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid)
+static void signal_in_group(const struct kr_cgroups *g, const struct kr_group *group, pid_t pid, int signo)
 {
     struct kr_err err;
     cleanup_fd int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd >= 0 && kr_cgroup_check(g, group, pid, &err) >= 0)
-        (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+        (void)syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0);
 }
 
-/* Kills every process of the folder but one. How many there were, or -errno. */
-static int kill_others(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared)
+/* Was it started before that time? The kernel tells it in ticks (proc(5), field 22 of stat), so a process of the same
+ * tick was not. The name in field 2 may hold anything, and the last ')' follows it.
+ * What cannot be read is gone, or is to be ended with the others. */
+static bool began_before(pid_t pid, uint64_t since_ns)
 {
-    cleanup_fd int fd = kr_group_open(g, 0, group, "cgroup.procs", O_RDONLY);
+    uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+    char path[32], text[1024];
+    const char *at;
+    ssize_t n;
+    if (since_ns == 0)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    n = kr_fd_read_file_at(AT_FDCWD, path, text, sizeof text);
+    at = n > 0 ? strrchr(text, ')') : NULL;
+    for (unsigned field = 2; at && field < 22; field++) {
+        at = strchr(at, ' ');
+        at = at ? at + 1 : NULL;
+    }
+    return at && strtoull(at, NULL, 10) < since_ns / tick_ns;
+}
+
+/* Who is signalled, and with what. */
+struct others {
+    pid_t spared;
+    uint64_t since_ns; /* those that began before are spared too */
+    pid_t pgrp;        /* only those of that process group; 0: all */
+    int signo;
+};
+
+/* Signals processes of the folder. How many there were, or -errno. */
+static int signal_others(const struct kr_cgroups *g, const struct kr_group *group, const struct others *who)
+{
+    cleanup_fd int fd = g->count > 0 ? kr_group_open(g, 0, group, "cgroup.procs", O_RDONLY) : -ENOTSUP;
     FILE *list;
     long pid;
     int count = 0;
@@ -125,41 +155,49 @@ static int kill_others(const struct kr_cgroups *g, const struct kr_group *group,
         return -errno;
     (void)steal_fd(&fd); /* the stream's */
     while (fscanf(list, "%ld", &pid) == 1) {
-        if (pid == spared || pid <= 0) /* 0: of a pid namespace that we do not see */
+        if (pid == who->spared || pid <= 0 || began_before((pid_t)pid, who->since_ns) ||
+            (who->pgrp != 0 && getpgid((pid_t)pid) != who->pgrp)) /* 0: of a pid namespace that we do not see */
             continue;
-        kill_in_group(g, group, (pid_t)pid);
+        signal_in_group(g, group, (pid_t)pid, who->signo);
         count++;
     }
     fclose(list);
     return count;
 }
 
+int kr_cgroup_signal(const struct kr_cgroups *g, const struct kr_group *group, pid_t leader, uint64_t since_ns,
+                     int signo)
+{
+    return signal_others(g, group, &(struct others){leader, since_ns, leader, signo});
+}
+
 /* While no process may be started, the list is whole: one that was being started when the limit came is in it the
  * second time, and one that SIGKILL is pending for starts none (fork(2) gives up). */
-static int kill_held(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, pid_t spared)
+static int kill_held(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group, const struct others *who)
 {
     char text[32];
     int n, r = kr_group_write(g, hier, group, "pids.max", "0");
     if (r < 0)
         return r;
-    n = kill_others(g, group, spared);
+    n = signal_others(g, group, who);
     if (n > 0)
-        n = kill_others(g, group, spared);
+        n = signal_others(g, group, who);
     snprintf(text, sizeof text, "%llu", (unsigned long long)group->limits.processes);
     r = kr_group_write(g, hier, group, "pids.max", text);
     return r < 0 ? r : n;
 }
 
-int kr_cgroup_clear(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared, int hard,
+int kr_cgroup_clear(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared, uint64_t since_ns, int hard,
                     struct kr_err *err)
 {
+    const struct others who = {.spared = spared, .since_ns = since_ns, .signo = SIGKILL};
     int r = g->count > 0 ? 0 : -ENOTSUP;
     for (unsigned i = 0; i < g->count && hard; i++)
         if (group->limited && (g->hier[i].is.layers & KR_LAYER_CGROUP_PIDS)) {
-            r = kill_held(g, i, group, spared);
+            r = kill_held(g, i, group, &who);
             return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "end the processes of a cell") : r;
         }
     if (r >= 0)
-        r = kill_others(g, group, spared);
+        r = signal_others(g, group, &who);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "end the processes of a cell") : r;
 }

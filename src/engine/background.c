@@ -2,15 +2,18 @@
  *
  * Called by run.c when a run begins and ends; the holder does what is decided here. Invariants: a run begins at full
  * pace; a session that rests or is frozen has no run; a stretch between two runs uses no more than its budget and
- * LOOK_MS of its cores; a frozen session, or one without a budget that rests, is not looked at.
+ * LOOK_MS of its cores; a frozen session, or one without a budget that rests, is not looked at; a run that ended
+ * through a limit leaves no process that it started.
  *
  * Runs that follow each other at once cost nothing: the first look is FIRST_MS after the end. A session cannot use more
  * than its `cpu` allows, so the next look is due when it could have used up the rest of its budget: with the defaults
  * an idle session is looked at once a minute. */
+#include "clock.h"
 #include "engine_internal.h"
 #include "log.h"
 #include <errno.h>
 #include <inttypes.h>
+#include <time.h>
 
 #define FIRST_MS 50u
 #define REST_MS 1000u    /* an idle session has the lowest weight from then on, a busy one from the first look on */
@@ -147,16 +150,55 @@ static void on_cleared(void *data, const struct kr_usage *usage)
     if (!usage || r->ask.left > 0)
         kr_log(KR_LOG_WARN, "processes that a run left not ended, ignoring", "session=%u left=%u", s->number,
                usage ? r->ask.left : 0);
+    s->has_dead = r->left_behind > 0;
+    kr_session_drain(s); /* what the dead have written is of this run, not of the next */
     kr_run_settle(r, usage);
+}
+
+uint64_t kr_run_boot_time(const struct kr_run *r)
+{
+    uint64_t age_ns = kr_clock_ns() - r->started_ns;
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - age_ns;
 }
 
 int kr_background_clear(struct kr_run *r)
 {
     struct kr_session *s = r->session;
 
-    if (s->spec.background != KR_BACKGROUND_END || !(s->layers & KR_LAYER_CGROUP_CPU))
+    if (s->spec.background == KR_BACKGROUND_END && r->clearing == KR_CLEAR_NONE)
+        r->clearing = KR_CLEAR_ALL;
+    if (r->clearing == KR_CLEAR_NONE || !(s->layers & KR_LAYER_CGROUP_CPU))
         return -ENOTSUP;
     if (s->state >= KR_SESSION_KILLED || r->ask.id)
         return 0;
-    return kr_held_clear(s->held, &r->ask, r->clears > 1, on_cleared, r);
+    return kr_held_clear(s->held, &r->ask, r->clearing == KR_CLEAR_STARTED ? kr_run_boot_time(r) : 0,
+                         r->clearing == KR_CLEAR_BOMB || r->clears > 1, on_cleared, r);
+}
+
+/* A run that is stopped from outside, or by a limit, is not done with what it started. One that ended by itself leaves
+ * what it leaves on purpose. Where `processes` was hit, nothing tells a bomb from its earlier sparks: all of it goes.
+ */
+static enum kr_clearing what_to_clear(const struct kr_run *r)
+{
+    static const unsigned ended_by_limit = 1u << KR_CAUSE_TIMEOUT | 1u << KR_CAUSE_MEMORY_LIMIT |
+                                           1u << KR_CAUSE_CPU_LIMIT | 1u << KR_CAUSE_DISK_LIMIT |
+                                           1u << KR_CAUSE_PROCESS_LIMIT | 1u << KR_CAUSE_INTERRUPTED;
+    struct kr_verdict v;
+
+    if (r->session->usage.processes <= 1)
+        return KR_CLEAR_NONE;
+    v = kr_run_judge(r);
+    if (v.hits & KR_HIT_PROCESSES)
+        return KR_CLEAR_BOMB;
+    return ended_by_limit >> v.cause & 1 ? KR_CLEAR_STARTED : KR_CLEAR_NONE;
+}
+
+int kr_background_clear_started(struct kr_run *r)
+{
+    if (r->clearing == KR_CLEAR_NONE)
+        r->clearing = what_to_clear(r);
+    return kr_background_clear(r);
 }

@@ -88,6 +88,8 @@ struct kr_session {
     enum kr_pace pace;      /* as its holder was told */
     unsigned looks;         /* since its last run */
     bool spent;             /* frozen for its background_cpu */
+    uint64_t others;        /* processes besides its own, when its last run had ended */
+    bool has_dead;          /* processes of its last run were ended: it may be the parent that has to await them */
     struct kr_sweep *sweep; /* of its host folder */
     struct kr_shelf_ask shelf_ask;
     bool counts_only;      /* the sweep is for the entries: bytes are limited by the folder's filesystem */
@@ -116,6 +118,14 @@ enum kr_run_state {
     KR_RUN_STATE_MAX_,
 };
 
+/* Which processes of its session are ended when a run has ended. */
+enum kr_clearing {
+    KR_CLEAR_NONE,
+    KR_CLEAR_STARTED, /* those that it started */
+    KR_CLEAR_ALL,
+    KR_CLEAR_BOMB, /* all, and none can be started meanwhile */
+};
+
 struct kr_run {
     TAILQ_ENTRY(kr_run) link;
     struct kr_session *session;
@@ -139,7 +149,8 @@ struct kr_run {
     uint64_t started_ns, ended_ns;
     struct kr_usage before;
     struct kr_usage_ask ask, ask_before;
-    bool thawed;                  /* its session was frozen for its background_cpu when it began */
+    bool thawed; /* its session was frozen for its background_cpu when it began */
+    enum kr_clearing clearing;
     unsigned clears, left_behind; /* questions for the end of the processes it left; how many those were */
     struct kr_shelf_ask shelf_ask;
 };
@@ -243,6 +254,8 @@ int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct 
 void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim);
 /* The counters of its end came, or could not be read: it is over, and the next one begins. */
 void kr_run_settle(struct kr_run *r, const struct kr_usage *usage);
+/* How it ends, by what is known now, its session being alive. */
+struct kr_verdict kr_run_judge(const struct kr_run *r);
 /* Over: decides and calls on_end. ended is NULL while its session lives. Frees the run. */
 void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended);
 /* Without a callback, when the engine itself is freed. */
@@ -262,6 +275,10 @@ void kr_background_begin(struct kr_session *s);
 void kr_background_end(struct kr_session *s);
 /* Ends what a run that has ended left behind, if its sandbox wants that: 0, and kr_run_settle() follows, or -errno. */
 int kr_background_clear(struct kr_run *r);
+/* When a run began, by the clock that processes' starts are told in: CLOCK_BOOTTIME, nanoseconds. */
+uint64_t kr_run_boot_time(const struct kr_run *r);
+/* The same for what a run has started that ended through a limit; its counters have come. */
+int kr_background_clear_started(struct kr_run *r);
 
 /* ---- engine.c ---- */
 /* Out of every table; freed when the loop comes round. */

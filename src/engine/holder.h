@@ -90,7 +90,8 @@ struct kr_holder_ops {
     /* Attaches the workspace and sets the limits: on_started comes once, unless it is killed or released before. The
      * spec may be another than that of open, of the same zygote and network kind. */
     int (*start)(struct kr_held *held, const struct kr_session_spec *spec, struct kr_err *err);
-    int (*signal)(struct kr_held *held, int signo);
+    /* To the session's process group, except those that began before since_ns (CLOCK_BOOTTIME; 0: none did). */
+    int (*signal)(struct kr_held *held, uint64_t since_ns, int signo);
     /* 0: on_ended comes. -errno: it does not, for there is no process, or the holder is gone. */
     int (*kill)(struct kr_held *held);
     /* Reads the counters now. 0, or -errno: ask. */
@@ -100,9 +101,9 @@ struct kr_holder_ops {
     int (*ask_usage)(struct kr_held *held, struct kr_usage_ask *ask);
     /* How much processor time it gets from now on. */
     int (*pace)(struct kr_held *held, enum kr_pace pace);
-    /* Ends every process but the session's own, and answers as ask_usage does; none is left when ask->left is 0. hard:
-     * no process can be started meanwhile. */
-    int (*clear)(struct kr_held *held, struct kr_usage_ask *ask, bool hard);
+    /* Ends every process but the session's own and those that began before since_ns (CLOCK_BOOTTIME; 0: none did), and
+     * answers as ask_usage does; none is left when ask->left is 0. hard: no process can be started meanwhile. */
+    int (*clear)(struct kr_held *held, struct kr_usage_ask *ask, uint64_t since_ns, bool hard);
     /* ask->fn is not called any more. */
     void (*forget)(struct kr_held *held, struct kr_usage_ask *ask);
     /* Frees it; nothing is called for its session after that. A process that is left ends with the holder. */
@@ -144,9 +145,9 @@ static inline int kr_held_start(struct kr_held *held, const struct kr_session_sp
     return held->holder->ops->start(held, spec, err);
 }
 
-static inline int kr_held_signal(struct kr_held *held, int signo)
+static inline int kr_held_signal(struct kr_held *held, uint64_t since_ns, int signo)
 {
-    return held->holder->ops->signal(held, signo);
+    return held->holder->ops->signal(held, since_ns, signo);
 }
 
 static inline int kr_held_kill(struct kr_held *held)
@@ -171,11 +172,12 @@ static inline int kr_held_pace(struct kr_held *held, enum kr_pace pace)
     return held->holder->ops->pace(held, pace);
 }
 
-static inline int kr_held_clear(struct kr_held *held, struct kr_usage_ask *ask, bool hard, kr_usage_fn *fn, void *data)
+static inline int kr_held_clear(struct kr_held *held, struct kr_usage_ask *ask, uint64_t since_ns, bool hard,
+                                kr_usage_fn *fn, void *data)
 {
     ask->fn = fn;
     ask->data = data;
-    return held->holder->ops->clear(held, ask, hard);
+    return held->holder->ops->clear(held, ask, since_ns, hard);
 }
 
 static inline void kr_held_forget(struct kr_held *held, struct kr_usage_ask *ask)

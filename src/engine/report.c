@@ -88,6 +88,10 @@ void kr_report_end(struct kr_json *j, const struct kr_run_end *end)
     else
         kr_json_key_null(j, "peak_memory_bytes");
     kr_json_key_uint(j, "output_bytes", end->output_bytes);
+    if (end->have_background)
+        kr_json_key_uint(j, "background", end->background);
+    else
+        kr_json_key_null(j, "background");
     kr_json_key(j, "hint");
     kr_report_value(j, claim->hint);
 }

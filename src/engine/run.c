@@ -151,6 +151,9 @@ void kr_run_start(struct kr_run *r)
     kr_session_calm(s);
     if (r->timeout_ms)
         kr_timer_arm(s->timer, r->timeout_ms);
+    if (s->has_dead)
+        (void)kr_run_spec_add_dead(&r->json); /* no room: they stay until the session ends */
+    s->has_dead = false;
     e = kr_session_send(s, KR_S_RUN, r->id, &r->json);
     kr_buf_done(&r->json);
     if (e < 0) {
@@ -176,7 +179,8 @@ static void signal_run(struct kr_run *r)
     if (!r->signalled)
         (void)kr_session_send(s, KR_S_INTERRUPT, r->id, &nothing);
     r->signalled = true;
-    kr_held_signal(s->held, SIGINT);
+    /* What an earlier run left on purpose is not to be interrupted with this one. */
+    kr_held_signal(s->held, s->others > 0 ? kr_run_boot_time(r) : 0, SIGINT);
     if (s->state == KR_SESSION_RUNNING)
         kr_session_set_state(s, KR_SESSION_INTERRUPTING);
 }
@@ -360,9 +364,15 @@ void kr_run_settle(struct kr_run *r, const struct kr_usage *usage)
     kr_background_begin(s);
 }
 
+/* The counters of its end: they tell whether a limit ended it, and whether it left processes. */
 static void on_after_usage(void *data, const struct kr_usage *usage)
 {
-    kr_run_settle(data, usage);
+    struct kr_run *r = data;
+
+    if (usage)
+        r->session->usage = *usage;
+    if (!usage || kr_background_clear_started(r) < 0)
+        kr_run_settle(r, usage);
 }
 
 static void look_after(struct kr_run *r)
@@ -375,7 +385,7 @@ static void look_after(struct kr_run *r)
     if (kr_background_clear(r) >= 0)
         return;
     if (!r->signalled && !r->ask_before.id && !s->ask.id && kr_session_usage(s, &usage) >= 0) {
-        kr_run_settle(r, &usage);
+        on_after_usage(r, &usage);
     } else if (kr_held_ask_usage(s->held, &r->ask, on_after_usage, r) < 0) {
         kr_session_kill(s); /* the holder is gone */
     }

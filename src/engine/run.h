@@ -19,7 +19,8 @@ struct kr_run_end {
     uint64_t output_bytes; /* all that came, also what was cut */
     uint64_t wall_ns, cpu_ns;
     uint64_t peak_memory;
-    bool have_cpu, have_peak;
+    uint64_t background; /* processes that run on in its session */
+    bool have_cpu, have_peak, have_background;
 };
 
 struct kr_run_calls {

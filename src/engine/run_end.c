@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "fd.h"
 #include "files.h"
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +88,14 @@ static void gather_facts(const struct kr_run *r, const struct kr_session *s, con
     f->output_cut = r->output.cut || r->displays_cut > 0;
     f->host_full = f->claim == KR_CLAIM_EXCEPTION && f->blame == KR_BLAME_DISK &&
                    (s->shelf_full || host_free(s, NULL) < FULL_BYTES);
+}
+
+struct kr_verdict kr_run_judge(const struct kr_run *r)
+{
+    struct kr_cause_facts f;
+
+    gather_facts(r, r->session, NULL, &f);
+    return kr_cause_decide(&f);
 }
 
 enum kr_cause kr_run_cause_without(const struct kr_session *s, const struct kr_held_end *ended)
@@ -202,13 +211,26 @@ const char *kr_session_end_text(const struct kr_session *s, enum kr_cause cause,
     return buf;
 }
 
+/* "2 processes that it started were ended", "1 process still runs in the background". */
+static void tell_processes(uint64_t count, const char *which, bool is_running, char *buf, size_t size)
+{
+    const char *plural = count == 1 ? "" : "es";
+
+    if (is_running)
+        snprintf(buf, size, "%" PRIu64 " process%s still run%s in the background", count, plural,
+                 count == 1 ? "s" : "");
+    else
+        snprintf(buf, size, "%" PRIu64 " process%s %s %s ended", count, plural, which, count == 1 ? "was" : "were");
+}
+
 static void explain_end(const struct kr_run *r, const struct kr_session *s, bool host_is_full, struct kr_run_end *end)
 {
     size_t len;
 
     if (r->left_behind > 0)
-        snprintf(end->message, sizeof end->message, "%u process%s that the run left behind %s ended", r->left_behind,
-                 r->left_behind == 1 ? "" : "es", r->left_behind == 1 ? "was" : "were");
+        tell_processes(r->left_behind, "that the run left behind", false, end->message, sizeof end->message);
+    else if (end->background > s->others)
+        tell_processes(end->background, NULL, true, end->message, sizeof end->message);
     if (end->verdict.cause == KR_CAUSE_EXCEPTION && host_is_full)
         snprintf(end->message, sizeof end->message,
                  "the server's disk is full; no limit of the program's was reached: it ended by an exception");
@@ -217,8 +239,14 @@ static void explain_end(const struct kr_run *r, const struct kr_session *s, bool
     if (r->script)
         return;
     len = strlen(end->message);
-    snprintf(end->message + len, sizeof end->message - len, "; %s",
-             end->session_alive ? "variables kept" : "variables gone");
+    len += (size_t)snprintf(end->message + len, sizeof end->message - len, "; %s",
+                            end->session_alive ? "variables kept" : "variables gone");
+    if (r->left_behind == 0 && end->background <= s->others)
+        return;
+    snprintf(end->message + len, sizeof end->message - len, "; ");
+    len += 2;
+    tell_processes(r->left_behind > 0 ? r->left_behind : end->background, "that it started", r->left_behind == 0,
+                   end->message + len, sizeof end->message - len);
 }
 
 /* ---- the end ---- */
@@ -241,7 +269,10 @@ void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
     end.cpu_ns = s->usage.cpu_ns > r->before.cpu_ns ? s->usage.cpu_ns - r->before.cpu_ns : 0;
     end.have_peak = (s->usage.have & KR_LAYER_CGROUP_MEMORY) != 0;
     end.peak_memory = s->usage.memory_peak;
+    end.have_background = end.session_alive && (s->usage.have & KR_LAYER_CGROUP_PIDS);
+    end.background = end.have_background && s->usage.processes > 1 ? s->usage.processes - 1 : 0;
     explain_end(r, s, f.host_full, &end);
+    s->others = end.background;
     r->calls.on_end(r->data, r, &end);
     kr_run_free(r);
 }

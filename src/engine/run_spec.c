@@ -123,6 +123,19 @@ static void write_readable(struct kr_json *j, const struct kr_run_spec *spec)
         kr_json_key_int(j, "figure_bytes", spec->figure_bytes < most ? spec->figure_bytes : most);
 }
 
+int kr_run_spec_add_dead(struct kr_buf *json)
+{
+    static const char member[] = ",\"dead\":true}";
+    int r;
+
+    if (json->len + sizeof member > json->max)
+        return -ENOBUFS;
+    json->len--; /* its closing brace */
+    r = kr_buf_add_str(json, member);
+    json->len += r < 0;
+    return r;
+}
+
 int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr_buf *buf)
 {
     struct kr_json j;

@@ -54,3 +54,6 @@ void kr_run_spec_done(struct kr_run_spec *spec);
 size_t kr_run_spec_bytes(const struct kr_run_spec *spec);
 /* Writes the payload of the frame KR_S_RUN; `number` names the code in tracebacks. 0, -ENOBUFS or -ENOMEM. */
 int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr_buf *buf);
+/* Adds to it that processes of the run before were ended, which the session may have to await. 0, or -errno and it is
+ * as before. */
+int kr_run_spec_add_dead(struct kr_buf *json);

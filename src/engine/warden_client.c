@@ -187,9 +187,9 @@ void kr_wc_forget(struct kr_wc *wc, uint32_t id)
         q->fn = NULL;
 }
 
-int kr_wc_signal(struct kr_wc *wc, uint64_t cell, int signo)
+int kr_wc_signal(struct kr_wc *wc, uint64_t cell, uint64_t since_ns, int signo)
 {
-    struct kr_w_signal s = {.cell = cell, .signo = (uint32_t)signo};
+    struct kr_w_signal s = {.cell = cell, .since_ns = since_ns, .signo = (uint32_t)signo};
 
     return send_frame(wc, KR_W_SIGNAL, 0, &s, sizeof s);
 }

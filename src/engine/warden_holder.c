@@ -164,9 +164,9 @@ static void wake_zygote(struct kr_holder *h, uint32_t zygote)
     (void)kr_wc_wake(((struct warden_holder *)h)->wc, zygote); /* a warden that is gone is reported by on_gone */
 }
 
-static int signal_cell(struct kr_held *held, int signo)
+static int signal_cell(struct kr_held *held, uint64_t since_ns, int signo)
 {
-    return kr_wc_signal(holder_of(held)->wc, ((struct cell *)held)->id, signo);
+    return kr_wc_signal(holder_of(held)->wc, ((struct cell *)held)->id, since_ns, signo);
 }
 
 static void forget_question(struct cell *c)
@@ -263,9 +263,9 @@ static void on_clear_answer(void *data, const struct kr_wc_answer *a)
     ask->fn(ask->data, a->r < 0 ? NULL : &cleared->usage);
 }
 
-static int clear_cell(struct kr_held *held, struct kr_usage_ask *ask, bool hard)
+static int clear_cell(struct kr_held *held, struct kr_usage_ask *ask, uint64_t since_ns, bool hard)
 {
-    struct kr_w_clear question = {.cell = ((struct cell *)held)->id, .hard = hard};
+    struct kr_w_clear question = {.cell = ((struct cell *)held)->id, .since_ns = since_ns, .hard = hard};
 
     return kr_wc_ask(holder_of(held)->wc, KR_W_CLEAR, &question, sizeof question, on_clear_answer, ask, &ask->id);
 }

@@ -197,10 +197,12 @@ static void cell_free(struct kr_cell *c)
     free(c);
 }
 
-int kr_cell_signal(struct kr_cell *c, int signo)
+int kr_cell_signal(struct kr_cell *c, uint64_t since_ns, int signo)
 {
     if (c->session_pidfd < 0 || c->state == KR_CELL_ENDING)
         return -ESRCH;
+    if (since_ns != 0 && kr_cgroup_signal(&c->family->w->cgroups, &c->group, c->session, since_ns, signo) >= 0)
+        return syscall(SYS_pidfd_send_signal, c->session_pidfd, signo, NULL, 0) < 0 ? -errno : 0;
     if (syscall(SYS_pidfd_send_signal, c->session_pidfd, signo, NULL, PIDFD_SIGNAL_PROCESS_GROUP) == 0)
         return 0;
     if (errno != EINVAL)

@@ -255,7 +255,7 @@ static void on_signal(struct kr_warden *w, const struct kr_w_signal *req)
 {
     struct kr_cell *c = kr_cell_find(w, req->cell);
     if (c && req->signo == SIGINT)
-        (void)kr_cell_signal(c, SIGINT);
+        (void)kr_cell_signal(c, req->since_ns, SIGINT);
 }
 
 static void on_pace(struct kr_warden *w, const struct kr_w_pace *req)
@@ -276,7 +276,7 @@ static void on_clear(struct kr_warden *w, uint32_t id, const struct kr_w_clear *
     if (!c || c->state != KR_CELL_STARTED || req->hard > 1)
         r = kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no session in cell %llx", (unsigned long long)req->cell);
     else
-        r = kr_cgroup_clear(&w->cgroups, &c->group, c->session, (int)req->hard, &err);
+        r = kr_cgroup_clear(&w->cgroups, &c->group, c->session, req->since_ns, (int)req->hard, &err);
     if (r < 0 || !c) {
         kr_warden_refuse(w, id, &err);
         return;

@@ -199,7 +199,7 @@ void kr_cell_placed(struct kr_cell *c);
 uint64_t kr_cell_user_of(const struct kr_warden *w, uint64_t owner);
 /* Its session has this limit of memory; 0: there is none. */
 void kr_cell_promise(struct kr_cell *c, uint64_t memory);
-int kr_cell_signal(struct kr_cell *c, int signo);
+int kr_cell_signal(struct kr_cell *c, uint64_t since_ns, int signo);
 /* It will not become what was asked for: the requester gets the error, and the cell ends. */
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err);
 void kr_cell_kill(struct kr_cell *c);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LINES "\n" /* a key: the value is the number of lines */
+
 /* One row per counter: which layer it belongs to (0: CPU accounting), in which version, which file, which line of it,
  * where it goes. */
 static const struct {
@@ -14,21 +16,31 @@ static const struct {
     const char *file, *key;
     size_t offset;
     uint64_t scale;
-    int may_miss;   /* older kernels lack it */
-    int after_kill; /* of interest only where a process was killed for memory: no short run pays for it */
+    int may_miss; /* older kernels lack it */
+    enum {
+        ALWAYS,
+        AFTER_KILL,
+        IF_SEVERAL
+    } when; /* of interest only where a process was killed for memory, or where
+                                                     there are others than the session: no short run pays for it */
 } counters[] = {
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.max_usage_in_bytes", NULL, offsetof(struct kr_usage, memory_peak), 1, 0, 0},
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.oom_control", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0, 0},
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.max_usage_in_bytes", NULL, offsetof(struct kr_usage, memory_peak), 1, 0,
+     ALWAYS},
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.oom_control", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0, ALWAYS},
     /* Which of the two fails where both limits are the same is the kernel's choice. */
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.failcnt", NULL, offsetof(struct kr_usage, memory_hits), 1, 0, 1},
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.memsw.failcnt", NULL, offsetof(struct kr_usage, memory_hits), 1, 1, 1},
-    {KR_LAYER_CGROUP_PIDS, 0, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0, 0},
-    {0, 0, "cpuacct.usage", NULL, offsetof(struct kr_usage, cpu_ns), 1, 0, 0},
-    {KR_LAYER_CGROUP_MEMORY, 1, "memory.peak", NULL, offsetof(struct kr_usage, memory_peak), 1, 1, 0},
-    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0, 0},
-    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom", offsetof(struct kr_usage, memory_hits), 1, 0, 1},
-    {KR_LAYER_CGROUP_PIDS, 1, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0, 0},
-    {0, 1, "cpu.stat", "usage_usec", offsetof(struct kr_usage, cpu_ns), 1000, 0, 0},
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.failcnt", NULL, offsetof(struct kr_usage, memory_hits), 1, 0, AFTER_KILL},
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.memsw.failcnt", NULL, offsetof(struct kr_usage, memory_hits), 1, 1, AFTER_KILL},
+    {KR_LAYER_CGROUP_PIDS, 0, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0, ALWAYS},
+    {KR_LAYER_CGROUP_PIDS, 0, "pids.current", NULL, offsetof(struct kr_usage, pids), 1, 0, ALWAYS},
+    {KR_LAYER_CGROUP_PIDS, 0, "cgroup.procs", LINES, offsetof(struct kr_usage, processes), 1, 0, IF_SEVERAL},
+    {0, 0, "cpuacct.usage", NULL, offsetof(struct kr_usage, cpu_ns), 1, 0, ALWAYS},
+    {KR_LAYER_CGROUP_MEMORY, 1, "memory.peak", NULL, offsetof(struct kr_usage, memory_peak), 1, 1, ALWAYS},
+    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0, ALWAYS},
+    {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom", offsetof(struct kr_usage, memory_hits), 1, 0, AFTER_KILL},
+    {KR_LAYER_CGROUP_PIDS, 1, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0, ALWAYS},
+    {KR_LAYER_CGROUP_PIDS, 1, "pids.current", NULL, offsetof(struct kr_usage, pids), 1, 0, ALWAYS},
+    {KR_LAYER_CGROUP_PIDS, 1, "cgroup.procs", LINES, offsetof(struct kr_usage, processes), 1, 0, IF_SEVERAL},
+    {0, 1, "cpu.stat", "usage_usec", offsetof(struct kr_usage, cpu_ns), 1000, 0, ALWAYS},
 };
 
 void kr_group_name(uint64_t user, uint64_t group, char buf[KR_GROUP_NAME_ROOM])
@@ -39,12 +51,30 @@ void kr_group_name(uint64_t user, uint64_t group, char buf[KR_GROUP_NAME_ROOM])
         snprintf(buf, KR_GROUP_NAME_ROOM, "%c%016" PRIx64, user != 0 ? 'u' : 'c', user != 0 ? user : group);
 }
 
+static int count_lines(int fd, uint64_t *ret)
+{
+    char text[4096];
+    uint64_t lines = 0;
+    off_t done = 0; /* a descriptor that is kept has been read before */
+    ssize_t n;
+    for (; (n = pread(fd, text, sizeof text, done)) > 0; done += n)
+        for (const char *at = text; (at = memchr(at, '\n', (size_t)(text + n - at))); at++)
+            lines++;
+    if (n < 0)
+        return -errno;
+    *ret = lines;
+    return 0;
+}
+
 int kr_counter_look(int fd, const char *key, uint64_t *ret)
 {
     char text[1024];
-    ssize_t n = pread(fd, text, sizeof text - 1, 0); /* such a file comes whole in one read */
     const char *at;
     size_t len;
+    ssize_t n;
+    if (key && strcmp(key, LINES) == 0)
+        return count_lines(fd, ret);
+    n = pread(fd, text, sizeof text - 1, 0); /* such a file comes whole in one read */
     if (n <= 0)
         return n < 0 ? -errno : -ENODATA;
     text[n] = '\0';
@@ -69,7 +99,8 @@ int kr_counters_read(const struct kr_w_hier *h, unsigned hier, kr_counters_look 
         int r;
         if (counters[k].v2 != h->v2 || (counters[k].layer != 0 ? !(counters[k].layer & h->layers) : !h->accounting))
             continue;
-        if (counters[k].after_kill && ret->oom_kills == 0)
+        if ((counters[k].when == AFTER_KILL && ret->oom_kills == 0) ||
+            (counters[k].when == IF_SEVERAL && ret->pids <= 1))
             continue;
         r = look(arg, hier, counters[k].file, counters[k].key, &value);
         if (r >= 0)

@@ -73,8 +73,10 @@ static_assert(sizeof(struct kr_w_zygote) == 4 * 4 + sizeof(struct kr_err), "no h
 static_assert(sizeof(struct kr_w_open) == 4 * 4 + 8 + sizeof(struct kr_limits), "no holes");
 static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + 8 + sizeof(struct kr_limits), "no holes");
 static_assert(sizeof(struct kr_i_attach) == 16 + 4 * 4, "no holes");
-static_assert(sizeof(struct kr_usage) == 5 * 8 + 2 * 4, "no holes");
+static_assert(sizeof(struct kr_usage) == 7 * 8 + 2 * 4, "no holes");
 static_assert(sizeof(struct kr_w_ended) == 16 + sizeof(struct kr_usage), "no holes");
+static_assert(sizeof(struct kr_w_signal) == 24, "no holes");
+static_assert(sizeof(struct kr_w_clear) == 24, "no holes");
 static_assert(sizeof(struct kr_w_cleared) == 16 + sizeof(struct kr_usage), "no holes");
 static_assert(sizeof(struct kr_b_cell) == 8 + 4 * 4, "no holes");
 static_assert(sizeof(struct kr_b_exit) == 16, "no holes");

@@ -163,12 +163,15 @@ struct kr_w_start {
 };
 struct kr_w_signal {
     uint64_t cell;
+    uint64_t since_ns;      /* spares processes started before that, by CLOCK_BOOTTIME in whole ticks; 0: none */
     uint32_t signo, pad;    /* SIGINT only */
 };
 struct kr_usage {
     uint64_t memory_peak, cpu_ns;
     uint64_t oom_kills, pids_hits; /* oom_kills: processes killed for want of memory, its own or an ancestor's */
     uint64_t memory_hits;          /* its own memory limit was reached; read only where oom_kills is not 0 */
+    uint64_t pids;                 /* threads and processes there are now, dead ones that no parent has awaited too */
+    uint64_t processes;            /* that live, the session's own too; 0 (not read) where pids is 1 or less */
     uint32_t have;                 /* enum kr_layer bits of the counters that are real */
     uint32_t pad;
 };
@@ -182,6 +185,7 @@ struct kr_w_pace {
 };
 struct kr_w_clear {
     uint64_t cell;
+    uint64_t since_ns;      /* only those started then or later, by CLOCK_BOOTTIME in whole ticks; 0: all */
     uint32_t hard, pad;     /* 1: no process can be started while it is done */
 };
 struct kr_w_cleared {

@@ -11,7 +11,7 @@ import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
-from check import check, contains, equal, main
+from check import check, contains, equal, main, skip
 from drive import Engine
 from processes import below, name_of, roles
 
@@ -469,6 +469,89 @@ def limits_of_one_run_are_not_the_next_ones():
             "    for _ in range(500): m.write(b'x' * (1 << 20))\n    os._exit(0)\nos.wait()[1] & 127")
     equal(engine.run(s, code).end["limits_hit"], ["memory"])
     equal(engine.run(s, "1").end["limits_hit"], [])
+    engine.close(s)
+
+# ---- what a run leaves ---------------------------------------------------------------------------------
+
+BOMBS = {
+    "forks": "import os\nwhile True: os.fork()",
+    "children that wait": "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(600)",
+    "caught": "import os\ntry:\n    while True: os.fork()\nexcept OSError:\n    if os.getpid() != me:\n"
+              "        while True:\n            try: os.fork()\n            except OSError: os.write(2, b'spark ')",
+    "left in the background": "import os, time\nif os.fork() == 0:\n    while True:\n        try: os.fork()\n"
+                              "        except OSError: os.write(2, b'spark ')\ntime.sleep(0.5)",
+}
+
+
+def counts(s: int) -> None:
+    if engine.run(s, "import os, subprocess\nme = os.getpid()\nx = 7").end["background"] is None:
+        engine.close(s)
+        skip("nothing counts processes here")
+
+
+@check
+def a_fork_bomb_does_not_outlive_its_run():
+    for name, code in BOMBS.items():
+        s = session(limits={"processes": 24})
+        counts(s)
+        engine.run(s, code, timeout=20)
+        for _ in range(3):
+            after = engine.run(s, "print(x, subprocess.run(['echo', 'hi'], capture_output=True, text=True).stdout)")
+            equal((after.cause, after.stdout, after.stderr), ("ok", "7 hi\n\n", ""), name)
+            equal((after.end["background"], after.end["message"]), (0, None), name)
+        # A control: all of its processes may be started again, so no dead one is left either.
+        after = engine.run(s, "many = [subprocess.Popen(['sleep', '60']) for _ in range(20)]\n"
+                              "for one in many: one.kill()\nprint({one.wait() for one in many})")
+        equal((after.cause, after.stdout), ("ok", "{-9}\n"), "%s: %s" % (name, after.stderr[-300:]))
+        engine.close(s)
+
+
+LEAVE = "server = subprocess.Popen(['sleep', '600'])\n"
+ENDS = {  # how a run ends -> code, how it is run
+    "timeout": ("import time\ntime.sleep(60)", {"timeout": 0.5}),
+    "memory_limit": ("import time\nb = []\nwhile True: b.append(bytearray(8 << 20))", {}),
+    "disk_limit": ("f = open('/workspace/f', 'wb')\nwhile True: f.write(bytes(1 << 20))", {}),
+    "interrupted": ("import time\ntime.sleep(60)", {"interrupt": True}),
+    "exception": ("1 / 0", {}),
+    "ok": ("pass", {}),
+}
+
+
+@check
+def a_limit_ends_what_its_run_started():
+    for cause, (code, how) in ENDS.items():
+        s = session(limits={"memory": "128M", "disk": "8M"})
+        counts(s)
+        early = engine.run(s, LEAVE)
+        equal((early.end["background"], early.end["message"]), (1, "1 process still runs in the background"))
+        time.sleep(0.05)  # the starts of processes are told in ticks of 10 ms
+        code = "own = subprocess.Popen(['sleep', '600'], start_new_session=True)\n" + code
+        number = engine.start(s, code, **{"timeout": 60, **how})
+        if "interrupt" in how:
+            time.sleep(0.3)
+            engine.ask("interrupt", session=s)
+        result = engine.result(number)
+        stays = cause in ("exception", "ok")
+        equal((result.cause, result.end["session_alive"]), (cause, True), result.stderr[-300:])
+        equal(result.end["background"], 2 if stays else 1, cause)
+        contains(result.end["message"],
+                 "2 processes still run in the background" if stays else "1 process that it started was ended")
+        result = engine.run(s, "print(server.poll(), own.poll())")
+        equal(result.stdout, "None None\n" if stays else "None -9\n", cause)
+        equal((result.end["background"], result.end["message"]), (2 if stays else 1, None), cause)
+        engine.close(s)
+
+
+@check
+def what_the_dead_wrote_is_no_later_runs():
+    s = session()
+    counts(s)
+    result = engine.run(s, "subprocess.Popen(['sh', '-c', 'while :; do echo noise; done'])\nimport time\ntime.sleep(60)",
+                        timeout=0.5)
+    equal(result.cause, "timeout")
+    contains(result.stdout, "noise")
+    for _ in range(5):
+        equal(engine.run(s, "print('mine')").stdout, "mine\n")
     engine.close(s)
 
 

@@ -341,7 +341,9 @@ def background_of_a_sandbox():
         made = plain().post(BOXES, {"name": "leaves-" + word, "background": word})
         equal((made.status, made.json()["background"]), (201, word), made.text)
         first = plain().run(BURN, sandbox_id="leaves-" + word, session_id="burns")
-        equal(first["message"], "1 process that the run left behind was ended" if word == "end" else None)
+        equal((first["message"], first["background"]),
+              ("1 process that the run left behind was ended", 0) if word == "end"
+              else ("1 process still runs in the background", 1))
         for _ in range(20 if moves else 1):
             time.sleep(1)
             second = plain().run("print(left.poll(), %s)" % (ticks if word != "end" else "0"),

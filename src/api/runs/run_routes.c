@@ -77,6 +77,9 @@ static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to
     {.name = "peak_memory_bytes", .type = KR_API_INT, .nullable = true, .help = "Most memory its cell has had.", \
      .example = "31457280"}, \
     {.name = "output_bytes", .type = KR_API_INT, .help = "All it wrote, also what was cut.", .example = "3"}, \
+    {.name = "background", .type = KR_API_INT, .nullable = true, \
+     .help = "Processes that still run in its session; null where nothing counts them, or it has ended.", \
+     .example = "0"}, \
     {.name = "hint", .type = KR_API_TEXT, .nullable = true, .help = "One line on how to fix a failure.", \
      .example = "no network here"}, \
     {.name = "session_alive", .type = KR_API_BOOL, .help = "Its variables are still there.", .example = "true"}, \

@@ -5,6 +5,7 @@ run.py and script.py run everything that may call user code through shielded(). 
 SIGINT is unblocked in there and nowhere else; no exception comes out of it; a forked copy of the
 process does not come out of it either.
 """
+import gc
 import os
 
 import _krait
@@ -13,7 +14,8 @@ from krait_kernel import channel, reserve, streams, tracebacks
 ATTEMPTS = 8  # a handler of the user's may raise again and again, but not for ever
 # The error when not even the class of an exception can be found.
 LATE = {"type": "KeyboardInterrupt", "message": "", "traceback": "", "line": None, "errno": 0}
-_exit, _interruptible = os._exit, _krait.interruptible
+_exit, _interruptible, _listdir = os._exit, _krait.interruptible, os.listdir
+_waitpid, _NOHANG = os.waitpid, os.WNOHANG
 
 
 def exit_status(exc: SystemExit) -> int:
@@ -54,6 +56,29 @@ def settle() -> None:
             return
         except BaseException:
             continue
+
+
+def await_dead() -> None:
+    """The engine has ended processes that the last run had started. Those that were our children
+    count against `processes` until they are awaited, as do those that had ended by themselves:
+    that happens here, except where an object of the user's does it (subprocess.Popen,
+    multiprocessing.Process).
+    """
+    awaited = set()
+    for one in gc.get_objects():
+        kind = type(one)
+        if kind.__name__ == "Popen" or any(base.__name__ == "Popen" for base in kind.__mro__):
+            try:
+                awaited.add(object.__getattribute__(one, "__dict__").get("pid"))
+            except AttributeError:
+                pass
+    for name in _listdir("/proc"):
+        if not name.isdigit() or int(name) in awaited:
+            continue
+        try:
+            _waitpid(int(name), _NOHANG)
+        except OSError:
+            pass  # no child of ours
 
 
 def shielded(job, body) -> None:

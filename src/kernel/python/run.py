@@ -343,6 +343,11 @@ def _begin(run_id: int, payload: bytes):
     guard.settle()
     reserve.hold()
     spec = channel.loads(payload)
+    if "dead" in spec:
+        try:
+            guard.await_dead()
+        except OSError:
+            pass  # no /proc
     channel.run = run_id
     channel.quiet = bool(spec.get("warm"))
     display.begin(spec)

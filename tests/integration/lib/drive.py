@@ -20,7 +20,7 @@ PYTHON = "/usr/bin/python3"
 CAUSES = ("ok exception exit timeout memory_limit cpu_limit disk_limit process_limit signal denied interrupted "
           "cancelled lost").split()
 RUN_FIELDS = set("cause exit_code stdout stderr result error displays variables truncated limits_hit wall_s cpu_s "
-                 "peak_memory_bytes hint limits layers message output_bytes".split())
+                 "peak_memory_bytes hint limits layers message output_bytes background".split())
 SECONDS = 60
 
 

@@ -46,6 +46,7 @@ static struct kr_usage usage_of(struct process *p)
     return (struct kr_usage){.memory_peak = 1 << 20,
                              .pids_hits = fake(p->held.holder)->log->pids_hits,
                              .cpu_ns = p->cpu_ns,
+                             .processes = fake(p->held.holder)->log->processes,
                              .have = KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_CPU | KR_LAYER_CGROUP_PIDS};
 }
 
@@ -190,9 +191,10 @@ static int fake_start(struct kr_held *held, const struct kr_session_spec *spec, 
     return 0;
 }
 
-static int fake_signal(struct kr_held *held, int signo)
+static int fake_signal(struct kr_held *held, uint64_t since_ns, int signo)
 {
     fake(held->holder)->log->signals++;
+    fake(held->holder)->log->since_ns = since_ns;
     return kill(((struct process *)held)->pid, signo);
 }
 
@@ -242,12 +244,13 @@ static int fake_pace(struct kr_held *held, enum kr_pace pace)
     return 0;
 }
 
-static int fake_clear(struct kr_held *held, struct kr_usage_ask *ask, bool hard)
+static int fake_clear(struct kr_held *held, struct kr_usage_ask *ask, uint64_t since_ns, bool hard)
 {
     struct fake_holder_log *log = fake(held->holder)->log;
 
     log->clears++;
     log->hards += hard;
+    log->since_ns = since_ns;
     ask->left = log->left > 0 ? log->left-- : 0;
     return fake_ask_usage(held, ask);
 }

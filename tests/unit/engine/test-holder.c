@@ -350,6 +350,22 @@ static void a_sandbox_may_freeze_at_once(void)
     CHECK(w_run(&w, "print hello", 0) && !w.end.session_frozen && w.log.paces == 3 && w_done(&w));
 }
 
+static void a_limit_ends_what_its_run_started(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false) && w_open(&w));
+    w.log.processes = 3;
+    CHECK(w_run(&w, "print hello", 0) && w.log.clears == 0 && w.end.background == 2);
+    CHECK(strcmp(w.end.message, "2 processes still run in the background") == 0);
+    CHECK(w_run(&w, "print hello", 0) && w.end.background == 2 && !w.end.message[0]); /* told once */
+    w.log.left = 2;
+    CHECK(w_run(&w, "sleep", 50) && w.end.verdict.cause == KR_CAUSE_TIMEOUT);
+    CHECK(w.log.clears == 3 && w.log.since_ns > 0 && strstr(w.end.message, "2 processes that it started were ended"));
+    w.log.processes = 0;
+    CHECK(w_run(&w, "sleep", 50) && w.log.clears == 3 && w_done(&w)); /* a control: there are none */
+}
+
 static void a_sandbox_may_end_what_a_run_leaves(void)
 {
     static struct world w;
@@ -562,6 +578,7 @@ int main(void)
     RUN(a_session_whose_budget_is_used_up_is_frozen);
     RUN(without_a_budget_it_rests_and_is_left_alone);
     RUN(a_sandbox_may_freeze_at_once);
+    RUN(a_limit_ends_what_its_run_started);
     RUN(a_sandbox_may_end_what_a_run_leaves);
     RUN(a_pool_is_found_by_every_field_of_its_key);
     RUN(two_keys_never_share_a_parked_session);

@@ -79,7 +79,8 @@ static void a_hierarchy_says_what_it_counts(void)
     CHECK(f.asked == 5 && u.cpu_ns == 5 && u.have == (KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_CPU));
     u = (struct kr_usage){0};
     CHECK(kr_counters_read(&all, 2, look, &f, &u) == 0);
-    CHECK(f.asked == 10 && u.memory_hits == 5 && u.cpu_ns == 5000 && u.pids_hits == 5 && u.have == all.layers);
+    CHECK(f.asked == 12 && u.memory_hits == 5 && u.cpu_ns == 5000 && u.pids_hits == 5 && u.have == all.layers);
+    CHECK(u.pids == 5 && u.processes == 5);
 }
 
 static void what_cannot_be_read_is_said(void)
