@@ -219,6 +219,8 @@ int kr_box_run_cancel(struct kr_box *b, const struct kr_caller *who, const char 
 int kr_box_run_interrupt(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);
 /* Does it wait for a line now? False also for another's, or one that is over. */
 bool kr_box_run_asks(struct kr_box *b, const struct kr_caller *who, const char *id);
+/* Of one that waits for its turn, why: "queued behind run …, which waits for input since 12 s". "" if it does not. */
+const char *kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, char *buf, size_t size);
 /* Answers input(); text NULL: end of input. 0, -ENOENT, -EINVAL: nothing was asked. */
 int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *id, const char *text, size_t len,
                      struct kr_err *err);

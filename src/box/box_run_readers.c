@@ -153,6 +153,26 @@ bool kr_box_run_asks(struct kr_box *b, const struct kr_caller *who, const char *
     return r && r->run && kr_run_asks(r->run);
 }
 
+const char *kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, char *buf, size_t size)
+{
+    struct kr_box_run *r = kr_box_run_find(b, who, id), *first;
+    uint64_t ms;
+
+    *buf = '\0';
+    if (!r || r->state != KR_BOX_RUN_WAITING || !r->session)
+        return buf;
+    first = r->session->current;
+    if (!first)
+        return buf;
+    ms = first->run ? kr_run_asks_ms(first->run) : 0;
+    if (first->run && kr_run_asks(first->run))
+        snprintf(buf, size, "queued behind run %s, which waits for input since %llu s", first->id,
+                 (unsigned long long)ms / 1000);
+    else
+        snprintf(buf, size, "queued behind run %s, which is running", first->id);
+    return buf;
+}
+
 int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *id, const char *text, size_t len,
                      struct kr_err *err)
 {

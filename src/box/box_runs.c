@@ -63,6 +63,10 @@ static void log_queued(struct kr_box_run *r)
     kr_json_key_str(&j, "run_id", r->id);
     kr_json_key_str(&j, "session_id", r->session_name);
     kr_json_key_uint(&j, "ahead", r->session->waiting_count);
+    if (r->session->current) {
+        kr_json_key_str(&j, "behind", r->session->current->id);
+        kr_json_key_bool(&j, "behind_asks", r->session->current->run && kr_run_asks(r->session->current->run));
+    }
     kr_json_object_end(&j);
     kr_box_run_log_json(r, KR_EVENT_QUEUED, &buf, &j);
 }

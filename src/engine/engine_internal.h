@@ -138,10 +138,12 @@ struct kr_run {
     uint64_t timeout_ms;
     struct kr_output output;
     struct kr_claim_end claim;
-    bool asked;        /* input() waits for its line, whether the wall time stands still or not */
-    unsigned asks;     /* questions since the last answer */
-    uint64_t stood_ns; /* how long the wall time stood still in all, before this question */
-    uint64_t asked_ns; /* since when it does, when ASKING */
+    bool asked;           /* input() waits for its line, whether the wall time stands still or not */
+    bool unanswered;      /* a question waited in vain, and had the end of input */
+    unsigned asks;        /* questions since the last answer */
+    uint64_t question_ns; /* when the last one came */
+    uint64_t stood_ns;    /* how long the wall time stood still in all, before this question */
+    uint64_t asked_ns;    /* since when it does, when ASKING */
     bool timed_out, interrupted, signal_again, cancelled;
     bool signalled; /* S_INTERRUPT was sent */
     uint32_t displays, displays_cut;

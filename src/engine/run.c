@@ -204,13 +204,20 @@ static void stop_run(struct kr_run *r)
 
 /* ---- the wall time while input() waits ---- */
 
+static uint64_t ask_ms(const struct kr_run *r)
+{
+    return r->timeout_ms > KR_RUN_ASK_MS         ? KR_RUN_ASK_MS
+           : r->timeout_ms < KR_RUN_ASK_LEAST_MS ? KR_RUN_ASK_LEAST_MS
+                                                 : r->timeout_ms;
+}
+
 static void stop_clock(struct kr_run *r)
 {
     if (r->state != KR_RUN_RUNNING || r->script || !r->timeout_ms || r->stood_ns >= KR_RUN_ASKS_MS * UINT64_C(1000000))
         return;
     set_state(r, KR_RUN_ASKING);
     r->asked_ns = kr_clock_ns();
-    kr_timer_arm(r->session->timer, KR_RUN_ASK_MS);
+    kr_timer_arm(r->session->timer, ask_ms(r));
 }
 
 static void resume_clock(struct kr_run *r)
@@ -233,6 +240,7 @@ void kr_run_on_timer(struct kr_run *r)
         stop_run(r);
         break;
     case KR_RUN_ASKING: /* no answer came: it has the end of input */
+        r->unanswered = true;
         if (kr_run_reply(r, NULL, 0) < 0)
             resume_clock(r);
         break;
@@ -309,6 +317,7 @@ int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct 
     if (++r->asks > ASKS_MAX)
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session asked for %u lines and awaited none", ASKS_MAX);
     r->asked = true;
+    r->question_ns = kr_clock_ns();
     stop_clock(r);
     if (r->calls.on_input)
         r->calls.on_input(r->data, r, prompt, password);
@@ -436,6 +445,11 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
 bool kr_run_asks(const struct kr_run *r)
 {
     return r->asked && r->state != KR_RUN_ENDED && r->session->run == r;
+}
+
+uint64_t kr_run_asks_ms(const struct kr_run *r)
+{
+    return kr_run_asks(r) ? (kr_clock_ns() - r->question_ns) / 1000000u : 0;
 }
 
 struct kr_session *kr_run_session(const struct kr_run *r)

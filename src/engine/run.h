@@ -34,8 +34,10 @@ struct kr_run_calls {
     void (*on_end)(void *data, struct kr_run *r, const struct kr_run_end *end);
 };
 
-/* While input() waits for its line the wall time stands still: for so long for one line, and then it has the end of
- * input; and for so long in one run, and then waiting counts as everything else does. */
+/* While input() waits for its line the wall time stands still: for one line as long as the run's own timeout, within
+ * these two bounds, and then it has the end of input; and for so long in one run, and then waiting counts as everything
+ * else does. */
+#define KR_RUN_ASK_LEAST_MS (5u * 1000)
 #define KR_RUN_ASK_MS (10u * 60 * 1000)
 #define KR_RUN_ASKS_MS (60u * 60 * 1000)
 
@@ -56,4 +58,6 @@ void kr_run_cancel(struct kr_run *r);
 int kr_run_reply(struct kr_run *r, const char *text, size_t len);
 /* Does it wait for a line? */
 bool kr_run_asks(const struct kr_run *r);
+/* For how many milliseconds it does. */
+uint64_t kr_run_asks_ms(const struct kr_run *r);
 struct kr_session *kr_run_session(const struct kr_run *r);

@@ -232,6 +232,7 @@ def runs_of_a_session_go_in_the_order_they_came():
         streams.append(Stream(s, "POST", RUNS, {"code": "order.append(%d)" % i, "session_id": name}))
         line = streams[-1].line()
         equal((line["seq"], line["type"], line["ahead"], line["session_id"]), (1, "queued", i - 1, name))
+        equal((line["behind"], line["behind_asks"]), (first.id, False))
     equal(s.get("/api/v1/sessions/" + name).json()["queued"], 5)
     began = time.monotonic()
     equal(s.run("1", session_id="another")["cause"], "ok")

@@ -336,6 +336,24 @@ def questions_of_a_run_that_was_left():
 
 
 @check
+def an_abandoned_question_ends_with_the_runs_own_timeout():
+    """A call behind it says what it waits for, and has its turn."""
+    name = session()
+    with client("modern", capabilities=ASKS) as c, client("modern") as other:
+        params = {"name": "execute_python", "arguments": {"code": NAME, "session_id": name, "timeout": 9}}
+        equal(c.call("tools/call", params)["resultType"], "input_required")
+        asks = last_run()["run_id"]
+        one, at, shown = left_running(other, "print('my turn')", session_id=name)
+        contains(shown, "[queued behind run %s, which waits for input since " % asks)
+        shown = other.text("read_run", run_id=one, wait_s=0)
+        contains(shown, "[queued behind run %s, which waits for input since " % asks)
+        equal(other.text("read_run", run_id=one, wait_s=30), "my turn")
+        shown = other.text("read_run", run_id=asks)
+        contains(shown, "EOFError")
+        contains(shown, "[input() was not answered in time, and had the end of input]")
+
+
+@check
 def a_question_that_is_with_the_client_is_left_alone():
     with client("modern", capabilities=ASKS) as c, client("modern") as other:
         params = {"name": "execute_python", "arguments": {"code": NAME, "session_id": session()}}

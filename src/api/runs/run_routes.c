@@ -116,6 +116,10 @@ static const struct kr_api_prop line_props[] = {
     {.name = "seq", .type = KR_API_INT, .help = "1, 2, 3 …: say the next one to go on from there.", .example = "2"},
     {.name = "type", .type = KR_API_ENUM, .choices = line_types, .help = "What it is.", .example = "stdout"},
     {.name = "text", .type = KR_API_TEXT, .optional = true, .help = "Of stdout, stderr and result.", .example = "42\n"},
+    {.name = "behind", .type = KR_API_STRING, .optional = true,
+     .help = "Of queued: the run that its session executes.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+    {.name = "behind_asks", .type = KR_API_BOOL, .optional = true,
+     .help = "Of queued: that run waits for a line of input.", .example = "false"},
 };
 const struct kr_api_schema kr_api_run_line_schema = {.name = "RunLine",
     .help = "One line of a run's log; `end` is the last.",

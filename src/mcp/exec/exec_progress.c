@@ -34,10 +34,13 @@ void kr_mcp_exec_news(struct kr_mcp_exec *x, const char *text, size_t len)
 
 static void send_progress(struct kr_mcp_exec *x, uint64_t now)
 {
-    char text[64];
+    char text[128], behind[sizeof x->o.behind];
     double seconds = floor((double)(now - x->begun_ns) / (double)MS) / 1e3;
 
-    snprintf(text, sizeof text, "running for %.0f s", seconds);
+    if (*kr_box_run_behind(x->box, &x->who.caller, x->o.run_id, behind, sizeof behind))
+        snprintf(text, sizeof text, "%s", behind);
+    else
+        snprintf(text, sizeof text, "running for %.0f s", seconds);
     x->progress = seconds > x->progress ? seconds : x->progress + 0.001;
     kr_mcp_progress(x->call, x->progress, -1, x->news.len > 0 ? kr_buf_str(&x->news) : text);
     kr_buf_reset(&x->news);

@@ -73,10 +73,12 @@ static void take_started(struct kr_mcp_exec *x, const struct kr_event *e)
 static void take_queued(struct kr_mcp_exec *x, const struct kr_event *e)
 {
     json_t *queued = load_event(e);
-    char text[64];
+    char text[160], behind[sizeof x->o.behind];
     int len = snprintf(text, sizeof text, "[waiting: %lld runs ahead]\n",
                        (long long)json_integer_value(json_object_get(queued, "ahead")) + 1);
 
+    if (*kr_box_run_behind(x->box, &x->who.caller, x->o.run_id, behind, sizeof behind))
+        len = snprintf(text, sizeof text, "[%s]\n", behind);
     kr_mcp_exec_news(x, text, (size_t)len);
     json_decref(queued);
 }
@@ -163,6 +165,7 @@ void kr_mcp_exec_close_outcome(struct kr_mcp_exec *x)
     o->error = kr_outcome_object(&x->run.error);
     o->cause = x->run.cause;
     o->running = !x->run.ended;
+    (void)kr_box_run_behind(x->box, &x->who.caller, o->run_id, o->behind, sizeof o->behind);
     o->cut = x->run.cut;
     o->next_seq = x->run.next_seq;
     kr_outcome_done(&x->run);

@@ -364,6 +364,8 @@ static void add_states(struct page *p)
         kr_buf_printf(&p->text,
                       "[still running: go on with read_run(run_id=\"%s\", from=%llu), or end it with stop_run]\n",
                       o->run_id, (unsigned long long)o->next_seq);
+    if (o->behind[0] && !o->more)
+        kr_buf_printf(&p->text, "[%s]\n", o->behind);
     if (o->asks && !o->more)
         kr_buf_add_str(&p->text, "[it waits for input()]\n");
     if (p->how && p->how->note[0])
