@@ -7,6 +7,7 @@
  * a short run does. What is read is this cell's own: its cgroup folder goes to another cell only after the warden has
  * sent ENDED, so what was read counts only if no frame of the warden waits unread. */
 #include "warden_holder.h"
+#include "counter_files.h"
 #include "counters.h"
 #include "fd.h"
 #include "log.h"
@@ -33,7 +34,9 @@ struct warden_holder {
     struct kr_wc *wc;
     bool greeted;
     struct kr_w_hier hier[KR_HIERARCHIES_MAX];
-    int hier_dirs[KR_HIERARCHIES_MAX]; /* our folder in each hierarchy; holder.descriptors of them are open */
+    int hier_dirs[KR_HIERARCHIES_MAX]; /* our folder in each hierarchy */
+    unsigned hier_count;               /* of them that are open */
+    struct kr_counter_files files;
     struct cell *cells[BUCKETS];
 };
 
@@ -189,8 +192,10 @@ static void release_cell(struct kr_held *held)
     struct cell *c = (struct cell *)held;
 
     forget_question(c);
-    if (c->id)
+    if (c->id) {
+        kr_counter_files_forget(&holder_of(held)->files, c->id);
         remove_cell(holder_of(held), c);
+    }
     free(c);
 }
 
@@ -198,20 +203,32 @@ static void release_cell(struct kr_held *held)
 
 static void close_hierarchies(struct warden_holder *w)
 {
-    while (w->holder.descriptors > 0)
-        kr_fd_close(w->hier_dirs[--w->holder.descriptors]);
+    while (w->hier_count > 0)
+        kr_fd_close(w->hier_dirs[--w->hier_count]);
+    kr_counter_files_done(&w->files);
+    w->holder.descriptors = 0;
 }
 
 static int look_in_cell(const void *arg, unsigned hier, const char *file, const char *key, uint64_t *ret)
 {
     const struct cell *c = arg;
+    struct warden_holder *w = holder_of(&c->held);
     char folder[KR_GROUP_NAME_ROOM], path[96];
-    cleanup_fd int fd = -1;
+    int r, fd = kr_counter_files_find(&w->files, c->id, hier, file);
 
+    if (fd >= 0)
+        return kr_counter_look(fd, key, ret);
     kr_group_name(c->user, c->group, folder);
     snprintf(path, sizeof path, "%s/%s", folder, file);
-    fd = openat(holder_of(&c->held)->hier_dirs[hier], path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : kr_counter_look(fd, key, ret);
+    fd = openat(w->hier_dirs[hier], path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    r = kr_counter_look(fd, key, ret);
+    if (key && strcmp(key, KR_COUNTER_LINES) == 0)
+        kr_fd_close(fd);
+    else
+        kr_counter_files_keep(&w->files, c->id, hier, file, fd);
+    return r;
 }
 
 static int read_usage(struct kr_held *held, struct kr_usage *ret)
@@ -220,9 +237,9 @@ static int read_usage(struct kr_held *held, struct kr_usage *ret)
     int r = 0;
 
     memset(ret, 0, sizeof *ret);
-    if (w->holder.descriptors == 0)
+    if (w->hier_count == 0)
         return -ENOENT;
-    for (unsigned i = 0; i < w->holder.descriptors && r >= 0; i++)
+    for (unsigned i = 0; i < w->hier_count && r >= 0; i++)
         r = kr_counters_read(&w->hier[i], i, look_in_cell, held, ret);
     if (r == -EACCES || r == -EPERM) { /* the next read would fail, too */
         kr_log(KR_LOG_INFO, "counters not readable, the warden is asked for each run", "errno=%d", -r);
@@ -336,7 +353,9 @@ static void on_warden_hello(void *data, const struct kr_w_hello *hello, int *fds
     w->greeted = true;
     memcpy(w->hier, hello->hier, sizeof w->hier);
     for (unsigned i = 0; i < nfds && i < KR_HIERARCHIES_MAX; i++)
-        w->hier_dirs[w->holder.descriptors++] = steal_fd(&fds[i]);
+        w->hier_dirs[w->hier_count++] = steal_fd(&fds[i]);
+    kr_counter_files_init(&w->files);
+    w->holder.descriptors = w->hier_count + kr_counter_files_most(&w->files);
     memcpy(info.detail, hello->detail, sizeof info.detail);
     info.detail[sizeof info.detail - 1] = '\0';
     if (hello->version != KR_PROTO_VERSION)

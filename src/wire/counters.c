@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINES "\n" /* a key: the value is the number of lines */
-
 /* One row per counter: which layer it belongs to (0: CPU accounting), in which version, which file, which line of it,
  * where it goes. */
 static const struct {
@@ -17,12 +15,8 @@ static const struct {
     size_t offset;
     uint64_t scale;
     int may_miss; /* older kernels lack it */
-    enum {
-        ALWAYS,
-        AFTER_KILL,
-        IF_SEVERAL
-    } when; /* of interest only where a process was killed for memory, or where
-                                                     there are others than the session: no short run pays for it */
+    /* Where a process was killed for memory, or there are others than the session: no short run pays for those. */
+    enum { ALWAYS, AFTER_KILL, IF_SEVERAL } when;
 } counters[] = {
     {KR_LAYER_CGROUP_MEMORY, 0, "memory.max_usage_in_bytes", NULL, offsetof(struct kr_usage, memory_peak), 1, 0,
      ALWAYS},
@@ -32,14 +26,14 @@ static const struct {
     {KR_LAYER_CGROUP_MEMORY, 0, "memory.memsw.failcnt", NULL, offsetof(struct kr_usage, memory_hits), 1, 1, AFTER_KILL},
     {KR_LAYER_CGROUP_PIDS, 0, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0, ALWAYS},
     {KR_LAYER_CGROUP_PIDS, 0, "pids.current", NULL, offsetof(struct kr_usage, pids), 1, 0, ALWAYS},
-    {KR_LAYER_CGROUP_PIDS, 0, "cgroup.procs", LINES, offsetof(struct kr_usage, processes), 1, 0, IF_SEVERAL},
+    {KR_LAYER_CGROUP_PIDS, 0, "cgroup.procs", KR_COUNTER_LINES, offsetof(struct kr_usage, processes), 1, 0, IF_SEVERAL},
     {0, 0, "cpuacct.usage", NULL, offsetof(struct kr_usage, cpu_ns), 1, 0, ALWAYS},
     {KR_LAYER_CGROUP_MEMORY, 1, "memory.peak", NULL, offsetof(struct kr_usage, memory_peak), 1, 1, ALWAYS},
     {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom_kill", offsetof(struct kr_usage, oom_kills), 1, 0, ALWAYS},
     {KR_LAYER_CGROUP_MEMORY, 1, "memory.events", "oom", offsetof(struct kr_usage, memory_hits), 1, 0, AFTER_KILL},
     {KR_LAYER_CGROUP_PIDS, 1, "pids.events", "max", offsetof(struct kr_usage, pids_hits), 1, 0, ALWAYS},
     {KR_LAYER_CGROUP_PIDS, 1, "pids.current", NULL, offsetof(struct kr_usage, pids), 1, 0, ALWAYS},
-    {KR_LAYER_CGROUP_PIDS, 1, "cgroup.procs", LINES, offsetof(struct kr_usage, processes), 1, 0, IF_SEVERAL},
+    {KR_LAYER_CGROUP_PIDS, 1, "cgroup.procs", KR_COUNTER_LINES, offsetof(struct kr_usage, processes), 1, 0, IF_SEVERAL},
     {0, 1, "cpu.stat", "usage_usec", offsetof(struct kr_usage, cpu_ns), 1000, 0, ALWAYS},
 };
 
@@ -55,7 +49,7 @@ static int count_lines(int fd, uint64_t *ret)
 {
     char text[4096];
     uint64_t lines = 0;
-    off_t done = 0; /* a descriptor that is kept has been read before */
+    off_t done = 0;
     ssize_t n;
     for (; (n = pread(fd, text, sizeof text, done)) > 0; done += n)
         for (const char *at = text; (at = memchr(at, '\n', (size_t)(text + n - at))); at++)
@@ -72,7 +66,7 @@ int kr_counter_look(int fd, const char *key, uint64_t *ret)
     const char *at;
     size_t len;
     ssize_t n;
-    if (key && strcmp(key, LINES) == 0)
+    if (key && strcmp(key, KR_COUNTER_LINES) == 0)
         return count_lines(fd, ret);
     n = pread(fd, text, sizeof text - 1, 0); /* such a file comes whole in one read */
     if (n <= 0)

@@ -16,6 +16,8 @@ ATTEMPTS = 8  # a handler of the user's may raise again and again, but not for e
 LATE = {"type": "KeyboardInterrupt", "message": "", "traceback": "", "line": None, "errno": 0}
 _exit, _interruptible, _listdir = os._exit, _krait.interruptible, os.listdir
 _waitpid, _NOHANG = os.waitpid, os.WNOHANG
+# Of a class itself, whatever its metaclass makes of the names.
+_mro_of, _name_of = type.__dict__["__mro__"].__get__, type.__dict__["__name__"].__get__
 
 
 def exit_status(exc: SystemExit) -> int:
@@ -66,11 +68,10 @@ def await_dead() -> None:
     """
     awaited = set()
     for one in gc.get_objects():
-        kind = type(one)
-        if kind.__name__ == "Popen" or any(base.__name__ == "Popen" for base in kind.__mro__):
+        if any(_name_of(base) == "Popen" for base in _mro_of(type(one))):
             try:
-                awaited.add(object.__getattribute__(one, "__dict__").get("pid"))
-            except AttributeError:
+                awaited.add(dict.get(object.__getattribute__(one, "__dict__"), "pid"))
+            except Exception:  # it is the user's: it may have no __dict__, or a property of that name
                 pass
     for name in _listdir("/proc"):
         if not name.isdigit() or int(name) in awaited:
