@@ -219,11 +219,23 @@ int kr_box_run_cancel(struct kr_box *b, const struct kr_caller *who, const char 
 int kr_box_run_interrupt(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_err *err);
 /* Does it wait for a line now? False also for another's, or one that is over. */
 bool kr_box_run_asks(struct kr_box *b, const struct kr_caller *who, const char *id);
-/* Of one that waits for its turn, why: "queued behind run …, which waits for input since 12 s". "" if it does not. */
-const char *kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, char *buf, size_t size);
+/* What a run that waits for its turn waits for: the run that its session executes. */
+struct kr_box_behind {
+    char run[KR_STORE_ID_ROOM];
+    bool asks; /* that one waits for a line of input, for so long */
+    uint64_t asks_ms;
+};
+/* False: it does not wait, its session executes none yet, or it is another's. */
+bool kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_box_behind *ret);
+/* As text: "queued behind run …, which waits for input since 12 s"; "" if it does not wait. */
+#define KR_BOX_BEHIND_ROOM 112
+const char *kr_box_run_behind_text(struct kr_box *b, const struct kr_caller *who, const char *id,
+                                   char buf[KR_BOX_BEHIND_ROOM]);
 /* Answers input(); text NULL: end of input. 0, -ENOENT, -EINVAL: nothing was asked. */
 int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *id, const char *text, size_t len,
                      struct kr_err *err);
+/* No client will answer: it has the end of input, and its end says so. */
+void kr_box_run_unanswered(struct kr_box *b, const struct kr_caller *who, const char *id);
 
 /* ---- the disk of a user (box_disk.c) ---- */
 

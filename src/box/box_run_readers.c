@@ -4,6 +4,8 @@
  * finds it as it was. */
 #include "box_internal.h"
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,24 +155,41 @@ bool kr_box_run_asks(struct kr_box *b, const struct kr_caller *who, const char *
     return r && r->run && kr_run_asks(r->run);
 }
 
-const char *kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, char *buf, size_t size)
+bool kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_box_behind *ret)
 {
-    struct kr_box_run *r = kr_box_run_find(b, who, id), *first;
-    uint64_t ms;
+    const struct kr_box_run *r = kr_box_run_find(b, who, id), *first;
+
+    first = r && r->state == KR_BOX_RUN_WAITING && r->session ? r->session->current : NULL;
+    if (!first)
+        return false;
+    *ret = (struct kr_box_behind){.asks = first->run && kr_run_asks(first->run)};
+    ret->asks_ms = ret->asks ? kr_run_asks_ms(first->run) : 0;
+    snprintf(ret->run, sizeof ret->run, "%s", first->id);
+    return true;
+}
+
+const char *kr_box_run_behind_text(struct kr_box *b, const struct kr_caller *who, const char *id,
+                                   char buf[KR_BOX_BEHIND_ROOM])
+{
+    struct kr_box_behind behind;
 
     *buf = '\0';
-    if (!r || r->state != KR_BOX_RUN_WAITING || !r->session)
+    if (!kr_box_run_behind(b, who, id, &behind))
         return buf;
-    first = r->session->current;
-    if (!first)
-        return buf;
-    ms = first->run ? kr_run_asks_ms(first->run) : 0;
-    if (first->run && kr_run_asks(first->run))
-        snprintf(buf, size, "queued behind run %s, which waits for input since %llu s", first->id,
-                 (unsigned long long)ms / 1000);
+    if (behind.asks)
+        snprintf(buf, KR_BOX_BEHIND_ROOM, "queued behind run %s, which waits for input since %" PRIu64 " s", behind.run,
+                 behind.asks_ms / 1000);
     else
-        snprintf(buf, size, "queued behind run %s, which is running", first->id);
+        snprintf(buf, KR_BOX_BEHIND_ROOM, "queued behind run %s, which is running", behind.run);
     return buf;
+}
+
+void kr_box_run_unanswered(struct kr_box *b, const struct kr_caller *who, const char *id)
+{
+    struct kr_box_run *r = kr_box_run_find(b, who, id);
+
+    if (r && r->run)
+        kr_run_unanswered(r->run);
 }
 
 int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *id, const char *text, size_t len,

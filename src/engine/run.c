@@ -240,9 +240,7 @@ void kr_run_on_timer(struct kr_run *r)
         stop_run(r);
         break;
     case KR_RUN_ASKING: /* no answer came: it has the end of input */
-        r->unanswered = true;
-        if (kr_run_reply(r, NULL, 0) < 0)
-            resume_clock(r);
+        kr_run_unanswered(r);
         break;
     case KR_RUN_STOPPING:
         if (r->signal_again) {
@@ -440,6 +438,13 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
     kr_timer_disarm(s->timer);
     if (!ask_for_room(r))
         look_after(r);
+}
+
+void kr_run_unanswered(struct kr_run *r)
+{
+    r->unanswered |= kr_run_asks(r);
+    if (kr_run_reply(r, NULL, 0) < 0)
+        resume_clock(r);
 }
 
 bool kr_run_asks(const struct kr_run *r)

@@ -56,6 +56,8 @@ void kr_run_interrupt(struct kr_run *r, bool insist);
 void kr_run_cancel(struct kr_run *r);
 /* Answers on_input; text NULL is end of input. -EINVAL if nothing was asked. */
 int kr_run_reply(struct kr_run *r, const char *text, size_t len);
+/* No answer will come: it has the end of input, and its end says so. */
+void kr_run_unanswered(struct kr_run *r);
 /* Does it wait for a line? */
 bool kr_run_asks(const struct kr_run *r);
 /* For how many milliseconds it does. */

@@ -228,7 +228,7 @@ static void explain_end(const struct kr_run *r, const struct kr_session *s, bool
     size_t len;
 
     if (r->unanswered && end->verdict.cause == KR_CAUSE_EXCEPTION)
-        snprintf(end->message, sizeof end->message, "input() was not answered in time, and had the end of input");
+        snprintf(end->message, sizeof end->message, "input() was not answered, and had the end of input");
     else if (r->left_behind > 0)
         tell_processes(r->left_behind, "that the run left behind", false, end->message, sizeof end->message);
     else if (end->background > s->others)

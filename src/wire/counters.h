@@ -11,8 +11,8 @@
 
 /* A cell's folder in each hierarchy: of its own name, in that of its user if `user` is not 0. `group` 0: the user's. */
 void kr_group_name(uint64_t user, uint64_t group, char buf[KR_GROUP_NAME_ROOM]);
-/* A key: the value is the number of lines. Such a file is opened each time: v1 answers a descriptor that was read before
- * with the list of up to a second ago. */
+/* A key: the value is the number of lines. Such a file is opened each time: v1 answers a descriptor that was read
+ * before with the list of up to a second ago. */
 #define KR_COUNTER_LINES "\n"
 /* The number after `key ` in a file of "key number" lines, or the number the file starts with when key is NULL. 0, or
  * -errno. */

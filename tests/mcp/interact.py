@@ -4,7 +4,9 @@ import functools
 import json
 import re
 import sys
+import threading
 import time
+from http.client import HTTPException
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -350,7 +352,92 @@ def an_abandoned_question_ends_with_the_runs_own_timeout():
         equal(other.text("read_run", run_id=one, wait_s=30), "my turn")
         shown = other.text("read_run", run_id=asks)
         contains(shown, "EOFError")
-        contains(shown, "[input() was not answered in time, and had the end of input]")
+        contains(shown, "[input() was not answered, and had the end of input]")
+
+
+def asks_and_is_cut_off(c, name: str) -> str:
+    """Its run asks, for ten minutes at most, and the connection goes with the question on it: the run."""
+    asked = threading.Event()
+
+    def answer(method, params):
+        asked.set()
+        next(iter(c.connections.values())).sock.shutdown(2)
+        raise SystemExit  # of the reader's thread: no answer, not even an error
+
+    c.answer = answer
+    c.begin(
+        "tools/call",
+        {"name": "execute_python", "arguments": {"code": NAME, "session_id": name, "timeout": 300}},
+    )
+    assert asked.wait(60)
+    return last_run()["run_id"]
+
+
+@check
+def a_question_whose_client_is_gone_ends_soon():
+    """Long before the run's own timeout; the call behind it has its turn."""
+    name = session()
+    gone = client("legacy", capabilities=ASKS)
+    gone.open()
+    asks = asks_and_is_cut_off(gone, name)
+    with client("modern") as other:
+        one, at, shown = left_running(other, "print('my turn')", session_id=name)
+        contains(shown, "[queued behind run %s, which waits for input since " % asks)
+        until(lambda: other.text("read_run", run_id=one, wait_s=5) == "my turn", 90)
+        shown = other.text("read_run", run_id=asks)
+        contains(shown, "EOFError")
+        contains(shown, "[input() was not answered, and had the end of input]")
+    gone.close()
+
+
+@check
+def a_client_that_comes_back_in_time_is_waited_for():
+    with client("legacy", capabilities=ASKS) as c:
+        asks = asks_and_is_cut_off(c, session())
+        c.stream()  # the session's own: the client is there, and has the question
+        time.sleep(15)
+        c.answer = lambda method, params: {"action": "accept", "content": {"line": "Ada"}}
+        c.stream(c.last_event[: c.last_event.index("_")] + "_0")  # the call's, from its beginning
+        until(lambda: c.text("read_run", run_id=asks, wait_s=5) == "Name? hello Ada", 90)
+
+
+@check
+def a_late_answer_is_not_the_next_questions():
+    def answer(method, params):
+        if params["message"] == "a? ":
+            time.sleep(9)
+        return {"action": "accept", "content": {"line": "to " + params["message"]}}
+
+    code = "try:\n    input('a? ')\nexcept EOFError:\n    print(input('b? '))"
+    with client("legacy", capabilities=ASKS, answer=answer) as c:
+        equal(text(run(c, code, timeout=5)), "a? b? to b? ")
+        contains(json.dumps(c.noted("notifications/cancelled")), "not waited for any more")
+
+
+@check
+def a_queued_run_says_behind_what_in_every_voice():
+    extensions = {"extensions": {TASKS: {}}, **ASKS}
+    name = session()
+    with client("modern", capabilities=ASKS) as c, client("modern", capabilities=extensions) as other:
+        params = {"name": "execute_python", "arguments": {"code": NAME, "session_id": name, "timeout": 120}}
+        state = c.call("tools/call", params)["requestState"]
+        asks = last_run()["run_id"]
+        made = other.call(
+            "tools/call",
+            {"name": "execute_python", "arguments": {"code": "print('my turn')", "session_id": name}},
+        )
+        one = last_run()
+        equal((one["run_id"] != asks, one["behind"], one["behind_asks"]), (True, asks, True))
+        behind = "queued behind run %s, which waits for input since " % asks
+        get = functools.partial(other.call, "tasks/get", {"taskId": made["taskId"]})
+        contains(get()["statusMessage"], behind)
+        contains(other.tool("read_run", run_id=one["run_id"], wait_s=0)["content"][0]["text"], behind)
+        read = other.call("resources/read", {"uri": "run://" + one["run_id"]})
+        contains(read["contents"][0]["text"], behind)
+        c.call("tools/call", {**params, "inputResponses": line("Ada"), "requestState": state})
+        until(lambda: get()["status"] == "completed")
+        equal(("statusMessage" in get(), text(get()["result"])), (False, "my turn"))
+        assert "behind" not in last_run(), "control: it waits no more"
 
 
 @check
@@ -404,14 +491,23 @@ def leaving_a_legacy_connection_is_not_cancelling():
             "tools/call",
             {
                 "name": "execute_terminal_command",
-                "arguments": {"command": "sleep 1.2; echo %s > left" % mark},
+                "arguments": {"command": "until [ -e go ]; do sleep 0.1; done; echo %s > left" % mark},
             },
         )
-        until(lambda: running(mark))
+        until(lambda: running(mark), 60)
         connection = c.connections[json.dumps(pending.id)]
         connection.sock.shutdown(2)
-        until(lambda: not running(mark))
+        try:
+            pending.result(60)
+            raise AssertionError("an answer came on a connection that was shut")
+        except (OSError, HTTPException):
+            pass
+        time.sleep(1)
+        assert running(mark), "it was cancelled"
+        typed(c, "touch go", session_id=session())
+        until(lambda: not running(mark), 60)
         equal(typed(c, "cat left"), mark)
+        typed(c, "rm go")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,11 @@ static const struct kr_api_prop run_props[] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "Its sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "code", .type = KR_API_TEXT, .help = "The first 100 characters of its code.", .example = "print(6 * 7)"},
     {.name = "still_running", .type = KR_API_BOOL, .help = "It has not ended.", .example = "false"},
+    {.name = "behind", .type = KR_API_STRING, .optional = true,
+     .help = "Only while it waits for its turn: the run that its session executes.",
+     .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
+    {.name = "behind_asks", .type = KR_API_BOOL, .optional = true,
+     .help = "Only while it waits for its turn: that run waits for a line of input.", .example = "false"},
     {.name = "started_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.1"},
     {.name = "ended_at", .type = KR_API_NUMBER, .nullable = true, .help = "Unix time; null while it runs.",
      .example = "1763200000.2"},
@@ -109,14 +114,28 @@ const struct kr_api_doc kr_api_runs_input_doc = {.id = "answer_input", .tag = "r
     .needs = KR_RIGHT_RUN, .params = id_params, .body = &input_table, .responses = said_ok};
 /* clang-format on */
 
-static void write_run(struct kr_json *j, const struct kr_store_run *r)
+/* Whom it is written for. */
+struct run_page {
+    struct kr_json j;
+    struct kr_box *box;
+    const struct kr_caller *who;
+};
+
+static void write_run(struct run_page *page, const struct kr_store_run *r)
 {
+    struct kr_json *j = &page->j;
+    struct kr_box_behind behind;
+
     kr_json_object(j);
     kr_json_key_str(j, "run_id", r->id);
     kr_json_key_str(j, "session_id", r->session[0] ? r->session : NULL);
     kr_json_key_str(j, "sandbox_id", r->sandbox);
     kr_json_key_str(j, "code", r->code);
     kr_json_key_bool(j, "still_running", r->ended == 0);
+    if (!r->ended && kr_box_run_behind(page->box, page->who, r->id, &behind)) {
+        kr_json_key_str(j, "behind", behind.run);
+        kr_json_key_bool(j, "behind_asks", behind.asks);
+    }
     kr_json_key_double(j, "started_at", (double)r->started / 1e6);
     if (r->ended) {
         kr_json_key_double(j, "ended_at", (double)r->ended / 1e6);
@@ -152,22 +171,22 @@ void kr_api_runs_list(struct kr_http_ex *ex, void *app)
     cleanup_buf struct kr_buf buf;
     struct list_query q;
     struct kr_api_who who;
+    struct run_page out = {.box = api->box, .who = &who.caller};
     struct kr_store_page page;
-    struct kr_json j;
     struct kr_err err;
 
     kr_buf_init(&buf, KR_API_REPLY_MAX);
     if (!kr_api_caller(api, ex, &who) || !kr_api_read_query(ex, &list_table, &q, &in))
         return;
     page = (struct kr_store_page){.after = q.after, .limit = (unsigned)q.limit};
-    kr_api_page_begin(&j, &buf, "runs");
+    kr_api_page_begin(&out.j, &buf, "runs");
     if (kr_store_runs_list(api->store, who.caller.user,
                            &(struct kr_store_run_filter){q.sandbox, q.session, q.cause, q.running}, &page, on_listed,
-                           &j, &err) < 0) {
+                           &out, &err) < 0) {
         kr_api_fail(ex, &err);
         return;
     }
-    kr_api_page_end(&j, page.next);
+    kr_api_page_end(&out.j, page.next);
     kr_api_reply(ex, 200, &buf);
 }
 
@@ -177,7 +196,7 @@ void kr_api_runs_read(struct kr_http_ex *ex, void *app)
     cleanup_buf struct kr_buf buf;
     cleanup_store_run struct kr_store_run run = {0};
     struct kr_api_who who;
-    struct kr_json j;
+    struct run_page out = {.box = api->box, .who = &who.caller};
     struct kr_err err;
 
     kr_buf_init(&buf, KR_API_REPLY_MAX);
@@ -187,8 +206,8 @@ void kr_api_runs_read(struct kr_http_ex *ex, void *app)
         kr_api_fail(ex, &err);
         return;
     }
-    kr_json_init(&j, &buf);
-    write_run(&j, &run);
+    kr_json_init(&out.j, &buf);
+    write_run(&out, &run);
     kr_api_reply(ex, 200, &buf);
 }
 

@@ -6,6 +6,7 @@
 #include "exec.h"
 #include "clock.h"
 #include "exec_internal.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,16 @@ static void on_exec_cancel(void *data, struct kr_mcp_call *c)
     else if (x->kind == KR_MCP_EXEC_RUNS && x->o.run_id[0])
         (void)kr_box_run_cancel(x->box, &x->who.caller, x->o.run_id, false, &err); /* -EALREADY: it is over */
     kr_mcp_exec_free(x);
+}
+
+/* For its task, if it is one. */
+static const char *exec_status(void *data, char *buf, size_t size)
+{
+    const struct kr_mcp_exec *x = data;
+
+    static_assert(KR_MCP_STATUS_ROOM >= KR_BOX_BEHIND_ROOM, "it fits");
+    (void)size;
+    return kr_box_run_behind_text(x->box, &x->who.caller, x->o.run_id, buf);
 }
 
 /* ---- answers ---- */
@@ -203,11 +214,18 @@ static void on_log_more(void *data, struct kr_runlog_reader *reader)
     if (r < 0) {
         kr_err_set(&err, KR_ERR_NOT_FOUND, 0, "the log of run %s cannot be read", x->o.run_id);
         fail_exec(x, &err);
-    } else if (kr_runlog_done(reader)) {
-        finish_exec(x);
-    } else if (!(x->question > x->answered && !x->asked && x->kind != KR_MCP_EXEC_LOOKS && kr_mcp_exec_ask(x))) {
-        (void)do_what_is_due(x);
+        return;
     }
+    if (kr_runlog_done(reader)) {
+        finish_exec(x);
+        return;
+    }
+    if (x->asked && x->asked < x->question) { /* that one had the end of input: its answer is not that of the next */
+        kr_mcp_unask(x->call, x);
+        x->asked = 0;
+    }
+    if (!(x->question > x->answered && !x->asked && x->kind != KR_MCP_EXEC_LOOKS && kr_mcp_exec_ask(x)))
+        (void)do_what_is_due(x);
 }
 
 /* From that number on. 0 or -ENOMEM. */
@@ -312,6 +330,7 @@ void kr_mcp_run(struct kr_mcp_call *c, const struct kr_mcp_run_spec *spec)
         fail_memory(x);
     } else {
         kr_mcp_on_cancel(c, on_exec_cancel, x);
+        kr_mcp_on_status(c, exec_status);
         if (r > 0)
             resume_run(x, payload);
         else

@@ -18,9 +18,9 @@ struct kr_mcp_outcome {
     json_t *error;                 /* the error object, or NULL */
     json_t *end; /* the end's object (cause, times, limits_hit, files, hint, variables …); NULL: still running */
     enum kr_cause cause;
-    bool running;        /* not over: the caller answers with what there is */
-    bool asks;           /* running, and waits for a line */
-    char behind[96];     /* running: it waits for its turn, and behind what; "": it does not */
+    bool running;                    /* not over: the caller answers with what there is */
+    bool asks;                       /* running, and waits for a line */
+    char behind[KR_BOX_BEHIND_ROOM]; /* running: it waits for its turn, and behind what; "": it does not */
     bool page;           /* of read_run from a number on: nothing of stdout and stderr is left out of what is shown */
     bool more;           /* a page of read_run that is full; `running` says nothing then */
     bool cut;            /* something is missing in the texts or displays */

@@ -60,9 +60,11 @@ static void on_answer(void *data, struct kr_mcp_call *c, const json_t *result)
     size_t len = 0;
 
     (void)c;
-    x->asked = false;
+    x->asked = 0;
     if (read_answer(result, &line, &len) <= 0)
         x->o.input_declined = true;
+    if (!result) /* it gave none, or is gone: the run's end says so */
+        kr_box_run_unanswered(x->box, &x->who.caller, x->o.run_id);
     answer_input(x, line, len);
     kr_mcp_exec_go_on(x);
 }
@@ -105,7 +107,7 @@ bool kr_mcp_exec_ask(struct kr_mcp_exec *x)
         }
     } else if (can_be_asked(x) && (task || kr_mcp_may_ask(x->call)) &&
                kr_mcp_ask(x->call, "elicitation/create", form(x->prompt ? x->prompt : ""), on_answer, x) >= 0) {
-        x->asked = true;
+        x->asked = x->question;
         return false;
     }
     x->o.input_refused = true;

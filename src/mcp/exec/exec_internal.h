@@ -41,10 +41,11 @@ struct kr_mcp_exec {
     bool watching; /* counted among the run's readers */
     enum kr_mcp_exec_kind kind;
 
-    bool ask_client, asked; /* asked: the client has the question */
-    uint64_t question;      /* number of the last question's event; 0: none */
-    uint64_t answered;      /* questions up to this number are answered */
-    char *prompt;           /* of it, owned */
+    bool ask_client;
+    uint64_t asked;    /* number of the question that the client has; 0: none */
+    uint64_t question; /* number of the last question's event; 0: none */
+    uint64_t answered; /* questions up to this number are answered */
+    char *prompt;      /* of it, owned */
     bool password;
 
     uint64_t answer_after_ms;

@@ -37,7 +37,7 @@ static void send_progress(struct kr_mcp_exec *x, uint64_t now)
     char text[128], behind[sizeof x->o.behind];
     double seconds = floor((double)(now - x->begun_ns) / (double)MS) / 1e3;
 
-    if (*kr_box_run_behind(x->box, &x->who.caller, x->o.run_id, behind, sizeof behind))
+    if (*kr_box_run_behind_text(x->box, &x->who.caller, x->o.run_id, behind))
         snprintf(text, sizeof text, "%s", behind);
     else
         snprintf(text, sizeof text, "running for %.0f s", seconds);

@@ -77,7 +77,7 @@ static void take_queued(struct kr_mcp_exec *x, const struct kr_event *e)
     int len = snprintf(text, sizeof text, "[waiting: %lld runs ahead]\n",
                        (long long)json_integer_value(json_object_get(queued, "ahead")) + 1);
 
-    if (*kr_box_run_behind(x->box, &x->who.caller, x->o.run_id, behind, sizeof behind))
+    if (*kr_box_run_behind_text(x->box, &x->who.caller, x->o.run_id, behind))
         len = snprintf(text, sizeof text, "[%s]\n", behind);
     kr_mcp_exec_news(x, text, (size_t)len);
     json_decref(queued);
@@ -165,7 +165,7 @@ void kr_mcp_exec_close_outcome(struct kr_mcp_exec *x)
     o->error = kr_outcome_object(&x->run.error);
     o->cause = x->run.cause;
     o->running = !x->run.ended;
-    (void)kr_box_run_behind(x->box, &x->who.caller, o->run_id, o->behind, sizeof o->behind);
+    (void)kr_box_run_behind_text(x->box, &x->who.caller, o->run_id, o->behind);
     o->cut = x->run.cut;
     o->next_seq = x->run.next_seq;
     kr_outcome_done(&x->run);

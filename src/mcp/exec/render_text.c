@@ -108,6 +108,8 @@ static const struct kr_api_prop structure_props[] = {
     {.name = "sandbox_id", .type = KR_API_STRING, .help = "Its sandbox.", .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "still_running", .type = KR_API_BOOL, .help = "It has not ended: read_run goes on from next_seq.",
      .example = "false"},
+    {.name = "behind", .type = KR_API_STRING, .optional = true,
+     .help = "Only while it waits for its turn: behind what.", .example = "queued behind run x, which is running"},
     {.name = "next_seq", .type = KR_API_INT, .help = "The number from which read_run goes on.", .example = "5"},
     {.name = "cause", .type = KR_API_STRING, .nullable = true,
      .help = "How it ended: one of thirteen words; null while it runs.", .example = "ok"},
@@ -171,6 +173,8 @@ json_t *kr_mcp_structure(const struct kr_mcp_outcome *o, bool is_terminal)
     json_object_set_new(object, "session_id", json_string(o->session));
     json_object_set_new(object, "sandbox_id", json_string(o->sandbox));
     json_object_set_new(object, "still_running", json_boolean(o->running && !o->more));
+    if (o->behind[0])
+        json_object_set_new(object, "behind", json_string(o->behind));
     json_object_set_new(object, "next_seq", json_integer((json_int_t)o->next_seq));
     json_object_set_new(object, "cause", over ? json_string(kr_cause_rows[o->cause].name) : json_null());
     json_object_set_new(object, "stdout", stream(&o->out, &cut));

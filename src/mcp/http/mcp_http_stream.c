@@ -309,7 +309,20 @@ static bool may_ask(void *data, void *stream)
     return data && s && (kr_mcp_stream_begun(s) || (s->ex && s->takes_events));
 }
 
-const struct kr_mcp_wire kr_mcp_http_wire = {.send = on_stream_send, .may_ask = may_ask};
+/* By any of its streams: a client that lost one may have the question, and answers by a request of its own. */
+static bool is_there(void *data)
+{
+    const struct kr_mcp_session *session = data;
+    const struct kr_mcp_stream *s;
+
+    if (session)
+        TAILQ_FOREACH(s, &session->streams, entry)
+    if (s->ex)
+        return true;
+    return false;
+}
+
+const struct kr_mcp_wire kr_mcp_http_wire = {.send = on_stream_send, .may_ask = may_ask, .is_there = is_there};
 
 /* ---- in ---- */
 

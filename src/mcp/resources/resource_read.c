@@ -215,6 +215,8 @@ static json_t *make_run(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, s
     json_t *value = json_pack("{s:s, s:b}", "run_id", o->run_id, "still_running", o->running);
 
     (void)c, (void)data;
+    if (o->behind[0])
+        json_object_set_new(value, "behind", json_string(o->behind));
     json_object_set_new(value, "stdout", kr_compat_text(&o->out, SIZE_MAX, cap / 4, false, "\n[cut]"));
     json_object_set_new(value, "stderr", kr_compat_text(&o->err, SIZE_MAX, cap / 4, false, "\n[cut]"));
     json_object_set_new(value, "log_cut", json_boolean(o->cut));

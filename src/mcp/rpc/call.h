@@ -81,15 +81,24 @@ void kr_mcp_log(struct kr_mcp_call *c, enum kr_mcp_level level, const char *logg
 
 /* A request of ours to the client (elicitation/create, sampling/createMessage, roots/list), before 2026-07-28 only, on
  * the stream of the call. params is taken. on_answer comes once: with the result, or with NULL (error, or the client
- * left the question open past KR_MCP_ASK_MS); not after on_cancel. 0; -ENOTSUP: this client or this transport cannot be
- * asked. */
+ * left the question open past KR_MCP_ASK_MS, or has been without a connection for KR_MCP_GONE_MS); not after on_cancel.
+ * 0; -ENOTSUP: this client or this transport cannot be asked. */
 #define KR_MCP_ASK_MS (10u * 60 * 1000)
+#define KR_MCP_GONE_MS (10u * 1000)
 typedef void kr_mcp_answer_fn(void *data, struct kr_mcp_call *c, const json_t *result);
 int kr_mcp_ask(struct kr_mcp_call *c, const char *method, json_t *params, kr_mcp_answer_fn *on_answer, void *data);
 bool kr_mcp_may_ask(const struct kr_mcp_call *c);
+/* What was asked with that data is of no interest any more: the client is notified, on_answer does not come. */
+void kr_mcp_unask(struct kr_mcp_call *c, const void *data);
 
 /* What to call when the client cancels or leaves. Again: replaces. */
 void kr_mcp_on_cancel(struct kr_mcp_call *c, void (*on_cancel)(void *data, struct kr_mcp_call *c), void *data);
+/* What it is doing, for people who look at its task: called with the data of on_cancel until that is replaced. "": no
+ * more than its status says. */
+#define KR_MCP_STATUS_ROOM 128
+typedef const char *kr_mcp_status_fn(void *data, char *buf, size_t size);
+void kr_mcp_on_status(struct kr_mcp_call *c, kr_mcp_status_fn *on_status);
+const char *kr_mcp_status(const struct kr_mcp_call *c, char *buf, size_t size);
 
 /* ---- the answer ---- */
 
@@ -113,6 +122,8 @@ struct kr_mcp_outlet {
     /* As kr_mcp_ask(); 0 or -ENOTSUP. on_answer is to be called with `answer_data`. */
     int (*on_ask)(void *data, struct kr_mcp_call *c, const char *method, json_t *params, kr_mcp_answer_fn *on_answer,
                   void *answer_data);
+    /* As kr_mcp_unask(). */
+    void (*on_unask)(void *data, const void *answer_data);
 };
 /* The request is answered with `created` (taken; additions as by kr_mcp_reply()) and the call lives on: it is no longer
  * cancelled by the peer's leaving, progress and log messages go nowhere, and its answer goes to the outlet, after which

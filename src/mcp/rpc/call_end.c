@@ -15,6 +15,17 @@ void kr_mcp_on_cancel(struct kr_mcp_call *c, void (*on_cancel)(void *data, struc
 {
     c->on_cancel = on_cancel;
     c->cancel_data = data;
+    c->on_status = NULL;
+}
+
+void kr_mcp_on_status(struct kr_mcp_call *c, kr_mcp_status_fn *on_status)
+{
+    c->on_status = on_status;
+}
+
+const char *kr_mcp_status(const struct kr_mcp_call *c, char *buf, size_t size)
+{
+    return c->on_status ? c->on_status(c->cancel_data, buf, size) : "";
 }
 
 void kr_mcp_call_cancel(struct kr_mcp_call *c, bool tell)

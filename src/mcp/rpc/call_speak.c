@@ -13,6 +13,7 @@
 #define ASK_MAX (1u << 20)
 #define NOTE_MAX (KR_MCP_RESULT_MAX + 65536) /* that of a task's end carries its result */
 #define QUESTIONS_MAX 16u                    /* open at once on one peer */
+#define LOOK_MS 2000u                        /* how often an open question looks for its client */
 #define MS UINT64_C(1000000)
 
 /* ---- meanwhile ---- */
@@ -88,15 +89,37 @@ static bool declared(const struct kr_mcp_call *c, const char *method)
     return strcmp(method, "roots/list") != 0 || kr_mcp_client_can(c, "roots");
 }
 
-/* The client is notified that no answer is awaited any more, and the call gets none. */
-static void on_question_deadline(void *data)
+static void withdraw(struct kr_mcp_question *q, const char *why)
 {
-    struct kr_mcp_question asked = *(struct kr_mcp_question *)data;
-    struct kr_mcp_peer *p = asked.call->peer;
+    struct kr_mcp_call *c = q->call;
+    uint64_t id = q->id;
 
-    kr_mcp_question_drop(p, data);
-    kr_mcp_call_note(asked.call, "notifications/cancelled",
-                     json_pack("{s:I,s:s}", "requestId", (json_int_t)asked.id, "reason", "no answer in time"));
+    kr_mcp_question_drop(c->peer, q);
+    kr_mcp_call_note(c, "notifications/cancelled", json_pack("{s:I,s:s}", "requestId", (json_int_t)id, "reason", why));
+}
+
+static bool is_over(struct kr_mcp_question *q)
+{
+    const struct kr_mcp_peer *p = q->call->peer;
+    uint64_t now = kr_clock_ns();
+
+    if (!p->wire->is_there || p->wire->is_there(p->data))
+        q->absent_ns = 0;
+    else if (!q->absent_ns)
+        q->absent_ns = now;
+    return now >= q->until_ns || (q->absent_ns && now - q->absent_ns >= KR_MCP_GONE_MS * MS);
+}
+
+/* The client is notified that no answer is awaited any more, and the call gets none. */
+static void on_question_look(void *data)
+{
+    struct kr_mcp_question *q = data, asked = *q;
+
+    if (!is_over(q)) {
+        kr_timer_arm(q->look, LOOK_MS);
+        return;
+    }
+    withdraw(q, "no answer in time");
     asked.on_answer(asked.data, asked.call, NULL);
 }
 
@@ -113,19 +136,22 @@ static int ask_peer(struct kr_mcp_call *c, const char *method, const json_t *par
     count++;
     if (count >= QUESTIONS_MAX)
         return -EBUSY;
-    if (!(q = calloc(1, sizeof *q)) ||
-        kr_timer_new(c->manner->mcp->api->loop, on_question_deadline, q, &q->deadline) < 0) {
+    if (!(q = calloc(1, sizeof *q)) || kr_timer_new(c->manner->mcp->api->loop, on_question_look, q, &q->look) < 0) {
         free(q);
         return -ENOMEM;
     }
-    *q = (struct kr_mcp_question){
-        .id = p->next_question++, .call = c, .on_answer = on_answer, .data = data, .deadline = q->deadline};
+    *q = (struct kr_mcp_question){.id = p->next_question++,
+                                  .call = c,
+                                  .on_answer = on_answer,
+                                  .data = data,
+                                  .look = q->look,
+                                  .until_ns = kr_clock_after_ms(KR_MCP_ASK_MS)};
     TAILQ_INSERT_TAIL(&p->questions, q, entry);
     if (kr_mcp_write_ask(&out, q->id, method, params) < 0) {
         kr_mcp_question_drop(p, q);
         return -EINVAL;
     }
-    kr_timer_arm(q->deadline, KR_MCP_ASK_MS);
+    kr_timer_arm(q->look, LOOK_MS);
     p->wire->send(p->data, c->stream, KR_MCP_ASK, 0, out.data, out.len);
     return 0;
 }
@@ -141,4 +167,17 @@ int kr_mcp_ask(struct kr_mcp_call *c, const char *method, json_t *params, kr_mcp
         r = ask_peer(c, method, params, on_answer, data);
     json_decref(params);
     return r;
+}
+
+void kr_mcp_unask(struct kr_mcp_call *c, const void *data)
+{
+    struct kr_mcp_question *q, *next;
+
+    if (c->outlet && c->outlet->on_unask)
+        c->outlet->on_unask(c->outlet_data, data);
+    for (q = c->peer ? TAILQ_FIRST(&c->peer->questions) : NULL; q; q = next) {
+        next = TAILQ_NEXT(q, entry);
+        if (q->call == c && q->data == data)
+            withdraw(q, "it is not waited for any more");
+    }
 }

@@ -65,7 +65,8 @@ struct kr_mcp_question {
     struct kr_mcp_call *call;
     kr_mcp_answer_fn *on_answer;
     void *data;
-    struct kr_timer *deadline;
+    struct kr_timer *look;
+    uint64_t until_ns, absent_ns; /* its deadline; since when its client is seen to be gone, 0: it is there */
 };
 
 enum kr_mcp_era {
@@ -110,6 +111,7 @@ struct kr_mcp_call {
     uint64_t progress_ns; /* when the last one went out; 0: none did */
     void (*on_cancel)(void *data, struct kr_mcp_call *c);
     void *cancel_data;
+    kr_mcp_status_fn *on_status;
     const struct kr_mcp_outlet *outlet; /* of a detached one */
     void *outlet_data;
     bool reads_first; /* kr_mcp_client_reads_first() */

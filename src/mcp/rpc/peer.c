@@ -160,7 +160,7 @@ bool kr_mcp_peer_may_end(const struct kr_mcp_peer *p, unsigned rights)
 void kr_mcp_question_drop(struct kr_mcp_peer *p, struct kr_mcp_question *q)
 {
     TAILQ_REMOVE(&p->questions, q, entry);
-    kr_timer_close(q->deadline);
+    kr_timer_close(q->look);
     free(q);
 }
 

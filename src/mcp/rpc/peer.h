@@ -37,6 +37,8 @@ struct kr_mcp_wire {
     void (*send)(void *data, void *stream, enum kr_mcp_sent what, int code, const char *json, size_t len);
     /* May the client be asked something on this stream? NULL: yes. */
     bool (*may_ask)(void *data, void *stream);
+    /* Is the client connected, so that it can see a question? NULL: it is, as long as its peer lives. */
+    bool (*is_there)(void *data);
 };
 
 struct kr_mcp_peer_config {

@@ -149,7 +149,8 @@ static void on_fail(void *data, struct kr_mcp_call *c, int code, json_t *error_d
     task_end(task, KR_TASK_FAILED);
 }
 
-static const struct kr_mcp_outlet outlet = {.on_reply = on_reply, .on_fail = on_fail, .on_ask = kr_task_ask};
+static const struct kr_mcp_outlet outlet = {
+    .on_reply = on_reply, .on_fail = on_fail, .on_ask = kr_task_ask, .on_unask = kr_task_unask};
 
 /* ---- time ---- */
 

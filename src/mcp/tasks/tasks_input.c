@@ -82,6 +82,20 @@ int kr_task_ask(void *data, struct kr_mcp_call *c, const char *method, json_t *p
     return 0;
 }
 
+void kr_task_unask(void *data, const void *answer_data)
+{
+    struct kr_task *task = data;
+    struct kr_task_question *q, *next;
+
+    for (q = TAILQ_FIRST(&task->questions); q; q = next) {
+        next = TAILQ_NEXT(q, entry);
+        if (q->data == answer_data)
+            kr_question_free(task, q);
+    }
+    if (TAILQ_EMPTY(&task->questions))
+        kr_task_set(task, KR_TASK_WORKING);
+}
+
 /* ---- until 2025-11-25: on the stream of a tasks/result ---- */
 
 /* What was asked of whom; kept as long as the waiter is, since its answer comes only so long. */

@@ -80,6 +80,8 @@ void kr_tasks_arm(struct kr_mcp_tasks *t);
 /* struct kr_mcp_outlet.on_ask of a task. */
 int kr_task_ask(void *data, struct kr_mcp_call *c, const char *method, json_t *params, kr_mcp_answer_fn *on_answer,
                 void *answer_data);
+/* struct kr_mcp_outlet.on_unask of a task. */
+void kr_task_unask(void *data, const void *answer_data);
 /* Takes the question out of its task and gives the answer (NULL: there will be none) to who asked, who may end the task
  * by it. */
 void kr_question_answer(struct kr_task *task, struct kr_task_question *q, const json_t *answer);

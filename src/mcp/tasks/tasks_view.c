@@ -22,8 +22,10 @@ static const char *status_name(const struct kr_task *task, bool modern)
 }
 
 /* A sentence for people, or NULL. */
-static const char *status_message(const struct kr_task *task)
+static const char *status_message(const struct kr_task *task, char *buf, size_t size)
 {
+    const char *text;
+
     switch (task->status) {
     case KR_TASK_INPUT_REQUIRED:
         return "waiting for input";
@@ -34,6 +36,8 @@ static const char *status_message(const struct kr_task *task)
     case KR_TASK_COMPLETED:
         return says_error(task) ? "ended with an error" : NULL;
     case KR_TASK_WORKING:
+        text = task->call ? kr_mcp_status(task->call, buf, size) : "";
+        return *text ? text : NULL;
     case KR_TASK_STATUS_MAX_:
         break;
     }
@@ -54,7 +58,8 @@ static json_t *iso_time(int64_t us)
 
 static json_t *flat(const struct kr_task *task, bool modern)
 {
-    const char *message = status_message(task);
+    char text[KR_MCP_STATUS_ROOM];
+    const char *message = status_message(task, text, sizeof text);
     json_t *view = json_pack("{s:s, s:s, s:o, s:o, s:I, s:i}", "taskId", task->id, "status", status_name(task, modern),
                              "createdAt", iso_time(task->created_us), "lastUpdatedAt", iso_time(task->updated_us),
                              modern ? "ttlMs" : "ttl", (json_int_t)task->ttl_ms,
