@@ -247,7 +247,7 @@ while tries < 100:
         time.sleep(0.001)
 os.close(w)
 os.set_blocking(r, False)
-deadline = time.monotonic() + 3
+deadline = time.monotonic() + 15
 def let_go():
     try: return os.read(r, 1) == b''
     except BlockingIOError: return False

@@ -187,7 +187,7 @@ class Server:
             self.watcher = Conn(self.unix)
             return self.watcher.get("/stats").json
 
-    def wait_for(self, what: str, value: int, within: float = 5.0) -> float:
+    def wait_for(self, what: str, value: int, within: float = 20.0) -> float:
         """Seconds until a figure of /stats has that value."""
         start = time.monotonic()
         while (now := self.stats()[what]) != value:

@@ -74,7 +74,7 @@ def killed_engine_leaves_nothing():
         before = [pid for pid, _ in children(engine.process.pid)]
         engine.process.kill()
         engine.process.wait()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 20
         while time.monotonic() < deadline and any(alive(pid) for pid in before):
             time.sleep(0.05)
         equal([pid for pid in before if alive(pid)], [])
@@ -161,7 +161,7 @@ def a_rotation_that_fails_disturbs_no_session():
         killer.start()
         try:
             end = time.monotonic() + 3
-            while time.monotonic() < end:
+            while time.monotonic() < end or (not killed and time.monotonic() < end + 30):
                 s = engine.open()
                 equal(engine.run(s, "6 * 7").end["result"], "42")
                 engine.close(s)
@@ -345,12 +345,11 @@ def hangs(whom, lives: bool) -> None:
         os.kill(whom(zygote_pid(engine)), signal.SIGSTOP)
         opens = [engine.send("open") for _ in range(20)]
         time.sleep(0.3)
-        began = time.monotonic()
         equal(engine.ask("interrupt", session=s)["event"], "done")
-        equal(engine.result(number, 3).cause, "interrupted")
-        assert time.monotonic() - began < 3
-        engine.wait(lambda e: e["event"] == "zygote" and e["state"] == "ended", 20)
-        sessions = [engine.next(n, 20) for n in opens]
+        equal(engine.result(number, 20).cause, "interrupted")
+        assert not [e for e in engine.unasked if e.get("state") == "ended"], "the interrupt waited for the stopped one"
+        engine.wait(lambda e: e["event"] == "zygote" and e["state"] == "ended", 60)
+        sessions = [engine.next(n, 60) for n in opens]
         equal({e["event"] for e in sessions}, {"opened"}, str(sessions))
         equal(engine.run(sessions[-1]["session"], "6 * 7").end["result"], "42")
         if lives:

@@ -226,7 +226,8 @@ def runs_of_a_session_go_in_the_order_they_came():
     s = server()
     name = "order"
     s.run("order = []", session_id=name)
-    first = started(s, "import time; time.sleep(1); order.append(0)", session_id=name)
+    first = started(s, "import os, time\nwhile not os.path.exists('go-on'): time.sleep(0.01)\norder.append(0)",
+                    session_id=name)
     streams = []
     for i in range(1, 6):
         streams.append(Stream(s, "POST", RUNS, {"code": "order.append(%d)" % i, "session_id": name}))
@@ -234,9 +235,7 @@ def runs_of_a_session_go_in_the_order_they_came():
         equal((line["seq"], line["type"], line["ahead"], line["session_id"]), (1, "queued", i - 1, name))
         equal((line["behind"], line["behind_asks"]), (first.id, False))
     equal(s.get("/api/v1/sessions/" + name).json()["queued"], 5)
-    began = time.monotonic()
-    equal(s.run("1", session_id="another")["cause"], "ok")
-    assert time.monotonic() - began < 0.5, "another session waited"
+    equal(s.run("open('go-on', 'w').close()", session_id="another")["cause"], "ok", "another session does not wait")
     for stream in [first, *streams]:
         equal(stream.rest()[-1]["cause"], "ok")
     equal(s.run("order", session_id=name)["result"], "[0, 1, 2, 3, 4, 5]")
@@ -352,18 +351,16 @@ def running(s: Server) -> list:
 
 
 @check
-def leaving_a_call_without_a_stream_cancels_it_within_a_second():
+def leaving_a_call_without_a_stream_cancels_it():
     s = server()
     sleep = "import time; time.sleep(30)"
     for path, body in ((RUNS, {"stream": False, "session_id": "left"}), ("/api/v1/execute", {"stream": False}),
                        ("/api/v1/execute_sync", {}), ("/execute_sync", {}), ("/execute", {})):
         run = leave(s, path, {"code": sleep, **body})
-        began = time.monotonic()
-        equal(ended(s, run, 1)["cause"], "cancelled", path)
-        assert time.monotonic() - began < 1, path
+        equal(ended(s, run)["cause"], "cancelled", path)  # they sleep for 30 s
     busy = started(s, sleep, session_id="left")
     run = leave(s, RUNS, {"code": "open('never', 'w')", "stream": False, "session_id": "left"})
-    equal(ended(s, run, 1)["cause"], "cancelled", "while it waits")
+    equal(ended(s, run)["cause"], "cancelled", "while it waits")
     equal(read(s, busy.id)["still_running"], True)
     s.post("%s/%s/cancel" % (RUNS, busy.id))
     equal(busy.rest()[-1]["cause"], "cancelled")
@@ -418,11 +415,9 @@ def a_run_that_does_not_listen_is_killed():
                      "while True: pass",
                      session_id="deaf")
     equal(stream.until("stdout")[-1]["text"], "deaf\n")
-    began = time.monotonic()
     s.post("%s/%s/cancel" % (RUNS, stream.id))
     end = stream.rest()[-1]
     equal((end["cause"], end["session_alive"]), ("cancelled", False))
-    assert time.monotonic() - began < 4, "the grace is 2 s"
     one = s.run("1", session_id="deaf")
     equal((one["result"], one["session_restarted"]), ("1", True))
 

