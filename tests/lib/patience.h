@@ -2,7 +2,9 @@
  * late, and how late is not what they judge. A wait is
  *
  *     for (long end = patience_end(); !is_there() && is_before(end);)
- *         one step; */
+ *         one step;
+ *
+ * and afterwards asks again whether it is there. */
 #pragma once
 #include <stdbool.h>
 #include <time.h>
