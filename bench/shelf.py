@@ -10,6 +10,7 @@ GIB = 1 << 30
 BLOCK = 1 << 20
 FILES = 10000
 SYNCED = 200
+PAIRS = 10  # reads of the large file, one on the image and one in the folder
 # key, label, bar (image / folder)
 WORK = (
     ("create", "create %d files of 1 KB" % FILES, 0.7),
@@ -45,18 +46,31 @@ class Shelf:
         shutil.rmtree(self.top, ignore_errors=True)
 
     def rates(self, path: str) -> dict:
-        """Per second: files, bytes or calls. Each piece of work is as far apart from the one before as a sync makes it."""
+        """Per second: files, bytes or calls. Each piece of work is as far apart from the one before as a sync makes
+        it. The large file stays."""
         done = {}
-        for key in ("create", "delete", "write", "read", "fsync"):
+        for key in ("create", "delete", "write", "fsync"):
             os.sync()
-            began = time.perf_counter()
-            count = getattr(self, key)(path)
-            done[key] = count / (time.perf_counter() - began)
-            if key == "write":
-                forget(path + "/large")
-        os.unlink(path + "/large")
+            done[key] = self.rate(key, path)
         shutil.rmtree(path + "/synced")
         return done
+
+    def rate(self, key: str, path: str) -> float:
+        began = time.perf_counter()
+        count = getattr(self, key)(path)
+        return count / (time.perf_counter() - began)
+
+    def reads(self, count: int):
+        """Pairs of rates, of the image and of the folder, each read from the disk right after the other: its pace
+        differs by more than twice from one second to the next. Every other pair begins with the folder."""
+        os.sync()
+        for turn in range(count):
+            pair = {}
+            for place in ("image", "folder") if turn % 2 == 0 else ("folder", "image"):
+                path = getattr(self, place)
+                forget(path + "/large")
+                pair[place] = self.rate("read", path)
+            yield pair["image"], pair["folder"]
 
     def create(self, path: str) -> int:
         os.mkdir(path + "/many")
