@@ -2,8 +2,8 @@
  *
  * The driver starts it once; it starts `krait serve` in a data directory of its own and takes lines:
  *     warm PRELOAD COUNT             print(1) in a live session over keep-alive: to the output, and to the end
- *     new PRELOAD KIND GAP COUNT print(1) in a new session, KIND `fresh` (thrown away) or `kept` (in the sandbox's
- *     folder)
+ *     new PRELOAD KIND GAP COUNT     print(1) in a new session, KIND `fresh` (thrown away) or `kept` (in the sandbox's
+ *                                    folder); with a GAP of 0 one right after the other, as a pool cannot keep up with
  *     churn PRELOAD MS INFLIGHT      fresh runs, one JSON object each: how many were done
  *     paced SANDBOX GAP COUNT        as warm, with a rest before each
  *     user NAME                      makes a user with a key; as NAME: asks with it from now on
