@@ -24,7 +24,7 @@ PACKAGES_WEB = $(if $(shell command -v npm),,nodejs npm)
 PACKAGES_RUN := python3-numpy python3-pandas python3-scipy python3-matplotlib python3-seaborn python3-sklearn \
 	python3-statsmodels python3-plotly python3-sympy python3-pil python3-openpyxl python3-httpx python3-requests \
 	python3-aiohttp python3-websocket fonts-droid-fallback fonts-wqy-microhei ca-certificates btrfs-progs \
-	python3-pip git curl librsvg2-bin
+	python3-pip git curl librsvg2-bin procps python3-psutil python3-joblib
 PACKAGES_TEST := clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck strace bubblewrap \
 	python3-ipykernel python3-jupyter-client libpython3.11-testsuite qemu-system-x86 e2fsprogs cpio busybox-static \
 	chromium

@@ -88,6 +88,11 @@ int kr_cgroup_signal(const struct kr_cgroups *g, const struct kr_group *group, p
  * -errno with err. */
 int kr_cgroup_clear(const struct kr_cgroups *g, const struct kr_group *group, pid_t spared, uint64_t since_ns, int hard,
                     struct kr_err *err);
+/* What it uses at this moment; bytes, except where the name says otherwise. user, system: nanoseconds. */
+struct kr_group_now {
+    uint64_t cpu_ns, user, system, memory, cached, shared, active, inactive, tasks;
+};
+void kr_cgroup_now(const struct kr_cgroups *g, const struct kr_group *group, struct kr_group_now *ret);
 void kr_cgroup_usage(const struct kr_cgroups *g, const struct kr_group *group, struct kr_usage *ret);
 /* Keeps a folder whose cell has ended for the next one, if it can be made as good as new. One in a user's folder goes
  * with that, so no other cell may be in there. 1 kept, 0 not: it is to be

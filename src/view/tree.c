@@ -4,6 +4,7 @@
 #include "devices.h"
 #include "embed.h"
 #include "fd.h"
+#include "gauges.h"
 #include "programs.h"
 #include "proto.h"
 #include <dirent.h>
@@ -42,6 +43,8 @@ static const struct row rows[] = {
     {DIRECTORY, "/home", NULL}, {DIRECTORY, "/root", NULL}, {DIRECTORY, "/var", NULL}, {DIRECTORY, "/app", NULL},
     {DIRECTORY, "/krait", NULL}, {DIRECTORY, "/etc/ssl", NULL}, {DIRECTORY, "/data", NULL},
     {DIRECTORY, "/mnt", NULL},
+    {DIRECTORY, "/sys", NULL}, {DIRECTORY, "/sys/devices", NULL}, {DIRECTORY, "/sys/devices/system", NULL},
+    {LINK, "/sys/devices/system/cpu", "/proc/sys/devices/cpu"},
     {BIND, "/usr", NULL},
     {LIKE_HOST, "/bin", NULL}, {LIKE_HOST, "/sbin", NULL}, {LIKE_HOST, "/lib", NULL}, {LIKE_HOST, "/lib32", NULL},
     {LIKE_HOST, "/lib64", NULL}, {LIKE_HOST, "/libx32", NULL},
@@ -264,6 +267,9 @@ static int build_rows(const struct kr_tree_args *a, struct kr_view *v, struct kr
             return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", rows[i].path);
     if (v->own_devices && (r = attach_devices(a->devices)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /dev");
+    v->cpus = a->gauges >= 0 ? a->cpus : 0;
+    if (v->cpus > 0 && (r = kr_gauges_attach(STAGE, a->gauges, a->cpus)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: the gauges of cells");
     if ((r = copy_python_etc()) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /etc/python3*");
     if ((r = put_kernel()) < 0 || (r = kr_programs_put(STAGE "/krait", a->python)) < 0)

@@ -6,6 +6,7 @@
  * user namespace (EINVAL). A tree with mounts in it therefore stays a plain bind mount. */
 #include "view.h"
 #include "fd.h"
+#include "gauges.h"
 #include "proto.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,8 @@
 #define STAGE "cell"
 #define DEVICES "dev"
 #define SOURCE "source" /* data sets, one upon the other */
-static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE, ROOT, STAGE, DEVICES, SOURCE, KR_VIEW_FILES};
+static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE,     ROOT,          STAGE,
+                                      DEVICES,   SOURCE,   KR_VIEW_FILES, KR_GAUGES_DIR, KR_MACHINE_DIR};
 
 /* What of /usr no session has a use for, or may hold secrets. */
 /* clang-format off */
@@ -58,7 +60,7 @@ int kr_view_make_dir(const char *root)
 {
     char path[64];
     snprintf(path, sizeof path, "%s" KR_VIEW_DIR, root);
-    if (mkdir(path, 0755) < 0 || mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m") < 0)
+    if (mkdir(path, 0755) < 0 || mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=16m") < 0)
         return -errno;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         snprintf(path, sizeof path, "%s" KR_VIEW_DIR "/%s", root, folders[i]);
@@ -163,6 +165,9 @@ static int prepare(struct kr_view *v)
     for (unsigned i = 0; i < v->count; i++)
         if ((r = try_tree(v, &v->trees[i])) < 0)
             return r;
+    if (v->cpus > 0 && (r = kr_gauges_try(STAGE)) < 0)
+        return r;
+    v->cpus = r == 0 ? 0 : v->cpus;
     if (syscall(SYS_mount_setattr, AT_FDCWD, ".", 0, &ro, sizeof ro) < 0 || chdir("/") < 0)
         return -errno;
     return 0;

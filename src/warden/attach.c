@@ -5,6 +5,7 @@
  * what was opened is closed, whatever fails. */
 #include "fd.h"
 #include "frame.h"
+#include "gauges.h"
 #include "warden_internal.h"
 #include <errno.h>
 #include <unistd.h>
@@ -82,6 +83,8 @@ int kr_cell_attach(struct kr_cell *c, const struct kr_w_start *req, struct kr_er
     int fds[2 + KR_MOUNTS_MAX];
     unsigned n = 0;
     int r;
+    if (c->gauge.shown && kr_gauge_cpus(l->cpu_milli) != c->cpus)
+        how.cpus = kr_gauge_cpus(l->cpu_milli);
     how.resize = l->disk != c->tmp_bytes || l->inodes != c->tmp_inodes;
     r = gather(c, req, &how, fds, &n, err);
     if (r >= 0 && (r = kr_frame_send(c->init_channel, KR_I_ATTACH, 0, &how, sizeof how, fds, n)) < 0)

@@ -11,6 +11,7 @@
 #include "devices.h"
 #include "fd.h"
 #include "frame.h"
+#include "gauges.h"
 #include "oom.h"
 #include "warden_internal.h"
 #include "log.h"
@@ -115,6 +116,7 @@ int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, s
     } else if (r >= 0) {
         c->layers |= KR_LAYERS_NAMESPACES | (w->standing.unique ? KR_LAYER_UIDS : 0);
         r = f->devices < 0 ? 0 : kr_devices_give(f->devices, c->index, err);
+        r = r < 0 ? r : kr_cell_gauge_new(c, err);
         r = r < 0 ? r : ask_builder(c, err);
     }
     if (r < 0) {
@@ -134,6 +136,7 @@ static int tell_init(struct kr_cell *c, struct kr_err *err)
     kr_limits_default(&usual);
     c->tmp_bytes = go.tmp_bytes = usual.disk;
     c->tmp_inodes = go.tmp_inodes = usual.inodes;
+    c->cpus = go.cpus = kr_gauge_cpus(usual.cpu_milli);
     c->init = kr_child_of(c->init_pidfd, c->family->builder, "init", err);
     if (c->init < 0)
         return c->init;
@@ -344,6 +347,7 @@ static int say_started(struct kr_cell *c, struct kr_err *err)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "tell the engine that a session may start");
     c->asked = 0;
     kr_cell_set_state(c, KR_CELL_STARTED);
+    kr_cell_gauge(c, 1); /* off the way: the engine has its answer, and asks the session for a run next */
     return 0;
 }
 
@@ -362,6 +366,7 @@ int kr_cell_start(struct kr_cell *c, const struct kr_w_start *req, struct kr_err
     int r;
     kr_cell_set_state(c, KR_CELL_STARTING);
     kr_cell_promise(c, req->limits.memory);
+    c->limits = req->limits;
     if (w->config->user_groups)
         kr_cell_set_owner(c, req->owner);
     /* Usually what it was parked with, and only confirmed. */
@@ -404,6 +409,9 @@ void kr_cell_on_init(struct kr_cell *c)
         r = -EIO;
     } else if (f.type == KR_I_READY && owed && c->state == KR_CELL_BUILDING) {
         c->layers |= ((const struct kr_i_ready *)buf)->layers;
+        c->gauge.shown = (c->layers & KR_LAYER_GAUGES) != 0;
+        if ((c->layers & KR_LAYERS_COUNTED) != KR_LAYERS_COUNTED)
+            c->layers &= ~(uint32_t)KR_LAYER_GAUGES; /* they show limits, and no use */
         use(c);
     } else if (f.type == KR_I_DONE && owed && c->state == KR_CELL_STARTING) {
         r = say_started(c, &err); /* its channel stays until the end: closing it now would be in the session's way */

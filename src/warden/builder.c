@@ -223,6 +223,28 @@ static void wipe_arguments(void)
             memset((void *)start[i], 0, end[i] - start[i]);
 }
 
+/* What is forked from here on counts the time since the machine's start from the family's own: start times of
+ * processes, which ps holds against /proc/uptime, and sysinfo(2). CLOCK_MONOTONIC stays as it is: deadlines cross the
+ * boundary. Asks for CAP_SYS_TIME over a time namespace of our own. A kernel without them, or with no /proc to say it
+ * in, leaves processes with the machine's start times, and nothing else is lost. */
+static int begin_time(const struct builder *b, uint32_t layers, struct kr_err *err)
+{
+    char text[48];
+    int r;
+    if (!(layers & KR_LAYER_PROC) || b->view.cpus == 0)
+        return 0;
+    if (unshare(CLONE_NEWTIME) < 0)
+        return errno == EINVAL || errno == EPERM ? 0 : kr_err_set(err, KR_ERR_SYSTEM, errno, "a time namespace");
+    snprintf(text, sizeof text, "boottime -%llu 0\n", (unsigned long long)b->a->born);
+    /* A process that has changed its ids owns nothing in /proc until it is dumpable. No other is here yet. */
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "dumpable");
+    r = kr_fd_write_file_at(AT_FDCWD, "/proc/self/timens_offsets", text);
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "undumpable");
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "the beginning of a family's time") : 0;
+}
+
 static void prepare(struct builder *b, uint32_t *layers)
 {
     struct kr_err err = {0};
@@ -236,7 +258,7 @@ static void prepare(struct builder *b, uint32_t *layers)
     /* Before: a process of the caller's uid with every capability in a namespace just made. After: uid 0 of that
      * namespace, the named capabilities, no way to gain another. Failing means no zygote. */
     if (kr_become(0, 0, &err) < 0 || kr_tree_build(&b->a->tree, &b->view, layers, &err) < 0 ||
-        kr_caps_keep(BUILDER_CAPS, &err) < 0 || kr_no_new_privs(&err) < 0)
+        begin_time(b, *layers, &err) < 0 || kr_caps_keep(BUILDER_CAPS, &err) < 0 || kr_no_new_privs(&err) < 0)
         die(b, &err);
     /* After the change of ids, which clears it; the lifeline covers the gap. Off the terminal: its Ctrl-C is the
      * engine's. */

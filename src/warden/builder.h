@@ -11,6 +11,7 @@ struct kr_builder_args {
     int lifeline;
     enum kr_preload preload;
     const char *python;
+    uint64_t born; /* CLOCK_BOOTTIME in seconds: the start of the machine, as its cells see it */
     struct kr_tree_args tree;
     const struct kr_mount_config *mounts; /* KR_MOUNTS_MAX of them, name NULL behind the last */
 };

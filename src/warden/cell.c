@@ -173,6 +173,7 @@ static void cell_free(struct kr_cell *c)
     struct kr_warden *w = c->family->w;
     kr_cell_owe(c, KR_OWES_NOBODY);
     kr_cell_promise(c, 0);
+    kr_cell_gauge_forget(c);
     cell_close_channel(c);
     kr_fd_close(c->init_pidfd);
     kr_fd_close(c->session_pidfd);
@@ -237,6 +238,8 @@ void kr_cell_pace(struct kr_cell *c, enum kr_pace pace)
     kr_cell_placed(c);
     if (c->group.user != 0)
         pace_user(c, 0);
+    if (r >= 0 && !ends)
+        kr_cell_gauge(c, 0);
     if (r >= 0)
         return;
     kr_log(KR_LOG_WARN, ends || pace == KR_PACE_REST ? "pace of a cell not set, ignoring" : "pace of a cell not set",

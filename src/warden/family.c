@@ -7,6 +7,7 @@
 #include "devices.h"
 #include "fd.h"
 #include "frame.h"
+#include "gauges.h"
 #include "warden_internal.h"
 #include "log.h"
 #include <errno.h>
@@ -31,7 +32,7 @@
 #define FIRST_CRASHES_MAX 1
 #define SERVED_MS 1000 /* a zygote that was ready for so long did not crash by starting */
 #define DRAIN_MAX 2048
-#define KEPT 5 /* descriptors of a builder, from 3 on */
+#define KEPT 6 /* descriptors of a builder, from 3 on */
 
 static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
 {
@@ -58,10 +59,13 @@ static _Noreturn void be_builder(struct kr_family *f, const int keep[KEPT], int 
         .lifeline = 5,
         .preload = w->config->zygotes[f->index].preload,
         .python = w->pythons[f->index],
+        .born = f->born,
         .tree = {.python = w->pythons[f->index],
                  .prefix = w->prefixes[f->index][0] != '\0' ? w->prefixes[f->index] : NULL,
                  .prefix_tree = keep[3] >= 0 ? 6 : -1,
                  .devices = keep[4] >= 0 ? 7 : -1,
+                 .gauges = keep[5] >= 0 ? 8 : -1,
+                 .cpus = kr_gauge_cpus_shown(w),
                  .data_places = names},
         .mounts = w->config->mounts,
     };
@@ -73,7 +77,10 @@ static _Noreturn void be_builder(struct kr_family *f, const int keep[KEPT], int 
     for (int i = 0; i < KEPT; i++)
         if (high[i] >= 0 && dup3(high[i], 3 + i, O_CLOEXEC) < 0)
             _exit(70);
-    if ((keep[3] < 0 && close_range(6, 6, 0) < 0) || close_range(keep[4] >= 0 ? 8 : 7, ~0U, 0) < 0)
+    for (int i = 3; i < KEPT; i++)
+        if (keep[i] < 0 && close_range(3 + (unsigned)i, 3 + (unsigned)i, 0) < 0)
+            _exit(70);
+    if (close_range(3 + KEPT, ~0U, 0) < 0)
         _exit(70);
     if (contained)
         kr_contained_main(&a, w->instance.dir, w->instance.slot);
@@ -134,12 +141,21 @@ static int make_devices(struct kr_family *f, struct kr_err *err)
     return fd < 0 ? fd : 0;
 }
 
+/* Where its cells have a /proc of their own. A machine that lets us make no place for them has none. */
+static int make_gauges(struct kr_family *f, struct kr_err *err)
+{
+    int fd = f->w->standing.level == KR_LEVEL_CONTAINED ? -EPERM : kr_gauges_new(f->w->cell_max, err);
+    f->gauges = fd < 0 ? -1 : fd;
+    return fd < 0 && fd != -EPERM ? fd : 0;
+}
+
 static void family_free(struct kr_family *f)
 {
     kr_fd_close(f->builder_pidfd);
     kr_fd_close(f->zygote_pidfd);
     kr_fd_close(f->control);
     kr_fd_close(f->devices);
+    kr_fd_close(f->gauges);
     kr_fd_close(f->zygote_control);
     free(f);
 }
@@ -158,7 +174,7 @@ static int launch(struct kr_family *f, struct kr_err *err)
     f->zygote_control = z[0];
     zygote_end = z[1];
     tree = open_prefix(f);
-    if ((r = make_devices(f, err)) < 0)
+    if ((r = make_devices(f, err)) < 0 || (r = make_gauges(f, err)) < 0)
         return r;
     if (fcntl(b[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(z[0], F_SETFL, O_NONBLOCK) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "a family's sockets");
@@ -167,6 +183,7 @@ static int launch(struct kr_family *f, struct kr_err *err)
     keep[2] = f->w->lifeline_r;
     keep[3] = tree;
     keep[4] = f->devices;
+    keep[5] = f->gauges;
     r = clone_builder(f, keep, err);
     if (r < 0 || (r = write_builder_maps(f, err)) < 0)
         return r;
@@ -194,7 +211,9 @@ int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err)
                             .zygote_pidfd = -1,
                             .control = -1,
                             .devices = -1,
+                            .gauges = -1,
                             .zygote_control = -1,
+                            .born = kr_gauge_born(),
                             .start_deadline = kr_clock_after_ms(START_MS)};
     TAILQ_INIT(&f->spares);
     r = launch(f, err);

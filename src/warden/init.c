@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "fd.h"
 #include "frame.h"
+#include "gauges.h"
 #include "proto.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -49,11 +50,13 @@ static int mount_tmpfs(const char *at, unsigned mode, uint64_t bytes, uint64_t i
 
 /* A fresh /proc that shows only this cell's processes. Where none can be mounted (a container masks parts of its own)
  * an empty folder takes its place, never the zygote's, and the layer is reported as lost. */
-static int mount_proc(uint32_t *layers, struct kr_err *err)
+static int mount_proc(const struct kr_view *view, uint32_t *layers, struct kr_err *err)
 {
-    /* ptraceable, not invisible: where there is only one id, "invisible" would show us to the session. */
-    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid,hidepid=ptraceable") == 0) {
-        *layers |= KR_LAYER_PROC;
+    /* ptraceable, not invisible: where there is only one id, "invisible" would show us to the session. Whole where
+     * gauges come into it, which kr_gauges_mount() narrows. */
+    const char *options = view->cpus > 0 ? "hidepid=ptraceable" : "subset=pid,hidepid=ptraceable";
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) == 0) {
+        *layers |= KR_LAYER_PROC | (view->cpus > 0 ? KR_LAYER_GAUGES : 0);
         return 0;
     }
     if (errno != EPERM)
@@ -103,7 +106,7 @@ static int build(const struct kr_init_args *a, const struct kr_i_go *go, uint32_
 {
     int r;
     if ((r = kr_view_enter(a->view, a->index, layers, err)) < 0 || (r = mount_terminals(layers, err)) < 0 ||
-        (r = mount_proc(layers, err)) < 0 || (r = mount_files(go, err)) < 0)
+        (r = mount_proc(a->view, layers, err)) < 0 || (r = mount_files(go, err)) < 0)
         return r;
     if (sethostname("krait", 5) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "sethostname");
@@ -126,12 +129,20 @@ static int put_mount(int tree, const char *at, struct kr_err *err)
     return 0;
 }
 
+/* The ceiling that the family knows is the warden's; one that was raised since is for the next family. */
+static unsigned shown(const struct kr_view *view, unsigned cpus)
+{
+    return cpus < view->cpus ? cpus : view->cpus;
+}
+
 /* `trees`: the workspace if there is one, then the data sets in the order of their bits; -1 behind the last. */
 static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, const int *trees, struct kr_err *err)
 {
     char at[64];
     int r;
     if (how->resize != 0 && (r = resize(how, err)) < 0)
+        return r;
+    if (how->cpus != 0 && (r = kr_gauges_show_cpus(shown(a->view, how->cpus), err)) < 0)
         return r;
     if (how->workspace != 0 && (r = put_mount(*trees++, "/workspace", err)) < 0)
         return r;
@@ -217,6 +228,9 @@ _Noreturn void kr_init_main(const struct kr_init_args *a)
         fail(a, &err);
     if (kr_frame_send(a->channel, KR_I_READY, 0, &ready, sizeof ready, NULL, 0) < 0)
         _exit(5);
+    /* While the session is on its way here, with krait's own code; user code comes after ATTACH. */
+    if ((ready.layers & KR_LAYER_GAUGES) && kr_gauges_mount(a->index, shown(a->view, go.cpus), &err) < 0)
+        fail(a, &err);
     wait_for_channel(a);
     expect(a, KR_I_ATTACH, &how, sizeof how, fds, 0);
     if (attach(a, &how, fds + 1, &err) < 0 || give_up(&err) < 0)

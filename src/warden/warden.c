@@ -502,6 +502,8 @@ static int pause_ms(const struct kr_warden *w)
     for (size_t i = 0; i < w->config->zygote_count; i++)
         if (w->restart_at[i] != 0)
             ms = at_most(ms, TICK_MS);
+    if (w->gauges_at != 0)
+        ms = at_most(ms, now < w->gauges_at ? (int)((w->gauges_at - now) / 1000000u) + 1 : 0);
     return ms;
 }
 
@@ -521,6 +523,7 @@ static void one_round(struct kr_warden *w, int wait_ms)
         reap_keeper(w);
         reap_reload(w);
     }
+    kr_gauges_tend(w);
     kr_family_tend(w);
     finish_cells(w);
     restock(w);
@@ -589,6 +592,7 @@ int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, v
     for (size_t i = 0; i < KR_ZYGOTES_MAX; i++)
         STAILQ_INIT(&w.opens[i]);
     TAILQ_INIT(&w.gone);
+    TAILQ_INIT(&w.followed);
     r = kr_setup(&w, engine, arg, err);
     for (unsigned i = 0; r >= 0 && !c->lazy && i < c->zygote_count; i++) {
         w.woken[i] = 1;

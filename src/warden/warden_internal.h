@@ -1,6 +1,7 @@
 /* What the warden's own files share: its state, its zygote families and its cells. No other folder includes this. */
 #pragma once
 #include "cgroup.h"
+#include "gauges.h"
 #include "instance.h"
 #include "level.h"
 #include "proto.h"
@@ -14,6 +15,9 @@
 #define KR_LAYERS_NAMESPACES                                                                                           \
     (KR_LAYER_USERNS | KR_LAYER_PIDNS | KR_LAYER_MOUNTNS | KR_LAYER_NETNS | KR_LAYER_IPCNS | KR_LAYER_UTSNS |          \
      KR_LAYER_CGROUPNS)
+
+/* What counts the use of a cell, for its gauges. */
+#define KR_LAYERS_COUNTED (KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_PIDS | KR_LAYER_CGROUP_CPU)
 
 #define KR_IDMAPS_KEPT 256 /* one takes 0.3 ms to make, and a descriptor to keep; low indices are used the most */
 
@@ -54,6 +58,7 @@ struct kr_family {
     enum kr_zygote_state state;
     pid_t builder, zygote; /* as we see them */
     int builder_pidfd, zygote_pidfd, control, zygote_control;
+    int gauges;  /* the tmpfs of its cells' gauges, -1: they have none */
     int devices; /* the tmpfs of its cells' device nodes, -1: they have the host's */
     uint32_t layers, landlock_abi, forks, cells;
     uint32_t uses[KR_USE_MAX_]; /* how many of the cells are what */
@@ -62,6 +67,7 @@ struct kr_family {
     int lost;                   /* killed, or its end is near: what it owes will not come */
     uint64_t ready_at;
     uint64_t start_deadline, rotate_at; /* rotate: not before */
+    uint64_t born;                      /* CLOCK_BOOTTIME in seconds: where the uptime of its cells begins */
     struct kr_source from_builder, from_zygote;
     struct kr_err err;
 };
@@ -110,6 +116,14 @@ struct kr_cell {
     uint64_t promised;              /* memory: what it counts for in the warden's sum */
     int placed;                     /* its session was seen in its cgroup, which it has no means to leave */
     uint64_t tmp_bytes, tmp_inodes; /* what its tmpfs have */
+    unsigned cpus;                  /* how many processors its /proc shows */
+    struct {
+        int shown, followed; /* its init has put them in place; it is in the warden's list */
+        TAILQ_ENTRY(kr_cell) link;
+        uint64_t due;                /* while it has a run: when they are written next */
+        uint64_t at_ms, cpu_ns;      /* where the load was reckoned last */
+        struct kr_gauge_facts facts; /* as they were written */
+    } gauge;
     struct kr_source from_init, from_init_end;
 };
 
@@ -149,6 +163,8 @@ struct kr_warden {
     unsigned open_count;
     uint64_t serial, calm_at; /* calm: until then a hand-over is under way, and stocking would be in its way */
     uint64_t look_at;         /* for answers that have not come */
+    struct kr_cells followed; /* cells whose gauges are kept true, since they have a run */
+    uint64_t gauges_at;       /* when gauges are written next; 0: no cell has a run */
     uint32_t generation;
     unsigned crashes[KR_ZYGOTES_MAX];
     uint8_t greeted[KR_ZYGOTES_MAX];     /* has been ready once: it is tried on whatever happens */
@@ -239,6 +255,20 @@ uint32_t kr_cell_session_id(const struct kr_cell *c);
 
 /* attach.c: tells the init what to attach. The gate is the init's afterwards. */
 int kr_cell_attach(struct kr_cell *c, const struct kr_w_start *req, struct kr_err *err);
+
+/* gauge.c: what the files of /proc say of a cell */
+/* The most processors that cells are shown. */
+unsigned kr_gauge_cpus_shown(const struct kr_warden *w);
+/* The moment from which a family that starts now counts. */
+uint64_t kr_gauge_born(void);
+/* Before its init mounts them: nothing of the cell that had the index before is left in them. */
+int kr_cell_gauge_new(struct kr_cell *c, struct kr_err *err);
+/* Writes them now, and from now on while its runs last. `again`: its number of processors may be another. */
+void kr_cell_gauge(struct kr_cell *c, int again);
+/* The cell goes. */
+void kr_cell_gauge_forget(struct kr_cell *c);
+/* Writes those that are due. */
+void kr_gauges_tend(struct kr_warden *w);
 
 /* child.c */
 /* The pid behind a pidfd as this process sees it, if it is a live child of `parent`; else -errno. A family's word for

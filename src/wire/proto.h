@@ -103,6 +103,7 @@ enum kr_layer {
     KR_LAYER_FILES = 1 << 14,    /* inodes of its own for what it sees of the host */
     KR_LAYER_DEVICES = 1 << 15,  /* device nodes of its own */
     KR_LAYER_TERMINALS = 1 << 16, /* pseudo-terminals of its own */
+    KR_LAYER_GAUGES = 1 << 17,   /* files of /proc that tell its limits and its use */
 };
 
 /* Set by the session itself, for good, before user code. */
@@ -259,6 +260,7 @@ struct kr_b_exit {
 };
 struct kr_i_go {
     uint64_t tmp_bytes, tmp_inodes;
+    uint32_t cpus, pad;             /* processors that its /proc shows */
 };
 struct kr_i_ready {
     uint32_t layers, pad;
@@ -266,7 +268,8 @@ struct kr_i_ready {
 struct kr_i_attach {
     uint64_t tmp_bytes, tmp_inodes; /* for /tmp, and for /workspace unless a mount came along */
     uint32_t workspace, resize;     /* a mount came along for it; resize 0: the sizes are what they were at GO */
-    uint32_t mounts, pad;           /* bits, of the names given at start: one mount came along for each */
+    uint32_t mounts;                /* bits, of the names given at start: one mount came along for each */
+    uint32_t cpus;                  /* processors that its /proc shows; 0: as at GO */
 };
 struct kr_z_hello {
     uint32_t version, landlock_abi;

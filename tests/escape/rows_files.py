@@ -4,6 +4,8 @@ A cell has a tree of its own, so most of what is looked for is not there (ENOENT
 tree behind Landlock: what may not be read is EACCES there, and what Landlock cannot hide (names, the mount table) is
 said in the row.
 """
+import re
+
 from model import Row
 from probe import *  # noqa: F403
 
@@ -210,6 +212,10 @@ B4_CELL_MAY = (
         "sessionid cpuset mountstats".split()
     }
     | {"/proc/1/cmdline", "/proc/1/mountinfo", "/proc/1/cgroup", "/proc/mounts"}
+    # krait's own files (B16), and links to /proc/self.
+    | {"/proc/" + n for n in "stat meminfo cpuinfo uptime loadavg version filesystems".split()}
+    | {"/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease", "/sys", "/sys/devices", "/home", "/mnt"}
+    | {"/proc/net/" + n for n in "tcp unix route arp dev fib_trie".split()}
     | {
         "/etc/hosts",
         "/etc/passwd",
@@ -224,9 +230,11 @@ B4_CELL_MAY = (
 # Landlock gives /proc/self and some of /etc as they are; what they show is the container's, and said in SECURITY.
 # /proc/net and /proc/mounts are links to it.
 B4_CONTAINED_MAY = (
-    B4_CELL_MAY - {"/proc/1/cmdline", "/proc/1/mountinfo", "/proc/1/cgroup"}
+    B4_CELL_MAY
+    - {"/proc/1/cmdline", "/proc/1/mountinfo", "/proc/1/cgroup", "/sys", "/sys/devices", "/home", "/mnt"}
+    - {"/proc/" + n for n in "stat meminfo cpuinfo uptime loadavg version filesystems".split()}
+    - {"/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"}
     | {"/etc/mtab"}
-    | {"/proc/net/" + n for n in "tcp unix route arp dev fib_trie".split()}
 )
 B4_ABSENT = ("ENOENT", "EACCES", "EPERM", "EIO", "EINVAL", "ENOTDIR")
 
@@ -247,7 +255,9 @@ def judge_b4(o, ctx):
                 bad.append(f"{path} is readable: {text[:60]!r}")
             continue
         hidden = {"canary": ctx.bait.needles["canary"]} if ctx.contained else ctx.bait.needles
-        bad += [f"{path} shows the machine's {name}" for name, needle in hidden.items() if needle in text]
+        # As a word: a machine's name may be as short as a syllable of a file's.
+        bad += [f"{path} shows the machine's {name}" for name, needle in hidden.items()
+                if re.search(r"(?<![a-z0-9_])%s(?![a-z0-9_])" % re.escape(needle), text)]
     if ctx.contained:
         return bad
     for path in ("/proc/self/cgroup", "/proc/1/cgroup"):
@@ -256,6 +266,8 @@ def judge_b4(o, ctx):
                 bad.append(f"{path}: {line}")
     for path in ("/proc/self/mountinfo", "/proc/1/mountinfo"):
         bad += [f"{path}: {line}" for line in o[path].get("text", "").splitlines() if mount_tells(line)]
+    bad += [f"{path}: {o[path]['text']}" for path, text in (("/sys", "devices"), ("/sys/devices", "system"), ("/home", "user"), ("/mnt", "data"))
+            if o[path].get("text", text) != text]
     for path in ("/etc/passwd", "/etc/group"):
         with open(path) as f:
             if o[path].get("text") == f.read():
@@ -277,7 +289,9 @@ def mount_tells(line):
     """Does a line of mountinfo show a path or a disk of the machine?"""
     fields = line.split()
     kind, source, options = fields[fields.index("-") + 1 :][:3]
-    folder = kind == "tmpfs" and (fields[3][1:].isdigit() or fields[3] == IN_MEMORY.get(fields[4]))
+    folder = kind == "tmpfs" and (
+        re.fullmatch(r"/\d+(/[a-z]+)?|/machine(/\d+)?/[a-z]+", fields[3]) or fields[3] == IN_MEMORY.get(fields[4])
+    )
     if source.startswith("/") or not (fields[3] in MOUNT_ROOTS or folder):
         return True
     named = dict(o.split("=", 1) for o in options.split(",") if "=" in o)
@@ -306,6 +320,72 @@ def control_b4(o, ctx):
         if name == "hostname"
     ):
         bad.append("the machine's name is nowhere to be found outside either")
+    return bad
+
+
+def b16():
+    names = "stat meminfo uptime loadavg cpuinfo vmstat version filesystems diskstats sys/kernel/osrelease".split()
+    paths = ["/proc/" + n for n in names] + ["/sys/devices/system/cpu/online"]
+    if not INSIDE:  # the same to a file of one's own; the machine's are only read
+        paths = [os.path.join(scratch(), "file")]
+        open(paths[0], "w").close()
+    seen = {}
+
+    def reopen(path):
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.close(os.open("/proc/self/fd/%d" % fd, os.O_RDWR))
+        finally:
+            os.close(fd)
+
+    for path in paths:
+        seen["write " + path] = try_open(path, os.O_WRONLY)
+        seen["read " + path] = try_open(path)
+        seen["reopen " + path] = attempt(reopen, path)
+        seen["truncate " + path] = attempt(os.truncate, path, 0)
+        seen["chmod " + path] = attempt(os.chmod, path, 0o666)
+        seen["utime " + path] = attempt(os.utime, path)
+        seen["unlink " + path] = attempt(os.unlink, path)
+    for name in ("stat", "meminfo", "uptime", "cpuinfo"):
+        seen["text " + name] = read_text("/proc/" + name, 20000).get("text", "")
+    return seen
+
+
+def figure(text, key):
+    """The number behind a word, or None."""
+    found = re.search(r"^%s\s+(\d+)" % re.escape(key), text, re.M)
+    return int(found[1]) if found else None
+
+
+def judge_b16(o, ctx):
+    can = "EACCES" if ctx.contained else "ok"
+    bad = [f"{k}: {v}" for k, v in o.items() if k.startswith("read ") and v != can]
+    bad += [f"{k}: {v}" for k, v in o.items()
+            if not k.startswith(("read ", "text ")) and v not in ("EROFS", "EACCES", "EPERM")]
+    if ctx.contained:
+        return bad + [f"{k} is readable" for k, v in o.items() if k.startswith("text ") and v]
+    with open("/proc/stat") as f:
+        booted = figure(f.read(), "btime")
+    with open("/proc/meminfo") as f:
+        memory = figure(f.read(), "MemTotal:")
+    with open("/proc/uptime") as f:
+        up = float(f.read().split()[0])
+    if not (figure(o["text stat"], "btime") or 0) > booted:
+        bad.append(f"the machine's boot time: {o['text stat']}")
+    if figure(o["text meminfo"], "MemTotal:") in (None, memory):
+        bad.append(f"the machine's memory: {o['text meminfo']}")
+    if not float(o["text uptime"].split()[0]) < up - 1:
+        bad.append(f"the machine's uptime: {o['text uptime']}")
+    bad += [f"cpuinfo tells {key}" for key in ("cpu MHz", "microcode", "apicid")
+            if re.search("^" + key, o["text cpuinfo"], re.M)]
+    return bad
+
+
+def control_b16(o, ctx):
+    bad = [f"{k}: {v} outside, too" for k, v in o.items() if not k.startswith("text ") and v != "ok"]
+    with open("/proc/stat") as f:
+        if figure(o["text stat"], "btime") != figure(f.read(), "btime"):
+            bad.append("a plain process does not see the machine's boot time either")
     return bad
 
 
@@ -488,6 +568,15 @@ ROWS = [
         contained=dict(B11_CELL, secret="EACCES"),
         control={"chroot*": "ok", "dotdot": "same", "secret": "ok", "*": "ok"},
         control_says="writes to /, /usr and /etc are not tried outside; as root they would succeed",
+    ),
+    Row(
+        "B16",
+        "krait's own files of /proc: written to, and of the machine",
+        b16,
+        judge_b16,
+        control=control_b16,
+        inline=True,
+        control_says="to a file of its own; the machine's figures are read",
     ),
     Row(
         "C1-environment",

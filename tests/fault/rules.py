@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from strace import Call
 
 ERRORS = ("EPERM", "ENOSYS", "ENOMEM")
+# What is not there in a cell without gauges.
+GAUGES = ("gauges",) + tuple(
+    "mount /proc/" + name
+    for name in "stat meminfo uptime loadavg vmstat version filesystems diskstats cpuinfo sys".split()
+)
 
 # Failed at every place, with every error: what makes the cell, and what its parts say to each
 # other.
@@ -114,6 +119,15 @@ TOLERATED: tuple[Row, ...] = (
         "a failed close has closed",
         differs=("descriptors",),
     ),
+    # A cell whose gauges cannot be made is refused. From the hand-over on they are kept true, as well as it can be done.
+    Row(
+        "warden",
+        "openat|pread64|pwrite64|ftruncate|fcntl",
+        r"(cpuacct|memory|cpu|pids)\.(usage|stat|usage_in_bytes|current)\b|\d+/(stat|meminfo|uptime|loadavg)\b|"
+        r'"(cpu  |MemTotal:|\d+\.\d\d )',
+        ALL,
+        "what cannot be read is shown as 0; what cannot be written stays as it was when the cell was built",
+    ),
     # By design.
     Row(
         "init",
@@ -121,13 +135,30 @@ TOLERATED: tuple[Row, ...] = (
         '"/proc", "proc"',
         ("EPERM",),
         "where no /proc can be mounted an empty one stands, and is reported",
-        differs=("/proc", "mount /proc", "limit Max data size", "proc"),
+        differs=("/proc", "mount /proc", "limit Max data size", "proc", *GAUGES),
         layer="proc",
     ),
     Row(
         "warden",
-        "fsopen|fsconfig|fsmount|mkdirat|mknodat|fchmod|fchmodat|symlinkat|renameat|openat",
-        '"tmpfs"|FSCONFIG|FSMOUNT|"family"|"new"|'
+        "fsopen|fsconfig|fsmount",
+        "",
+        ("EPERM",),
+        "no filesystem of the cells' own can be made: the host's devices are mounted, or there are no gauges",
+        differs=("mount /dev", "mount /dev/null", "mount /dev/zero", "mount /dev/full", "mount /dev/random",
+                 "mount /dev/urandom", "mount /dev/tty", "/dev", "private_devices", "/proc", *GAUGES),
+    ),
+    Row(
+        "builder",
+        "unshare",
+        "CLONE_NEWTIME",
+        ("EPERM",),
+        "a kernel without time namespaces: processes have the machine's start times",
+        differs=("ns time",),
+    ),
+    Row(
+        "warden",
+        "mkdirat|mknodat|fchmod|fchmodat|symlinkat|renameat|openat",
+        '"family"|"new"|'
         '"(null|zero|full|random|urandom|tty|fd|stdin|stdout|stderr|ptmx|shm|pts)"|0755',
         ("EPERM",),
         "not the host's root, or a container that forbids device nodes: the host's are mounted",

@@ -30,7 +30,7 @@ NAMESPACES = [kind + "_namespace" for kind in "user pid mount network ipc uts cg
 RESTRICTIONS = ["landlock", "seccomp", "no_new_privs", "capabilities", "core_dumps"]
 CGROUP = ["cgroup_backend", "cgroup_memory", "cgroup_pids", "cgroup_cpu"]
 REQUIRED = NAMESPACES + RESTRICTIONS + ["disk_quota", "zygote_basic"]
-EVERY = REQUIRED + CGROUP + ["unique_ids", "proc", "private_files", "private_devices", "terminals",
+EVERY = REQUIRED + CGROUP + ["unique_ids", "proc", "private_files", "private_devices", "terminals", "gauges",
                             "disk_quota_folders", "disk_quota_sandboxes", "zygote_data"]
 STATES = {"ok", "degraded", "missing", "failed"}
 NO_NAMESPACES = ["unshare", "-Ur", "sh", "-c",
@@ -88,6 +88,7 @@ def every_cell_holds(layers):
     contains(layers["zygote_data"]["detail"], "numpy")
     # A limit that is there and does not bite would be a failure, not one word less.
     with_cgroups = layers["cgroup_backend"]["state"] == "ok"
+    are(layers, ["gauges"], "ok" if with_cgroups else "missing")
     are(layers, CGROUP, *(["ok"] if with_cgroups else ["degraded", "missing"]))
     memory = layers["cgroup_memory"]["detail"]
     contains(memory, "killed by its cgroup" if with_cgroups else "96 MiB shared: got them")

@@ -39,6 +39,7 @@ enum kr_doctor_layer {
     KR_DOC_FILES,
     KR_DOC_DEVICES,
     KR_DOC_TERMINALS,
+    KR_DOC_GAUGES,
     KR_DOC_CORE,
     KR_DOC_CGROUP,
     KR_DOC_MEMORY,

@@ -57,11 +57,13 @@ static const struct rule rules[] = {
     {KR_DOC_NNP, "no_new_privs", "PR_GET_NO_NEW_PRIVS", "1", "1"},
     {KR_DOC_CAPS, "capabilities", "left in any of the five sets", "none", "none"},
     {KR_DOC_PROC, "proc_self", "/proc/self", "ok", NULL},
-    {KR_DOC_PROC, "proc_host", "/proc/meminfo", UNREACHED, NULL},
-    {KR_DOC_PROC, "proc_sys", "/proc/sys", UNREACHED, NULL},
+    {KR_DOC_PROC, "proc_host", "/proc/interrupts", UNREACHED, NULL},
+    {KR_DOC_PROC, "proc_sys", "/proc/sys/kernel/random", UNREACHED, NULL},
     {KR_DOC_FILES, "lock_usr", "a lock on /usr beside the host's", "ok", NULL},
     {KR_DOC_DEVICES, "lock_null", "a lock on /dev/null beside the host's", "ok", NULL},
     {KR_DOC_TERMINALS, "terminal", "the first one opened inside", "/dev/pts/0", NULL},
+    {KR_DOC_GAUGES, "gauges", "/proc/meminfo", "ok", NULL},
+    {KR_DOC_GAUGES, "write_gauges", "write to it", "EROFS EACCES", NULL},
     {KR_DOC_CORE, "core", "core of a crash", "none", "none"},
     {KR_DOC_CORE, "core_limit", "limit in bytes", "0 1", "0 1"},
 };
@@ -334,9 +336,11 @@ void kr_doctor_judge(const struct kr_doctor_facts *f, struct kr_doctor_report *r
         if (bit && !(f->layers & bit))
             kr_doctor_set(r, layer, KR_DOCTOR_MISSING, "%s",
                           layer == KR_DOC_DEVICES ? "a session has the device nodes of the host"
-                          : !contained            ? "the cell has none"
-                          : layer == KR_DOC_PROC  ? "a session sees the /proc of krait itself"
-                                                  : "the level contained has none");
+                          : layer == KR_DOC_GAUGES && (f->layers & KR_LAYER_PROC)
+                              ? "no counters of its use: at most its limits are shown"
+                          : !contained           ? "the cell has none"
+                          : layer == KR_DOC_PROC ? "a session sees the /proc of krait itself"
+                                                 : "the level contained has none");
         else if (layer == KR_DOC_LANDLOCK)
             judge_landlock(f, r, contained);
         else if (layer == KR_DOC_SECCOMP)

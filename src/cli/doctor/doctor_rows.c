@@ -29,6 +29,7 @@ static const struct kr_doctor_row rows[] = {
     [KR_DOC_FILES]    = {"Restrictions", "inodes of its own", KR_LAYER_FILES, NULL, NULL, NULL, 0},
     [KR_DOC_DEVICES]  = {"Restrictions", "device nodes", KR_LAYER_DEVICES, NULL, NULL, NULL, 0},
     [KR_DOC_TERMINALS] = {"Restrictions", "terminals", KR_LAYER_TERMINALS, NULL, NULL, NULL, 0},
+    [KR_DOC_GAUGES]   = {"Restrictions", "limits in /proc", KR_LAYER_GAUGES, NULL, NULL, NULL, 0},
     [KR_DOC_CORE]     = {"Restrictions", "no core dumps", 0, "core_dumps",
         "a crash writes a session's memory to disk, or starts the host's crash handler",
         "start krait with a hard limit for core files other than 0 (ulimit -Hc unlimited); krait lowers it itself", 1},

@@ -23,6 +23,8 @@ OWN = "KRAIT_"  # variables for ourselves: the C side reads them in a new sessio
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 _cpus = 1  # what the zygote was settled for, then what the session has
+_sched_getaffinity = os.sched_getaffinity
+_getloadavg = os.getloadavg
 _own: list = []  # names with OWN that the zygote still has
 
 
@@ -54,6 +56,23 @@ def cpu_count():
     return _cpus
 
 
+def sched_getaffinity(pid):
+    """Return the processors that a process may use: as many as the session, of those it has.
+
+    A session is not bound to single processors; its share of time is limited instead.
+    """
+    return set(sorted(_sched_getaffinity(pid))[:_cpus])
+
+
+def getloadavg():
+    """Return the cell's load; sysinfo(2), which the C library asks, gives the machine's."""
+    try:
+        with open("/proc/loadavg") as f:
+            return tuple(float(field) for field in f.read().split()[:3])
+    except OSError:
+        return _getloadavg()
+
+
 def settle() -> None:
     """In the zygote, after the last import: what every session finds, unless START says
     otherwise.
@@ -70,6 +89,8 @@ def settle() -> None:
     os.cpu_count = cpu_count
     if hasattr(os, "process_cpu_count"):
         os.process_cpu_count = cpu_count
+    os.sched_getaffinity = sched_getaffinity
+    os.getloadavg = getloadavg
     os.umask(0o022)
     threading.stack_size(STACK)
     sys.dont_write_bytecode = True
