@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define HZ 100u /* USER_HZ, in which proc(5) counts, on every machine */
 #define NS_PER_TICK (1000000000u / HZ)
@@ -31,9 +32,13 @@ static void __attribute__((format(printf, 2, 3))) put(struct text *t, const char
 /* Ends a line at a fixed width: blanks behind the last field disturb no reader, in front of the first they would. */
 static void end_line(struct text *t, size_t start, size_t width)
 {
-    while (t->len < start + width)
-        put(t, " ");
-    put(t, "\n");
+    size_t fill = t->len < start + width ? start + width - t->len : 0;
+    if (fill + 1 >= KR_GAUGE_TEXT_MAX - t->len)
+        return;
+    memset(t->buf + t->len, ' ', fill);
+    t->len += fill;
+    t->buf[t->len++] = '\n';
+    t->buf[t->len] = '\0';
 }
 
 /* The cell's time is shared out evenly: which of the machine's processors it ran on is the machine's business. */

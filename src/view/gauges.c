@@ -5,6 +5,10 @@
  * then it is narrowed: a name that is a mount point stays in the kernel's cache and is found there, any other is looked
  * up, and is not there. Between the two steps only krait's own code is in the cell.
  *
+ * What is bound comes from the cell's own root, an overlay (view.c) with the warden's folder for it as one more layer.
+ * So the inodes are the cell's: locks that it takes on them hold up neither another cell nor the warden, which opens
+ * and closes the files beneath while a run lasts.
+ *
  * Invariants: cells see every file through a read-only mount; a folder in the warden's tmpfs is written to by its index
  * alone; a cell whose /proc could not be narrowed does not come to be. */
 #include "gauges.h"
@@ -23,7 +27,9 @@
 
 #define NARROW "subset=pid,hidepid=ptraceable"
 #define PROC_FLAGS (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-#define WITNESS "kallsyms" /* every kernel has it, and no cell */
+#define WITNESS "kallsyms"       /* every kernel has it, and no cell */
+#define OWN "/krait"             /* in a cell's layer, and so in its root: the files that change */
+#define MACHINE "/krait/machine" /* in the family's root, and so in the cells': those that do not */
 #define ROOM_PER_CELL (5u * 4096u)
 
 static const char *const names[KR_GAUGE_MAX_] = {"stat", "meminfo", "uptime", "loadavg"};
@@ -58,7 +64,8 @@ int kr_gauges_new(unsigned cells, struct kr_err *err)
 
 static int write_one(int gauges, const char *path, int again, const char *text, size_t len)
 {
-    cleanup_fd int fd = openat(gauges, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+    /* O_NONBLOCK: whatever a reader might hold (a lease), the warden does not wait for it. */
+    cleanup_fd int fd = openat(gauges, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0444);
     ssize_t n = fd < 0 ? -1 : pwrite(fd, text, len, 0);
     if (n < 0)
         return -errno;
@@ -67,21 +74,29 @@ static int write_one(int gauges, const char *path, int again, const char *text, 
     return again && ftruncate(fd, (off_t)len) < 0 ? -errno : 0;
 }
 
-int kr_gauges_write(int gauges, unsigned index, int again, const struct kr_gauge_facts *facts)
+static int make_folder(int gauges, unsigned index)
 {
-    char path[32], text[KR_GAUGE_TEXT_MAX];
+    char path[40];
+    snprintf(path, sizeof path, "%u", index);
+    if (mkdirat(gauges, path, 0755) < 0)
+        return -errno;
+    snprintf(path, sizeof path, "%u" OWN, index);
+    return mkdirat(gauges, path, 0755) < 0 ? -errno : 0;
+}
+
+int kr_gauges_write(int gauges, unsigned index, unsigned which, int again, const struct kr_gauge_facts *facts)
+{
+    char path[40], text[KR_GAUGE_TEXT_MAX];
     int r = 0;
     for (int i = 0; r >= 0 && i < KR_GAUGE_MAX_; i++) {
-        size_t len = kr_gauge_text((enum kr_gauge)i, facts, text);
-        snprintf(path, sizeof path, "%u/%s", index, names[i]);
+        size_t len;
+        if (!(which & (1u << i)))
+            continue;
+        len = kr_gauge_text((enum kr_gauge)i, facts, text);
+        snprintf(path, sizeof path, "%u" OWN "/%s", index, names[i]);
         r = write_one(gauges, path, again, text, len);
-        if (r == -ENOENT && again) { /* the first cell with this index */
-            snprintf(path, sizeof path, "%u", index);
-            if (mkdirat(gauges, path, 0755) < 0)
-                return -errno;
-            snprintf(path, sizeof path, "%u/%s", index, names[i]);
+        if (r == -ENOENT && again && (r = make_folder(gauges, index)) >= 0) /* the first cell with this index */
             r = write_one(gauges, path, again, text, len);
-        }
     }
     return r;
 }
@@ -101,8 +116,8 @@ int kr_gauges_attach(const char *root, int gauges, unsigned cpus)
     if (copy < 0 || syscall(SYS_mount_setattr, copy, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0 ||
         umount2(at, MNT_DETACH) < 0 || syscall(SYS_move_mount, copy, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -errno;
-    snprintf(at, sizeof at, "%s" KR_VIEW_DIR "/" KR_MACHINE_DIR, root);
-    return kr_machine_write(at, cpus);
+    snprintf(at, sizeof at, "%s" MACHINE, root);
+    return mkdir(at, 0755) < 0 ? -errno : kr_machine_write(at, cpus);
 }
 
 /* ---- in a cell's init ---- */
@@ -119,7 +134,7 @@ static int bind_by_cpus(const char *proc, unsigned cpus)
     char from[64];
     int r = 0;
     for (size_t i = 0; r >= 0 && i < sizeof by_cpus / sizeof *by_cpus; i++) {
-        snprintf(from, sizeof from, KR_MACHINE_DIR "/%u/%s", cpus, by_cpus[i]);
+        snprintf(from, sizeof from, MACHINE "/%u/%s", cpus, by_cpus[i]);
         r = bind(proc, from, by_cpus[i]);
     }
     return r;
@@ -130,7 +145,7 @@ static int bind_fixed(const char *proc)
     char from[64];
     int r = 0;
     for (size_t i = 0; r >= 0 && i < sizeof fixed / sizeof *fixed; i++) {
-        snprintf(from, sizeof from, KR_MACHINE_DIR "/%s", fixed[i]);
+        snprintf(from, sizeof from, MACHINE "/%s", fixed[i]);
         r = bind(proc, from, fixed[i]);
     }
     return r;
@@ -159,12 +174,12 @@ static int narrow(const char *proc)
     return 0;
 }
 
-static int mount_gauges(unsigned index, unsigned cpus)
+static int mount_gauges(unsigned cpus)
 {
     char from[64];
     int r = 0;
     for (int i = 0; r >= 0 && i < KR_GAUGE_MAX_; i++) {
-        snprintf(from, sizeof from, KR_GAUGES_DIR "/%u/%s", index, names[i]);
+        snprintf(from, sizeof from, OWN "/%s", names[i]);
         r = bind("/proc", from, names[i]);
     }
     if (r < 0 || (r = bind_fixed("/proc")) < 0 || (r = bind_by_cpus("/proc", cpus)) < 0 ||
@@ -173,9 +188,9 @@ static int mount_gauges(unsigned index, unsigned cpus)
     return narrow("/proc");
 }
 
-int kr_gauges_mount(unsigned index, unsigned cpus, struct kr_err *err)
+int kr_gauges_mount(unsigned cpus, struct kr_err *err)
 {
-    int r = mount_gauges(index, cpus);
+    int r = mount_gauges(cpus);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "the cell's own files of /proc") : 0;
 }
 

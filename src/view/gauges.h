@@ -32,9 +32,10 @@ size_t kr_gauge_text(enum kr_gauge which, const struct kr_gauge_facts *f, char b
 /* In the warden: a detached tmpfs for the gauges of a family's cells, with room for `cells` of them. Its descriptor, or
  * -EPERM without a word where none can be made, or another negative errno. */
 int kr_gauges_new(unsigned cells, struct kr_err *err);
-/* In the warden: writes the files of the cell with this index, and makes them first where they are missing. `again`: of
- * a folder that an earlier cell has had, whose text may have been longer. */
-int kr_gauges_write(int gauges, unsigned index, int again, const struct kr_gauge_facts *facts);
+/* In the warden: writes files of the cell with this index, and makes them first where they are missing. `which`: bits,
+ * by enum kr_gauge. `again`: of a folder that an earlier cell has had, whose text may have been longer. */
+#define KR_GAUGES_ALL ((1u << KR_GAUGE_MAX_) - 1)
+int kr_gauges_write(int gauges, unsigned index, unsigned which, int again, const struct kr_gauge_facts *facts);
 
 /* In the builder, beneath `root`, where the tree is put together: the files that do not change, for cells of 1 to
  * `cpus` processors, and the mount of the warden's. */
@@ -43,9 +44,9 @@ int kr_gauges_attach(const char *root, int gauges, unsigned cpus);
  * 1, 0 where it cannot, -errno. */
 int kr_gauges_try(const char *stage);
 
-/* In a cell's init, whose working directory is KR_VIEW_DIR and whose /proc is a whole one: binds the cell's files over
+/* In a cell's init, whose root has the cell's folder of gauges as a layer and whose /proc is a whole one: binds the cell's files over
  * their names and hides all other names of the machine. Called before user code can be in the cell. */
-int kr_gauges_mount(unsigned index, unsigned cpus, struct kr_err *err);
+int kr_gauges_mount(unsigned cpus, struct kr_err *err);
 /* In a cell's init, at the hand-off: shows another number of processors than kr_gauges_mount() did. */
 int kr_gauges_show_cpus(unsigned cpus, struct kr_err *err);
 /* Whole processors of a CPU limit in thousandths, as gauges show them. */

@@ -28,8 +28,8 @@
 #define STAGE "cell"
 #define DEVICES "dev"
 #define SOURCE "source" /* data sets, one upon the other */
-static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE,     ROOT,          STAGE,
-                                      DEVICES,   SOURCE,   KR_VIEW_FILES, KR_GAUGES_DIR, KR_MACHINE_DIR};
+static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE,     ROOT,         STAGE,
+                                      DEVICES,   SOURCE,   KR_VIEW_FILES, KR_GAUGES_DIR};
 
 /* What of /usr no session has a use for, or may hold secrets. */
 /* clang-format off */
@@ -60,7 +60,7 @@ int kr_view_make_dir(const char *root)
 {
     char path[64];
     snprintf(path, sizeof path, "%s" KR_VIEW_DIR, root);
-    if (mkdir(path, 0755) < 0 || mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=16m") < 0)
+    if (mkdir(path, 0755) < 0 || mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m") < 0)
         return -errno;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         snprintf(path, sizeof path, "%s" KR_VIEW_DIR "/%s", root, folders[i]);
@@ -153,6 +153,16 @@ static int try_tree(const struct kr_view *v, struct kr_view_tree *t)
     return r == 0 && strcmp(t->at, "/usr") == 0 ? cover_hidden() : r;
 }
 
+/* Without overlays there are none: they would be the warden's own inodes, on which a cell could take locks. */
+static int try_gauges(struct kr_view *v)
+{
+    int r = v->cpus == 0 || v->plain ? 0 : try_overlay(MASK_ROOT, ROOT ":" KR_GAUGES_DIR);
+    if (r > 0)
+        r = kr_gauges_try(STAGE);
+    v->cpus = r > 0 ? v->cpus : 0;
+    return r;
+}
+
 static int prepare(struct kr_view *v)
 {
     struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
@@ -165,9 +175,8 @@ static int prepare(struct kr_view *v)
     for (unsigned i = 0; i < v->count; i++)
         if ((r = try_tree(v, &v->trees[i])) < 0)
             return r;
-    if (v->cpus > 0 && (r = kr_gauges_try(STAGE)) < 0)
+    if ((r = try_gauges(v)) < 0)
         return r;
-    v->cpus = r == 0 ? 0 : v->cpus;
     if (syscall(SYS_mount_setattr, AT_FDCWD, ".", 0, &ro, sizeof ro) < 0 || chdir("/") < 0)
         return -errno;
     return 0;
@@ -217,6 +226,7 @@ static int become_root(void)
 static int enter(const struct kr_view *v, unsigned index, uint32_t *layers)
 {
     uint32_t have = KR_LAYER_FILES;
+    char lower[32] = ROOT;
     int r;
     if (chdir(KR_VIEW_DIR) < 0)
         return -errno;
@@ -227,7 +237,9 @@ static int enter(const struct kr_view *v, unsigned index, uint32_t *layers)
         /* The session sees the family's root: other cells' device nodes are not for it. */
         return r < 0 ? r : mount(MASK_NONE, KR_VIEW_DIR, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
     }
-    r = mount_overlay(MASK_ROOT, ROOT, STAGE);
+    if (v->cpus > 0)
+        snprintf(lower, sizeof lower, ROOT ":" KR_GAUGES_DIR "/%u", index);
+    r = mount_overlay(MASK_ROOT, lower, STAGE);
     for (unsigned i = 0; r >= 0 && i < v->count; i++) {
         r = attach_tree(&v->trees[i]);
         have = v->trees[i].plain ? 0 : have;

@@ -11,9 +11,8 @@
 /* A folder of it: where a cell's init mounts what is in memory. */
 #define KR_VIEW_FILES "files"
 #define KR_VIEW_TREES_MAX 10
-/* Folders of it: the gauges of cells, by index, and the files that cells share (gauges.h). */
+/* A folder of it: the gauges of cells, by index (gauges.h). */
 #define KR_GAUGES_DIR "gauges"
-#define KR_MACHINE_DIR "machine"
 
 struct kr_view_tree {
     char at[256];
@@ -24,7 +23,7 @@ struct kr_view {
     unsigned count;
     int plain;       /* the root itself has no overlay: cells see the family's */
     int own_devices; /* KR_VIEW_DIR/dev has a folder of device nodes for each cell */
-    unsigned cpus;   /* KR_VIEW_DIR/machine has a folder for each number of processors up to this; 0: no gauges */
+    unsigned cpus;   /* the most processors that gauges can show (gauges.h); 0: no gauges */
 };
 
 /* Notes that a tree of the host is mounted at `at`. */

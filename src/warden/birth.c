@@ -347,7 +347,7 @@ static int say_started(struct kr_cell *c, struct kr_err *err)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "tell the engine that a session may start");
     c->asked = 0;
     kr_cell_set_state(c, KR_CELL_STARTED);
-    kr_cell_gauge(c, 1); /* off the way: the engine has its answer, and asks the session for a run next */
+    kr_cell_gauge_started(c);
     return 0;
 }
 
@@ -378,6 +378,7 @@ int kr_cell_start(struct kr_cell *c, const struct kr_w_start *req, struct kr_err
     if ((r = kr_cell_attach(c, req, err)) < 0)
         return r;
     kr_cell_owe(c, KR_OWES_INIT);
+    kr_cell_gauge_start(c); /* here, where only the init has work to do */
     return 0;
 }
 

@@ -239,7 +239,7 @@ void kr_cell_pace(struct kr_cell *c, enum kr_pace pace)
     if (c->group.user != 0)
         pace_user(c, 0);
     if (r >= 0 && !ends)
-        kr_cell_gauge(c, 0);
+        kr_cell_gauge_pace(c);
     if (r >= 0)
         return;
     kr_log(KR_LOG_WARN, ends || pace == KR_PACE_REST ? "pace of a cell not set, ignoring" : "pace of a cell not set",

@@ -17,6 +17,7 @@
 
 #define PERIOD_MS 500u /* a reader must not find more than a second, also when the loop is busy */
 #define SOON_MS 10u    /* for the first look at what a run uses: most runs are over by then, and pay for none */
+#define BATCH 16u      /* cells at a time: with hundreds of runs, requests are answered in between */
 #define MILLI 1000u
 
 static const uint32_t spans_ms[3] = {60000, 300000, 900000};
@@ -83,9 +84,9 @@ static void set_use(struct kr_cell *c)
     average(c, f->uptime_ms, now.cpu_ns);
 }
 
-static void write_gauges(struct kr_cell *c, int again)
+static void write_gauges(struct kr_cell *c, unsigned which, int again)
 {
-    int r = kr_gauges_write(c->family->gauges, c->index, again, &c->gauge.facts);
+    int r = kr_gauges_write(c->family->gauges, c->index, which, again, &c->gauge.facts);
     if (r < 0)
         kr_log(KR_LOG_WARN, "gauges of a cell not written, ignoring", "errno=%d", -r);
 }
@@ -97,7 +98,7 @@ int kr_cell_gauge_new(struct kr_cell *c, struct kr_err *err)
         return 0;
     kr_limits_default(&c->limits); /* until it is asked for */
     set_clock(c);
-    r = kr_gauges_write(c->family->gauges, c->index, 1, &c->gauge.facts);
+    r = kr_gauges_write(c->family->gauges, c->index, KR_GAUGES_ALL, 1, &c->gauge.facts);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "write the gauges of a cell") : 0;
 }
 
@@ -118,7 +119,24 @@ static void follow(struct kr_cell *c, unsigned ms)
         w->gauges_at = c->gauge.due;
 }
 
-void kr_cell_gauge(struct kr_cell *c, int again)
+void kr_cell_gauge_start(struct kr_cell *c)
+{
+    struct kr_gauge_facts built = c->gauge.facts;
+    int usual;
+    if (!c->gauge.shown)
+        return;
+    set_clock(c);
+    usual = c->gauge.facts.cpus == built.cpus && c->gauge.facts.memory == built.memory;
+    write_gauges(c, usual ? 1u << KR_GAUGE_UPTIME : KR_GAUGES_ALL, c->gauge.facts.cpus != built.cpus);
+}
+
+void kr_cell_gauge_started(struct kr_cell *c)
+{
+    if (c->gauge.shown && is_followed(c))
+        follow(c, SOON_MS);
+}
+
+void kr_cell_gauge_pace(struct kr_cell *c)
 {
     if (!c->gauge.shown)
         return;
@@ -127,7 +145,7 @@ void kr_cell_gauge(struct kr_cell *c, int again)
         follow(c, SOON_MS);
     else if (c->layers & KR_LAYER_GAUGES)
         set_use(c); /* for the last time before it rests */
-    write_gauges(c, again);
+    write_gauges(c, KR_GAUGES_ALL, 0);
 }
 
 void kr_cell_gauge_forget(struct kr_cell *c)
@@ -141,6 +159,7 @@ void kr_gauges_tend(struct kr_warden *w)
 {
     struct kr_cell *c, *next;
     uint64_t now = kr_clock_ns();
+    unsigned room = BATCH;
     if (w->gauges_at == 0 || now < w->gauges_at)
         return;
     w->gauges_at = 0;
@@ -150,10 +169,11 @@ void kr_gauges_tend(struct kr_warden *w)
             kr_cell_gauge_forget(c);
             continue;
         }
-        if (now >= c->gauge.due) {
+        if (now >= c->gauge.due && room > 0) {
+            room--;
             set_clock(c);
             set_use(c);
-            write_gauges(c, 0);
+            write_gauges(c, KR_GAUGES_ALL, 0);
             c->gauge.due = now + PERIOD_MS * 1000000ull;
         }
         if (w->gauges_at == 0 || c->gauge.due < w->gauges_at)

@@ -229,7 +229,7 @@ _Noreturn void kr_init_main(const struct kr_init_args *a)
     if (kr_frame_send(a->channel, KR_I_READY, 0, &ready, sizeof ready, NULL, 0) < 0)
         _exit(5);
     /* While the session is on its way here, with krait's own code; user code comes after ATTACH. */
-    if ((ready.layers & KR_LAYER_GAUGES) && kr_gauges_mount(a->index, shown(a->view, go.cpus), &err) < 0)
+    if ((ready.layers & KR_LAYER_GAUGES) && kr_gauges_mount(shown(a->view, go.cpus), &err) < 0)
         fail(a, &err);
     wait_for_channel(a);
     expect(a, KR_I_ATTACH, &how, sizeof how, fds, 0);

@@ -263,8 +263,12 @@ unsigned kr_gauge_cpus_shown(const struct kr_warden *w);
 uint64_t kr_gauge_born(void);
 /* Before its init mounts them: nothing of the cell that had the index before is left in them. */
 int kr_cell_gauge_new(struct kr_cell *c, struct kr_err *err);
-/* Writes them now, and from now on while its runs last. `again`: its number of processors may be another. */
-void kr_cell_gauge(struct kr_cell *c, int again);
+/* At the hand-over, while the init attaches: the clock, and limits that are not those it was built with. */
+void kr_cell_gauge_start(struct kr_cell *c);
+/* From now on they are written while its runs last. */
+void kr_cell_gauge_started(struct kr_cell *c);
+/* It has another pace. */
+void kr_cell_gauge_pace(struct kr_cell *c);
 /* The cell goes. */
 void kr_cell_gauge_forget(struct kr_cell *c);
 /* Writes those that are due. */

@@ -266,8 +266,8 @@ def judge_b4(o, ctx):
                 bad.append(f"{path}: {line}")
     for path in ("/proc/self/mountinfo", "/proc/1/mountinfo"):
         bad += [f"{path}: {line}" for line in o[path].get("text", "").splitlines() if mount_tells(line)]
-    bad += [f"{path}: {o[path]['text']}" for path, text in (("/sys", "devices"), ("/sys/devices", "system"), ("/home", "user"), ("/mnt", "data"))
-            if o[path].get("text", text) != text]
+    holds = {"/sys": "devices", "/sys/devices": "system", "/home": "user", "/mnt": "data"}
+    bad += [f"{path}: {o[path]['text']}" for path, text in holds.items() if o[path].get("text", text) != text]
     for path in ("/etc/passwd", "/etc/group"):
         with open(path) as f:
             if o[path].get("text") == f.read():
@@ -289,14 +289,14 @@ def mount_tells(line):
     """Does a line of mountinfo show a path or a disk of the machine?"""
     fields = line.split()
     kind, source, options = fields[fields.index("-") + 1 :][:3]
-    folder = kind == "tmpfs" and (
-        re.fullmatch(r"/\d+(/[a-z]+)?|/machine(/\d+)?/[a-z]+", fields[3]) or fields[3] == IN_MEMORY.get(fields[4])
+    folder = fields[3].startswith("/krait/") if kind == "overlay" else kind == "tmpfs" and (
+        fields[3][1:].isdigit() or fields[3] == IN_MEMORY.get(fields[4])
     )
     if source.startswith("/") or not (fields[3] in MOUNT_ROOTS or folder):
         return True
     named = dict(o.split("=", 1) for o in options.split(",") if "=" in o)
     lower = [p for k in ("lowerdir", "lowerdir+") if k in named for p in named[k].split(":")]
-    return "upperdir" in named or not set(lower) <= set(LOWER)
+    return "upperdir" in named or not {p for p in lower if not re.fullmatch(r"gauges/\d+", p)} <= set(LOWER)
 
 
 def control_b4(o, ctx):
@@ -346,6 +346,18 @@ def b16():
         seen["chmod " + path] = attempt(os.chmod, path, 0o666)
         seen["utime " + path] = attempt(os.utime, path)
         seen["unlink " + path] = attempt(os.unlink, path)
+    # Every other name that a kernel may have there, also after others were found, listed, and looked for in vain.
+    rest = (
+        "acpi asound bootconfig buddyinfo bus cgroups cmdline config.gz consoles cpu crypto devices dma driver "
+        "dynamic_debug execdomains fb fs interrupts iomem ioports irq kallsyms kcore key-users keys kmsg kpagecgroup "
+        "kpagecount kpageflags latency_stats locks mdstat misc modules mpt mtrr pagetypeinfo partitions pressure scsi "
+        "sched_debug schedstat slabinfo softirqs swaps sysrq-trigger sysvipc timer_list tty vmallocinfo zoneinfo"
+    ).split()
+    attempt(os.listdir, "/proc")
+    for i in range(2):
+        for name in rest:
+            seen["name%d %s" % (i, name)] = attempt(os.lstat, "/proc/" + name)
+    seen["beneath"] = sorted(os.listdir("/proc/sys")) if os.access("/proc/sys", os.R_OK) else []
     for name in ("stat", "meminfo", "uptime", "cpuinfo"):
         seen["text " + name] = read_text("/proc/" + name, 20000).get("text", "")
     return seen
@@ -361,7 +373,11 @@ def judge_b16(o, ctx):
     can = "EACCES" if ctx.contained else "ok"
     bad = [f"{k}: {v}" for k, v in o.items() if k.startswith("read ") and v != can]
     bad += [f"{k}: {v}" for k, v in o.items()
-            if not k.startswith(("read ", "text ")) and v not in ("EROFS", "EACCES", "EPERM")]
+            if not k.startswith(("read ", "text ", "name", "beneath")) and v not in ("EROFS", "EACCES", "EPERM")]
+    if not ctx.contained:  # there Landlock hides what they hold, not that they are
+        bad += [f"{k}: {v}" for k, v in o.items() if k.startswith("name") and v != "ENOENT"]
+        if o["beneath"] != ["devices", "fs", "kernel", "net", "vm"]:
+            bad.append(f"/proc/sys is not krait's: {o['beneath']}")
     if ctx.contained:
         return bad + [f"{k} is readable" for k, v in o.items() if k.startswith("text ") and v]
     with open("/proc/stat") as f:
@@ -382,7 +398,11 @@ def judge_b16(o, ctx):
 
 
 def control_b16(o, ctx):
-    bad = [f"{k}: {v} outside, too" for k, v in o.items() if not k.startswith("text ") and v != "ok"]
+    facts = ("text ", "name", "beneath")
+    bad = [f"{k}: {v} outside, too" for k, v in o.items() if not k.startswith(facts) and v != "ok"]
+    bad += [f"{k}: {o[k]} outside, too" for k in ("name1 interrupts", "name1 devices") if o[k] != "ok"]
+    if o["beneath"] == ["devices", "fs", "kernel", "net", "vm"]:
+        bad.append("/proc/sys of a plain process is like krait's")
     with open("/proc/stat") as f:
         if figure(o["text stat"], "btime") != figure(f.read(), "btime"):
             bad.append("a plain process does not see the machine's boot time either")

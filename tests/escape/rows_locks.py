@@ -19,6 +19,8 @@ from drive import Stage, plain
 from model import Scenario, expect
 
 FILES = ("/usr/bin/env", "/usr/lib/os-release", "/etc/hostname", "/etc/passwd", "/", "/usr", "/usr/lib", "/etc")
+# krait's own files of /proc: some are written by the warden, which must not wait for locks, others every cell has.
+GAUGES = ("/proc/stat", "/proc/uptime", "/proc/version", "/proc/cpuinfo", "/proc/sys", "/proc/sys/kernel/osrelease")
 DEVICES = ("/dev", "/dev/null", "/dev/zero", "/dev/urandom")
 # Every kind of lock that a session can take, on everything that it has not made itself. The locks live as long as the
 # session; 200 of them make a list, which is what slows others down.
@@ -46,7 +48,11 @@ exe = 'refused'
 try:
     fcntl.flock(os.open('/proc/self/exe', os.O_RDONLY), fcntl.LOCK_SH); exe = 'open'
 except OSError: pass
-print('@' + json.dumps({'locks': out, 'exe': exe}), flush=True)
+kinds = {}
+for line in open('/proc/self/mountinfo'):
+    fields = line.split()
+    kinds[fields[4]] = fields[fields.index('-') + 1]
+print('@' + json.dumps({'locks': out, 'exe': exe, 'kinds': kinds}), flush=True)
 """
 TRY = """
 import fcntl, json, os
@@ -117,7 +123,7 @@ def with_paths(code: str, paths: tuple) -> str:
 
 @alone
 def locks(stage: Stage) -> list:
-    everything = FILES + DEVICES
+    everything = FILES + GAUGES + DEVICES
     before = {path: locks_on(path) for path in everything}
     holder, other = stage.open(), stage.open()
     end = holder.run(with_paths(TAKE, everything))
@@ -126,11 +132,13 @@ def locks(stage: Stage) -> list:
     bad = [f"{p}: not locked, so nothing is shown: {got}" for p, got in told["locks"].items() if got != "held"]
     if told["exe"] == "open":
         bad.append("/proc/self/exe opens the interpreter that all sessions share")
+    bad += [f"{path} is the warden's inode, or one that cells share: {told['kinds'].get(path)}" for path in GAUGES[:-1]
+            if told["kinds"].get(path) != "overlay"]
     there = other.run(with_paths(TRY, everything)).marked()
     here = host_tries(everything)
     grown = {path: locks_on(path) - before[path] for path in everything}
     # Where device nodes cannot be made their locks are the host's, and the layer is reported as missing.
-    own = FILES + (DEVICES if layers.get("private_devices") else ())
+    own = FILES + GAUGES + (DEVICES if layers.get("private_devices") else ())
     for path in own:
         if here[path] != "free":
             bad.append(f"{path}: the host is blocked: {here[path]}")

@@ -137,7 +137,7 @@ def an_idle_session_wakes_nothing():
 
 @check
 def psutil_joblib_and_sklearn_work():
-    report = run_json("--cpu", "2", "--preload", "data", "--timeout", "120", "-c", """
+    report = run_json("--cpu", "2", "--timeout", "120", "-c", """
 import json, math, psutil, time
 from joblib import Parallel, cpu_count, delayed
 me = psutil.Process()

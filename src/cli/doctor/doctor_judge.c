@@ -310,6 +310,18 @@ static void judge_cgroup_backend(const struct kr_doctor_facts *f, struct kr_doct
                       have & KR_LAYER_CGROUP_CPU ? " cpu" : "", line[0] ? "; " : "", line);
 }
 
+/* The files may be there and tell limits alone. */
+static const char *why_no_gauges(const struct kr_doctor_facts *f)
+{
+    const char *read = kr_doctor_fact(&f->trials[KR_TRIAL_BATTERY], "gauges");
+
+    if (!(f->layers & KR_LAYER_PROC))
+        return "no /proc of its own to show them in";
+    if (read && strcmp(read, "ok") == 0)
+        return "limits are shown, and no use: cgroups do not count it";
+    return "/proc shows processes alone: the kernel has no overlays here, or narrows no /proc that is mounted";
+}
+
 /* No battery, no verdicts: each wall says why. */
 static void judge_nothing(const struct kr_doctor_facts *f, struct kr_doctor_report *r)
 {
@@ -335,12 +347,11 @@ void kr_doctor_judge(const struct kr_doctor_facts *f, struct kr_doctor_report *r
 
         if (bit && !(f->layers & bit))
             kr_doctor_set(r, layer, KR_DOCTOR_MISSING, "%s",
-                          layer == KR_DOC_DEVICES ? "a session has the device nodes of the host"
-                          : layer == KR_DOC_GAUGES && (f->layers & KR_LAYER_PROC)
-                              ? "no counters of its use: at most its limits are shown"
-                          : !contained           ? "the cell has none"
-                          : layer == KR_DOC_PROC ? "a session sees the /proc of krait itself"
-                                                 : "the level contained has none");
+                          layer == KR_DOC_DEVICES                ? "a session has the device nodes of the host"
+                          : layer == KR_DOC_GAUGES && !contained ? why_no_gauges(f)
+                          : !contained                           ? "the cell has none"
+                          : layer == KR_DOC_PROC                 ? "a session sees the /proc of krait itself"
+                                                                 : "the level contained has none");
         else if (layer == KR_DOC_LANDLOCK)
             judge_landlock(f, r, contained);
         else if (layer == KR_DOC_SECCOMP)
