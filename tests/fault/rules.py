@@ -18,6 +18,8 @@ GAUGES = ("gauges",) + tuple(
     for name in "stat meminfo uptime loadavg vmstat version filesystems diskstats cpuinfo sys".split()
 )
 
+NO_GAUGES = ("/proc", "ns time", *GAUGES)
+
 # Failed at every place, with every error: what makes the cell, and what its parts say to each
 # other.
 SECURITY = frozenset(
@@ -53,6 +55,8 @@ FUZZY = frozenset(
     "recvmsg ppoll poll epoll_wait wait4 waitid futex brk mmap munmap madvise mprotect read "
     "rt_sigprocmask".split()
 )
+# Nor is it for what the warden does by the clock: the files of its cells' gauges, and the counters that they show.
+TIMED = r"(cpuacct|memory|cpu|pids)\.(usage|stat|usage_in_bytes|current)\b|\d+/krait/(stat|meminfo|uptime|loadavg)\b"
 
 
 @dataclass(frozen=True)
@@ -119,12 +123,11 @@ TOLERATED: tuple[Row, ...] = (
         "a failed close has closed",
         differs=("descriptors",),
     ),
-    # A cell whose gauges cannot be made is refused. From the hand-over on they are kept true, as well as it can be done.
+    # A cell whose gauges cannot be made is refused. From the hand-over on they are kept as true as it can be done.
     Row(
         "warden",
         "openat|pread64|pwrite64|ftruncate|fcntl",
-        r"(cpuacct|memory|cpu|pids)\.(usage|stat|usage_in_bytes|current)\b|\d+/(stat|meminfo|uptime|loadavg)\b|"
-        r'"(cpu  |MemTotal:|\d+\.\d\d )',
+        TIMED + r'|"(cpu  |MemTotal:|\d+\.\d\d )',
         ALL,
         "what cannot be read is shown as 0; what cannot be written stays as it was when the cell was built",
     ),
@@ -146,6 +149,14 @@ TOLERATED: tuple[Row, ...] = (
         "no filesystem of the cells' own can be made: the host's devices are mounted, or there are no gauges",
         differs=("mount /dev", "mount /dev/null", "mount /dev/zero", "mount /dev/full", "mount /dev/random",
                  "mount /dev/urandom", "mount /dev/tty", "/dev", "private_devices", "/proc", *GAUGES),
+    ),
+    Row(
+        "builder",
+        "mount",
+        r'"cell(/[a-z]+)?", ("proc"|NULL, MS_BIND)|NULL, "cell", NULL, \S*MS_REMOUNT|"lowerdir=mask-root:root:gauges"',
+        ("EPERM",),
+        "a kernel that narrows no /proc that is mounted, or stacks no such layer: no gauges, and it is reported",
+        differs=NO_GAUGES,
     ),
     Row(
         "builder",
@@ -183,7 +194,7 @@ TOLERATED: tuple[Row, ...] = (
         "a kernel that mounts no overlays in a user namespace: the host's trees are mounted, hidden places covered",
         differs=("mount /", "mount /usr", "mount /dev", "mount /usr/local/etc", "mount /usr/local/sbin",
                  "mount /usr/local/src", "mount /usr/src", "mount /usr/lib/modules", "mount /.view", "mount /.view/dev",
-                 "mount /.view/root", "mount /proc", "mount /tmp", "private_files"),
+                 "mount /.view/root", "mount /proc", "mount /tmp", "private_files", *NO_GAUGES),
         layer="private_files",
     ),
     Row(
