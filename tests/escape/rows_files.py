@@ -357,7 +357,8 @@ def b16():
     for i in range(2):
         for name in rest:
             seen["name%d %s" % (i, name)] = attempt(os.lstat, "/proc/" + name)
-    seen["beneath"] = sorted(os.listdir("/proc/sys")) if os.access("/proc/sys", os.R_OK) else []
+    seen["beneath"] = []
+    attempt(lambda: seen["beneath"].extend(sorted(os.listdir("/proc/sys"))))
     for name in ("stat", "meminfo", "uptime", "cpuinfo"):
         seen["text " + name] = read_text("/proc/" + name, 20000).get("text", "")
     return seen
