@@ -79,7 +79,7 @@ static size_t read_block(char block[BLOCK_MAX])
     char text[BLOCK_MAX];
     size_t len = 0;
     cleanup_fd int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : kr_fd_read_at(fd, text, sizeof text - 1, 0);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     text[n > 0 ? n : 0] = '\0';
     for (char *line = text, *end; n > 0 && (end = strchr(line, '\n')) && end != line; line = end + 1) {
         if (is_shown(line)) {
