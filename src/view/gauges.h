@@ -44,8 +44,8 @@ int kr_gauges_attach(const char *root, int gauges, unsigned cpus);
  * 1, 0 where it cannot, -errno. */
 int kr_gauges_try(const char *stage);
 
-/* In a cell's init, whose root has the cell's folder of gauges as a layer and whose /proc is a whole one: binds the cell's files over
- * their names and hides all other names of the machine. Called before user code can be in the cell. */
+/* In a cell's init, whose root has the cell's folder of gauges as a layer and whose /proc is a whole one: binds the
+ * cell's files over their names and hides all other names of the machine. User code is not in the cell yet. */
 int kr_gauges_mount(unsigned cpus, struct kr_err *err);
 /* In a cell's init, at the hand-off: shows another number of processors than kr_gauges_mount() did. */
 int kr_gauges_show_cpus(unsigned cpus, struct kr_err *err);
