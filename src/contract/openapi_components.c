@@ -14,8 +14,10 @@ static int add_component(struct kr_api_components *c, const struct kr_api_compon
     for (size_t i = 0; i < c->count; i++) {
         if (strcmp(c->rows[i].name, new->name) != 0)
             continue;
-        if (c->rows[i].table == new->table && c->rows[i].schema == new->schema)
+        if (c->rows[i].table == new->table && c->rows[i].schema == new->schema) {
+            c->rows[i].closed &= new->closed;
             return 0;
+        }
         kr_err_set(err, KR_ERR_INTERNAL, 0, "two schemas are called %s", new->name);
         return -EINVAL;
     }
@@ -27,19 +29,19 @@ static int add_component(struct kr_api_components *c, const struct kr_api_compon
     return 1;
 }
 
-static int add_table(struct kr_api_components *c, const struct kr_api_table *t, struct kr_err *err)
+static int add_table(struct kr_api_components *c, const struct kr_api_table *t, bool closed, struct kr_err *err)
 {
-    int r = t ? add_component(c, &(struct kr_api_component){t->name, t, NULL}, err) : 0;
+    int r = t ? add_component(c, &(struct kr_api_component){t->name, t, NULL, closed}, err) : 0;
 
     for (size_t i = 0; r > 0 && i < t->count; i++)
-        if (t->fields[i].of && add_table(c, t->fields[i].of, err) < 0)
+        if (t->fields[i].of && add_table(c, t->fields[i].of, closed, err) < 0)
             return -EINVAL;
     return r < 0 ? r : 0;
 }
 
 static int add_schema(struct kr_api_components *c, const struct kr_api_schema *s, struct kr_err *err)
 {
-    int r = s ? add_component(c, &(struct kr_api_component){s->name, NULL, s}, err) : 0;
+    int r = s ? add_component(c, &(struct kr_api_component){s->name, NULL, s, false}, err) : 0;
 
     for (size_t i = 0; r > 0 && i < s->count; i++)
         if (s->props[i].of && add_schema(c, s->props[i].of, err) < 0)
@@ -52,10 +54,10 @@ static int add_schema(struct kr_api_components *c, const struct kr_api_schema *s
 
 static int add_doc(struct kr_api_components *c, const struct kr_api_doc *doc, struct kr_err *err)
 {
-    int r = add_table(c, doc->body, err);
+    int r = add_table(c, doc->body, doc->voice == KR_API_KRAIT, err);
 
     for (const struct kr_api_media *m = doc->bodies; r == 0 && m && m->type; m++)
-        r = add_table(c, m->table, err);
+        r = add_table(c, m->table, false, err);
     for (const struct kr_api_response *a = doc->responses; r == 0 && a->status; a++)
         r = add_schema(c, a->schema, err);
     return r;

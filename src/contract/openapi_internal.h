@@ -12,6 +12,7 @@ struct kr_api_component {
     const char *name;
     const struct kr_api_table *table; /* or */
     const struct kr_api_schema *schema;
+    bool closed; /* of a table: every route that takes it refuses fields that it does not name */
 };
 
 struct kr_api_components {

@@ -324,5 +324,7 @@ void kr_api_component_write(struct kr_json *j, const struct kr_api_component *c)
         write_one_of(j, c->schema);
     else
         write_props(j, c->schema);
+    if (c->closed)
+        kr_json_key_bool(j, "additionalProperties", false);
     kr_json_object_end(j);
 }

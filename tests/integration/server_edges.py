@@ -82,6 +82,19 @@ def a_method_that_a_path_lacks_is_405_and_allow_says_the_rest():
 
 
 @check
+def bodies_say_whether_they_take_unknown_fields():
+    s = kept()
+    document = s.get("/openapi.json").json()
+    for path, closed, status in (("/api/v1/runs", True, 400), ("/api/v1/sandboxes", True, 400),
+                                 ("/api/v1/execute", False, 200), ("/execute", False, 200)):
+        body = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        schema = document["components"]["schemas"][body["schema"]["$ref"].rsplit("/", 1)[1]]
+        equal(schema.get("additionalProperties", True), not closed, path)
+        given = {"name": "closed"} if path.endswith("sandboxes") else {"code": "1"}
+        equal(s.post(path, {**given, "no_such_field": 1}).status, status, path)
+
+
+@check
 def http_1_0_needs_no_host_on_loopback():
     s = kept()
     equal(raw(s, b"GET /api/v1/info HTTP/1.0\r\n\r\n")[0], 200)
