@@ -600,6 +600,7 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
     b->data = data;
     b->shelf = b->logs_dir = b->host = -1;
     kr_box_find_ceilings(b);
+    kr_box_tell_offer(b);
     TAILQ_INIT(&b->sessions);
     TAILQ_INIT(&b->waiting_list);
     TAILQ_INIT(&b->users);

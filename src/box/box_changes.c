@@ -44,6 +44,7 @@ struct look {
     struct kr_mirror_mark since, now;
     struct kr_buf json;
     bool incomplete;
+    uint64_t bytes; /* of all files, as they say their sizes; 0: no run asks */
 };
 
 /* A folder, and the looks that wait for it. */
@@ -111,6 +112,7 @@ static void answer_look(struct kr_mirror *m, int synced_r, struct look *l)
         return;
     }
     l->incomplete = changes.incomplete;
+    l->bytes = kr_mirror_sum(m, changes.count > 0);
     write_changes(l, &changes);
     kr_changes_done(&changes);
 }
@@ -426,7 +428,7 @@ static void finish_look(struct look *l)
         session->unsure = false;
         if (l->json.len > strlen("[]"))
             forget_others(session);
-        kr_box_run_finish(run, l->json.len ? kr_buf_str(&l->json) : NULL, l->incomplete);
+        kr_box_run_finish(run, l->json.len ? kr_buf_str(&l->json) : NULL, l->incomplete, l->bytes);
     }
     kr_buf_done(&l->json);
     free(l);
@@ -544,7 +546,7 @@ void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
         session->look = KR_BOX_LOOK_DONE;
         session->mark = (struct kr_mirror_mark){0};
         if (run)
-            kr_box_run_finish(run, NULL, true);
+            kr_box_run_finish(run, NULL, true, 0);
         return;
     }
     *l = (struct look){.session = session, .run = run, .since = session->mark};

@@ -140,6 +140,7 @@ struct kr_box_run {
     struct kr_buf log_bytes; /* its log, if it is small: kept with its row */
     struct kr_store_run_end row;
     char message[KR_STORE_MESSAGE_ROOM];
+    char hint[KR_HINT_ROOM];
 };
 
 /* A user with sessions or runs, or with an allowance or a disk size to remember. */
@@ -231,6 +232,8 @@ int kr_sandbox_cache_new(struct kr_sandbox_cache **ret);
 void kr_sandbox_cache_free(struct kr_sandbox_cache *c);
 /* box_reload.c: the highest ceilings of all profiles. */
 void kr_box_find_ceilings(struct kr_box *b);
+/* The same file: what hints may name of the network. */
+void kr_box_tell_offer(struct kr_box *b);
 /* All is looked up anew: what the server sets for sandboxes has changed. */
 void kr_sandbox_cache_clear(struct kr_sandbox_cache *c);
 /* As kr_box_sandbox_find(), from memory if it is known; borrowed until the return to the loop. */
@@ -331,7 +334,7 @@ bool kr_box_run_begin(struct kr_box_run *r);
 /* Ends a run that never began. If its starter does not know of it yet, on_admitted comes with err in this turn. */
 void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_err *err);
 /* Its end is complete: `files` is the JSON array of changed files or NULL. */
-void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete);
+void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete, uint64_t files_bytes);
 
 /* ---- box_changes.c ---- */
 /* 0 or -errno; closed in either case. After the sessions, and after the box was marked as freed. */

@@ -13,6 +13,13 @@ void kr_box_find_ceilings(struct kr_box *b)
         kr_limits_raise(&b->ceilings, &b->config.profiles[d].ceilings);
 }
 
+void kr_box_tell_offer(struct kr_box *b)
+{
+    kr_engine_offer(b->engine, b->config.max_network >= KR_NET_LOOPBACK
+                                   ? "a sandbox made with network=\"loopback\" has 127.0.0.1 of its own"
+                                   : NULL);
+}
+
 /* A user who was never counted begins with a full account. */
 static void reload_users(struct kr_box *b, uint32_t old_runs_per_minute)
 {
@@ -44,6 +51,7 @@ void kr_box_reload(struct kr_box *b, const struct kr_box_config *config)
     if (runs_per_minute != config->runs_per_minute)
         reload_users(b, runs_per_minute);
     kr_box_find_ceilings(b);
+    kr_box_tell_offer(b);
     kr_sandbox_cache_clear(b->cache);
     kr_timer_arm(b->upkeep, b->config.cleanup_interval_ms);
     kr_box_sessions_admit(b);

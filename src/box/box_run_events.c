@@ -106,6 +106,7 @@ static void keep_end(struct kr_box_run *r, const struct kr_run_end *end)
     r->cause = mine.verdict.cause;
     r->wall_ns = end->wall_ns;
     snprintf(r->message, sizeof r->message, "%s", mine.message);
+    memcpy(r->hint, mine.hint, sizeof r->hint);
     r->row = (struct kr_store_run_end){.cause = kr_cause_rows[r->cause].name,
                                        .exit_code = mine.verdict.exit_code,
                                        .hits = mine.verdict.hits,
@@ -127,7 +128,7 @@ static void keep_end(struct kr_box_run *r, const struct kr_run_end *end)
         kr_json_key_str(&j, "session_notice", r->notice);
     kr_json_key_bool(&j, "session_frozen", r->thawed);
     kr_json_key_double(&j, "started_at", (double)r->started_us / 1e6);
-    /* open: kr_box_run_finish() adds the files and closes it */
+    /* open: close_end() adds the rest */
 }
 
 static void on_end(void *data, struct kr_run *run, const struct kr_run_end *end)
@@ -146,7 +147,7 @@ static void on_end(void *data, struct kr_run *run, const struct kr_run_end *end)
     if (r->session->spec.workspace != KR_WORKSPACE_NONE)
         kr_changes_look(r->session, r);
     else
-        kr_box_run_finish(r, NULL, false);
+        kr_box_run_finish(r, NULL, false, 0);
 }
 
 static void note_end(struct kr_box_run *r, const char *files)
@@ -179,15 +180,31 @@ static void end_log(struct kr_box_run *r)
     }
 }
 
-void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete)
+/* The members that are known last. */
+static void close_end(struct kr_box_run *r, const char *files, bool files_incomplete)
+{
+    struct kr_json j;
+
+    kr_buf_add_str(&r->end, ",\"hint\":");
+    kr_json_init(&j, &r->end);
+    if (r->hint[0])
+        kr_json_str(&j, r->hint);
+    else
+        kr_json_null(&j);
+    kr_buf_printf(&r->end, ",\"files_incomplete\":%s,\"files\":", files_incomplete ? "true" : "false");
+    kr_buf_add_str(&r->end, files ? files : "[]");
+    kr_buf_add_str(&r->end, "}");
+}
+
+void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incomplete, uint64_t files_bytes)
 {
     struct kr_box_session *session = r->session;
     struct kr_box *b = r->box;
 
-    kr_buf_printf(&r->end, ",\"ended_at\":%.6f,\"files_incomplete\":%s,\"files\":", (double)kr_store_now() / 1e6,
-                  files_incomplete ? "true" : "false");
-    kr_buf_add_str(&r->end, files ? files : "[]");
-    kr_buf_add_str(&r->end, "}");
+    if (!r->hint[0])
+        (void)kr_hint_disk(files_bytes, session->spec.limits.disk, r->hint, sizeof r->hint);
+    kr_buf_printf(&r->end, ",\"ended_at\":%.6f", (double)kr_store_now() / 1e6);
+    close_end(r, files, files_incomplete);
     end_log(r);
     note_end(r, files);
     kr_box_run_tell_now(r);
@@ -214,7 +231,7 @@ void kr_box_run_drop(struct kr_box_run *r, enum kr_cause cause, const struct kr_
     TAILQ_REMOVE(&r->session->waiting, r, link);
     r->session->waiting_count--;
     keep_short_end(r, cause, err);
-    kr_buf_add_str(&r->end, ",\"files_incomplete\":false,\"files\":[]}");
+    close_end(r, NULL, false);
     end_log(r);
     note_end(r, NULL);
     r->session = NULL;

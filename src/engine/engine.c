@@ -401,6 +401,11 @@ void kr_engine_forget_ping(struct kr_engine *e, struct kr_ping_ask *ask)
     kr_holder_forget_ping(e->holder, ask);
 }
 
+void kr_engine_offer(struct kr_engine *e, const char *clause)
+{
+    e->offer = clause;
+}
+
 void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind)
 {
     e->shelf_kind = kind;

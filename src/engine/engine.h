@@ -76,6 +76,9 @@ void kr_engine_forget_shelf(struct kr_engine *e, struct kr_shelf_ask *ask);
 /* Asks the holder whether it answers. 0 and fn is called once, or -errno. */
 int kr_engine_ping(struct kr_engine *e, struct kr_ping_ask *ask, kr_ping_fn *fn, void *data);
 void kr_engine_forget_ping(struct kr_engine *e, struct kr_ping_ask *ask);
+/* What a caller whose session has no network may choose, as a clause for hints, which stays the caller's. NULL:
+ * nothing. */
+void kr_engine_offer(struct kr_engine *e, const char *clause);
 /* What enforces the limits there; until it is called, nothing does and folders are measured. */
 void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind);
 

@@ -137,6 +137,7 @@ struct kr_run {
     bool script;
     uint64_t timeout_ms;
     struct kr_output output;
+    char *said; /* the last of a shell command's output, KR_HINT_SAID_MAX bytes at most; NULL: it is none */
     struct kr_claim_end claim;
     bool asked;           /* input() waits for its line, whether the wall time stands still or not */
     bool unanswered;      /* a question waited in vain, and had the end of input */
@@ -186,6 +187,7 @@ struct kr_engine {
     struct kr_timer *reaper, *waiter, *stopper;
     struct kr_sweeps *sweeps; /* of sessions' host folders */
     enum kr_shelf_kind shelf_kind;
+    const char *offer; /* kr_engine_offer() */
 };
 
 /* ---- session.c ---- */

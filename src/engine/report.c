@@ -92,6 +92,9 @@ void kr_report_end(struct kr_json *j, const struct kr_run_end *end)
         kr_json_key_uint(j, "background", end->background);
     else
         kr_json_key_null(j, "background");
-    kr_json_key(j, "hint");
-    kr_report_value(j, claim->hint);
+}
+
+void kr_report_hint(struct kr_json *j, const char *hint)
+{
+    kr_json_key_str(j, "hint", hint[0] ? hint : NULL);
 }

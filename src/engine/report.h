@@ -4,8 +4,10 @@
 #include "run.h"
 
 /* Members of an open object: cause, exit_code, message, result, error, variables, truncated, limits_hit, wall_s, cpu_s,
- * peak_memory_bytes, output_bytes, hint. */
+ * peak_memory_bytes, output_bytes, background. */
 void kr_report_end(struct kr_json *j, const struct kr_run_end *end);
+/* The member hint: null for "". */
+void kr_report_hint(struct kr_json *j, const char *hint);
 /* {"memory":1073741824,"cpu":0.5,"timeout":45.0,…}: bytes and counts, cores, seconds; null is no limit. */
 void kr_report_limits(struct kr_json *j, const struct kr_limits *limits);
 /* A value that a parser has checked; NULL is null. */

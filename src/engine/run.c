@@ -42,10 +42,26 @@ static void set_state(struct kr_run *r, enum kr_run_state next)
 
 /* ---- into the queue ---- */
 
+/* Appends to a text of KR_HINT_SAID_MAX bytes at most, whose beginning is dropped. NUL bytes are spaces. */
+static void keep_said(char *said, const char *text, size_t len)
+{
+    size_t have = strlen(said), more = len < KR_HINT_SAID_MAX ? len : KR_HINT_SAID_MAX, left = KR_HINT_SAID_MAX - more;
+
+    if (have > left) {
+        memmove(said, said + have - left, left);
+        have = left;
+    }
+    for (size_t i = 0; i < more; i++)
+        said[have + i] = text[len - more + i] ? text[len - more + i] : ' ';
+    said[have + more] = '\0';
+}
+
 static void on_output(void *data, enum kr_stream stream, const char *text, size_t len)
 {
     struct kr_run *r = data;
 
+    if (r->said)
+        keep_said(r->said, text, len);
     r->calls.on_output(r->data, r, stream, text, len);
 }
 
@@ -70,12 +86,15 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
     if (queue_length(s) >= KR_RUN_QUEUE_MAX)
         return kr_err_set(err, KR_ERR_LIMIT, 0, "%d runs wait for session %u already", KR_RUN_QUEUE_MAX, s->number);
     r = calloc(1, sizeof *r);
+    if (r && spec->shell)
+        r->said = calloc(1, KR_HINT_SAID_MAX + 1); /* NULL: no hint */
     if (!r)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "run");
     kr_buf_init(&r->json, KR_FRAME_CHANNEL_MAX);
     e = kr_run_spec_write(spec, s->last_name + 1, &r->json);
     if (e < 0) {
         kr_buf_done(&r->json);
+        free(r->said);
         free(r);
         return e == -ENOBUFS ? kr_err_set(err, KR_ERR_INVALID, 0, "the code is larger than 16 MiB")
                              : kr_err_set(err, KR_ERR_SYSTEM, -e, "run");

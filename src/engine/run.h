@@ -2,6 +2,7 @@
 #pragma once
 #include "cause.h"
 #include "claim.h"
+#include "hint.h"
 #include "output.h"
 #include "run_spec.h"
 #include "session.h"
@@ -11,7 +12,8 @@ struct kr_run;
 /* How it ended. Valid during on_end. */
 struct kr_run_end {
     struct kr_verdict verdict;
-    char message[280]; /* what a person should know beyond the cause, "" if nothing */
+    char message[280];       /* what a person should know beyond the cause, "" if nothing */
+    char hint[KR_HINT_ROOM]; /* what its author can do next, "" if nothing */
     const struct kr_claim_end *claim;
     bool truncated;        /* output or displays were cut */
     bool session_alive;    /* its variables are still there */

@@ -26,6 +26,7 @@ void kr_run_free(struct kr_run *r)
     kr_engine_forget_shelf(r->session->engine, &r->shelf_ask);
     kr_claim_end_done(&r->claim);
     kr_buf_done(&r->json);
+    free(r->said);
     free(r);
 }
 
@@ -251,6 +252,19 @@ static void explain_end(const struct kr_run *r, const struct kr_session *s, bool
                    end->message + len, sizeof end->message - len);
 }
 
+/* ---- the line for its author ---- */
+
+static void advise(const struct kr_run *r, const struct kr_session *s, struct kr_run_end *end)
+{
+    struct kr_hint_facts f = {.claimed = json_string_value(r->claim.hint),
+                              .network = s->spec.network.kind,
+                              .offer = s->engine->offer,
+                              .said = r->said,
+                              .failed = end->verdict.exit_code != 0};
+
+    kr_hint_write(&f, end->hint, sizeof end->hint);
+}
+
 /* ---- the end ---- */
 
 void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
@@ -275,6 +289,7 @@ void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
     end.background = end.have_background && s->usage.processes > 1 ? s->usage.processes - 1 : 0;
     explain_end(r, s, f.host_full, &end);
     s->others = end.background;
+    advise(r, s, &end);
     r->calls.on_end(r->data, r, &end);
     kr_run_free(r);
 }

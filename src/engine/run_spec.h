@@ -34,6 +34,7 @@ struct kr_run_spec {
     uint64_t timeout_ms; /* 0: none */
     int64_t output_cap;  /* bytes handed on, of output and again of displays; 0: no end */
     bool raw;            /* output as bytes, not as text */
+    bool shell;          /* the code is a shell command's (shell_snippet.h): its last words may be its hint */
 
     /* for the box */
     const char *sandbox; /* id or name; NULL: the default one */

@@ -27,6 +27,8 @@
 #define HERE_BYTES (256u << 10)
 #define JOURNAL_MAX 60000u
 #define MOVE_MAX 16u                  /* new files that are put in their positions one by one */
+#define SUM_FEW 1000u                 /* files that are added up at every change, … */
+#define SUM_NS UINT64_C(1000000000)   /* … more of them after so long */
 #define REST_NS UINT64_C(10000000000) /* after events were lost: no watch */
 
 /* A file as it was before it became different. */
@@ -46,6 +48,8 @@ struct kr_mirror {
     uint64_t lost_ns;          /* when events were lost; 0: never */
     bool many_files;           /* it is not walked on the loop any more */
     bool needs_walk;           /* the names that were touched did not say enough */
+    uint64_t sum, summed_ns;   /* bytes of its files when they were last added up */
+    bool sum_is_old;
 };
 
 int kr_mirror_new(struct kr_mirror **ret)
@@ -115,6 +119,21 @@ size_t kr_mirror_bytes(const struct kr_mirror *m)
     if (m->now)
         bytes += m->now->room * sizeof *m->now->files + m->now->text_room;
     return m->watch ? bytes + kr_tree_watch_bytes(m->watch) : bytes;
+}
+
+uint64_t kr_mirror_sum(struct kr_mirror *m, bool changed)
+{
+    uint64_t now = kr_clock_ns();
+
+    m->sum_is_old |= changed;
+    if (!m->now || !m->sum_is_old || (m->now->count > SUM_FEW && now - m->summed_ns < SUM_NS))
+        return m->sum;
+    m->sum = 0;
+    for (size_t i = 0; i < m->now->count; i++)
+        m->sum += m->now->files[i].size;
+    m->summed_ns = now;
+    m->sum_is_old = false;
+    return m->sum;
 }
 
 /* ---- the journal ---- */

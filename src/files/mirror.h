@@ -32,6 +32,9 @@ struct kr_mirror_mark kr_mirror_mark(const struct kr_mirror *m);
 /* What differs between a mark and the last look: at most KR_CHANGES_MAX. Paths live until the next call for the mirror.
  * 0 or -ENOMEM. */
 int kr_mirror_changes(struct kr_mirror *m, const struct kr_mirror_mark *since, struct kr_changes *ret);
+/* Bytes of all its files, as they say their sizes. `changed`: since the last call; many files are added up once in a
+ * second at most. */
+uint64_t kr_mirror_sum(struct kr_mirror *m, bool changed);
 /* How many changes it keeps for the sake of marks. */
 size_t kr_mirror_kept(const struct kr_mirror *m);
 /* No mark before this one is kept any more. */

@@ -80,8 +80,8 @@ static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to
     {.name = "background", .type = KR_API_INT, .nullable = true, \
      .help = "Processes that still run in its session; null where nothing counts them, or it has ended.", \
      .example = "0"}, \
-    {.name = "hint", .type = KR_API_TEXT, .nullable = true, .help = "One line on how to fix a failure.", \
-     .example = "no network here"}, \
+    {.name = "hint", .type = KR_API_TEXT, .nullable = true, .help = "One line on what to do next.", \
+     .example = "there is no module pandsa; did you mean pandas?"}, \
     {.name = "session_alive", .type = KR_API_BOOL, .help = "Its variables are still there.", .example = "true"}, \
     {.name = "session_restarted", .type = KR_API_BOOL, \
      .help = "Its session is a new one under an old name: earlier variables are gone.", .example = "false"}, \

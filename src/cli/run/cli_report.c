@@ -20,6 +20,7 @@ void kr_report_run(struct kr_json *j, const struct kr_run_end *end, const struct
                    const struct kr_holder_info *info)
 {
     kr_report_end(j, end);
+    kr_report_hint(j, end->hint);
     kr_json_key(j, "limits");
     kr_report_limits(j, kr_session_limits(s));
     kr_json_key(j, "layers");

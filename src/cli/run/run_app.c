@@ -97,7 +97,7 @@ static void on_sink_failed(void *data, int error)
 /* One line of our own on stderr. */
 static void say_notice(struct app *a, const char *text)
 {
-    char line[400];
+    char line[KR_HINT_ROOM + 20];
     int len = snprintf(line, sizeof line, "krait: %s\n", text);
 
     write_out(a, KR_STREAM_STDERR, line, (size_t)len < sizeof line ? (size_t)len : sizeof line - 1);
@@ -162,10 +162,10 @@ static void write_report(struct app *a, const struct kr_run_end *end)
 /* What python3 would not have said: why it ended, what would help, what is not shown. */
 static void write_notes(struct app *a, const struct kr_run_end *end)
 {
-    char text[400];
+    char text[KR_HINT_ROOM + 8];
 
-    if (json_is_string(end->claim->hint)) {
-        snprintf(text, sizeof text, "hint: %.380s", json_string_value(end->claim->hint));
+    if (end->hint[0]) {
+        snprintf(text, sizeof text, "hint: %s", end->hint);
         say_notice(a, text);
     }
     if (end->message[0] && end->verdict.cause != KR_CAUSE_INTERRUPTED)
@@ -373,6 +373,7 @@ static int open_run_engine(struct app *a, int control, struct kr_err *err)
         r = kr_engine_new(&a->loop, holder, &config, &engine_calls, a, &a->engine);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "engine");
+    kr_engine_offer(a->engine, "--network loopback gives 127.0.0.1 of its own");
     return kr_engine_open(a->engine, &spec, false, &calls, a, err);
 }
 

@@ -28,6 +28,7 @@ MODULES = (
     "aio",
     "names",
     "reserve",
+    "shortage",
     "guard",
     "run",
     "script",

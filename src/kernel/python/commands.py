@@ -89,8 +89,8 @@ def run(argv, **options) -> int:
     stdin = None if streams.script_stdin or "input" in options else subprocess.DEVNULL
     status = subprocess.run(argv, stdin=stdin, **options).returncode
     streams.barrier()
-    if status != 0 and hints.is_root_command(argv):
-        pending_hint = hints.NO_ROOT
+    if status != 0:
+        pending_hint = hints.of_command(argv, status)
     return status
 
 
@@ -182,6 +182,7 @@ def short(function, value) -> str:
 
 def packages(verb: str, args: str) -> None:
     """pip install and its like: what is there already, and that nothing can be added."""
+    global pending_hint
     have = installed()
     asked = (
         [word for word in shlex.split(args) if not word.startswith("-")]
@@ -199,6 +200,7 @@ def packages(verb: str, args: str) -> None:
     if missing or not asked:
         if missing:
             print("not installed: %s" % ", ".join(missing))
+        pending_hint = hints.NO_PACKAGES
         print(
             "Packages cannot be installed, changed or removed in this sandbox yet. Installed are:"
         )

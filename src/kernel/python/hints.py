@@ -2,7 +2,8 @@
 others.
 
 Called by run.py with the uncaught exception. A hint says what the sandbox lacks and what to do
-instead; it never guesses.
+instead; it never guesses. NETWORK and REFUSED are words: the engine, which knows the rule of the
+session and what its caller may choose, puts the line in their place (src/engine/hint.c).
 """
 import errno
 import os
@@ -24,10 +25,9 @@ WRITABLE = (
 # Where people keep their files, and files that were handed over are looked for.
 HOST = ("/home/", "/Users/", "/root/", "/mnt/", "/media/", "/srv/", "/opt/", "/data/", "/content/", "/kaggle/")
 
-NO_NETWORK = (
-    "no network: this sandbox has none, and only who runs krait can allow it; "
-    "work with files in /workspace instead"
-)
+NETWORK = "network"
+REFUSED = "refused"
+NO_PACKAGES = "packages cannot be installed in this sandbox yet; `pip list` names those that are there"
 NO_ROOT = (
     "no root: system packages cannot be installed in this sandbox "
     "(apt, sudo and the like do not work); use what is installed"
@@ -77,9 +77,28 @@ ROOT_COMMANDS = {
     "apk",
     "brew",
     "snap",
-    "conda",
-    "mamba",
 }
+_NET_STATUS = {("curl", 6), ("wget", 4), ("ping", 2)}  # the name of a host is not found
+_GIT_REMOTE = {"clone", "fetch", "pull", "push", "ls-remote"}
+
+PACKAGE_COMMANDS = {"pip", "pip3", "uv", "conda", "mamba", "poetry", "pipx", "easy_install"}
+# What is named of the modules that are there, and how many of it.
+USEFUL = (
+    "numpy",
+    "pandas",
+    "scipy",
+    "matplotlib",
+    "sklearn",
+    "statsmodels",
+    "sympy",
+    "seaborn",
+    "requests",
+    "PIL",
+    "bs4",
+    "lxml",
+)
+NAMED = 6
+CLOSE = 0.75  # how alike two names are that are mixed up, as difflib counts
 
 # import name -> the name under which it is published, where the two differ.
 PACKAGES = {
@@ -128,9 +147,13 @@ def hint(exc: BaseException):
     if any(_is_socket_file(one) for one in chain):
         return NO_SOCKET
     if any(_is_network(one) for one in chain):
-        return NO_NETWORK
-    if any(_is_root(one) for one in chain):
-        return NO_ROOT
+        return NETWORK
+    if any(isinstance(one, ConnectionRefusedError) for one in chain):
+        return REFUSED
+    for one in chain:
+        text = _of_program(one)
+        if text:
+            return text
     return _read_only(chain[0]) or _not_there(chain[0])
 
 
@@ -158,14 +181,43 @@ def _module(exc: ModuleNotFoundError):
     for name, package in PACKAGES.items():  # import beautifulsoup4, import pillow
         if top.lower().replace("_", "-") == package.lower() and top != name:
             return "the package %s is imported as %s" % (package, name)
+    if top == "IPython":
+        return "module IPython is not installed here; display(object) needs no import"
+    there = _modules()
+    if top in there:
+        return None  # what is missing is a part of it
+    close = _close_to(top, there)
+    if close:
+        return "there is no module %s; did you mean %s?" % (top, close)
     what = "module %s" % top
     if top in PACKAGES and PACKAGES[top].lower() != top.lower():
         what += " (package %s)" % PACKAGES[top]
-    if top == "IPython":
-        return what + " is not installed here; display(object) needs no import"
-    return (
-        what + " is not installed here, and packages cannot be installed yet; use what is installed"
+    named = [name for name in USEFUL if name in there][:NAMED]
+    return "%s is not installed, and packages cannot be installed yet; `pip list` names those that are there%s" % (
+        what,
+        ": " + ", ".join(named) + " …" if named else "",
     )
+
+
+def _modules() -> set:
+    """Names that can be imported, without importing any."""
+    from pkgutil import iter_modules
+
+    there = set(sys.builtin_module_names) | set(getattr(sys, "stdlib_module_names", ()))
+    there.update(one.name for one in iter_modules() if not one.name.startswith("_"))
+    return there
+
+
+def _close_to(name: str, there: set):
+    """The one that was meant: the same in another case, or a few letters off."""
+    from difflib import get_close_matches
+
+    for other in there:
+        if other.lower() == name.lower():
+            return other
+    if len(name) < 4 or name in PACKAGES:  # cv2 is no csv
+        return None
+    return next(iter(get_close_matches(name, there, 1, CLOSE)), None)
 
 
 def _is_socket_file(exc: BaseException) -> bool:
@@ -221,22 +273,35 @@ def _raised_in(exc: BaseException, files: tuple) -> bool:
     return False
 
 
-def is_root_command(command) -> bool:
-    """Whether a shell line, or an argument list, starts with something only root can do."""
+def of_command(command, status: int):
+    """The line for a shell line, or an argument list, that failed with a status; None."""
     if isinstance(command, (list, tuple)):
-        command = command[0] if command else ""
-    if isinstance(command, bytes):
-        command = os.fsdecode(command)
-    words = command.split() if isinstance(command, str) else []
-    return bool(words) and os.path.basename(words[0]) in ROOT_COMMANDS
+        words = [os.fsdecode(word) for word in command[:4] if isinstance(word, (str, bytes))]
+    elif isinstance(command, (str, bytes)):
+        words = os.fsdecode(command).split()[:4]
+    else:
+        words = []
+    program = os.path.basename(words[0]) if words else ""
+    if program.startswith("python") and words[1:2] == ["-m"]:
+        program = "".join(words[2:3])
+    if program in ROOT_COMMANDS:
+        return NO_ROOT
+    if program in PACKAGE_COMMANDS:
+        return NO_PACKAGES
+    if (program, status) in _NET_STATUS or (program == "git" and set(words[1:3]) & _GIT_REMOTE):
+        return NETWORK
+    return REFUSED if program == "curl" and status == 7 else None
 
 
-def _is_root(exc: BaseException) -> bool:
+def _of_program(exc: BaseException):
     if isinstance(exc, (FileNotFoundError, PermissionError)) and isinstance(
         exc.filename, (str, bytes)
     ):
-        return _raised_in(exc, ("/subprocess.py", "/asyncio/")) and is_root_command(exc.filename)
-    return type(exc).__name__ == "CalledProcessError" and is_root_command(getattr(exc, "cmd", None))
+        known = of_command([exc.filename], 127)
+        return known if _raised_in(exc, ("/subprocess.py", "/asyncio/")) else None
+    if type(exc).__name__ == "CalledProcessError":
+        return of_command(getattr(exc, "cmd", None), getattr(exc, "returncode", 1))
+    return None
 
 
 def _read_only(exc: BaseException):

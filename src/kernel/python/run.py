@@ -27,6 +27,7 @@ from krait_kernel import (
     magics,
     names,
     reserve,
+    shortage,
     streams,
     tracebacks,
 )
@@ -352,6 +353,7 @@ def _begin(run_id: int, payload: bytes):
     channel.quiet = bool(spec.get("warm"))
     display.begin(spec)
     commands.pending_hint = None
+    shortage.begin()
     if not channel.quiet:
         streams.ready(spec.get("stdin"))
     aio.begin()
@@ -370,6 +372,8 @@ def _finish(job) -> bytes:
         _setlimit(1000)
     streams.flush_ours()
     names.take_environment_back()
+    if job.hint is None and type(job) is Job and not job.warm:
+        job.hint = shortage.look(channel.folder is None)
     return job.end()
 
 

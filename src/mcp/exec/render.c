@@ -383,28 +383,11 @@ static bool failed(const struct page *p)
     return o->cause != KR_CAUSE_OK;
 }
 
-static void add_hint(struct page *p)
-{
-    const char *hint = get_text(p->o->end, "hint");
-
-    if (p->o->input_secret)
-        hint = "passwords are not asked for here: pass what is secret by `env`, and read it with os.environ";
-    else if (p->o->input_refused)
-        hint = "input() cannot ask this client: pass what it is to read as `stdin`, one line each";
-    else if (p->o->input_declined)
-        hint = "the client gave no answer to input()";
-    if (is_terminal_run(p) && failed(p))
-        hint = kr_mcp_terminal_hint(kr_buf_str(&p->o->err));
-    else if (p->o->cause == KR_CAUSE_OK)
-        hint = NULL;
-    if (hint)
-        kr_buf_printf(&p->text, "[hint] %s\n", hint);
-}
-
 void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *data)
 {
     struct page p = {.call = c, .o = o, .how = data, .left = KR_MCP_SHOWN_MAX};
     const json_t *files = json_object_get(o->end, "files");
+    const char *hint;
 
     if (o->page) /* one event at least, and what may be behind it */
         p.left = KR_EVENT_TEXT_MAX + ERR_MAX + RESULT_MAX + TRACE_MAX;
@@ -418,7 +401,9 @@ void kr_mcp_render(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, void *
     if (json_array_size(files) > 0)
         name_files(&p, files);
     add_states(&p);
-    add_hint(&p);
+    hint = kr_mcp_hint(o);
+    if (hint)
+        kr_buf_printf(&p.text, "[hint] %s\n", hint);
     flush(&p);
     if (json_array_size(p.r.content) == 0)
         kr_mcp_add_textf(&p.r, "[no output]");

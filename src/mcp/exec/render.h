@@ -27,6 +27,8 @@ size_t kr_mcp_characters(const char *text, size_t len);
 const char *kr_mcp_show_size(uint64_t bytes, char buf[static 24]);
 /* Bytes of the first n characters. */
 size_t kr_mcp_front(const char *text, size_t len, size_t n);
+/* The line that says what to do next: the run's, or what it is about input(); NULL: there is none. */
+const char *kr_mcp_hint(const struct kr_mcp_outcome *o);
 /* The outcome as an object, for clients that asked for structure. New. `is_terminal`: as in struct
  * kr_mcp_render_how. */
 json_t *kr_mcp_structure(const struct kr_mcp_outcome *o, bool is_terminal);

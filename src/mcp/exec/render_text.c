@@ -128,7 +128,7 @@ static const struct kr_api_prop structure_props[] = {
      .help = "Its session had used up background_cpu and was frozen until this run.", .example = "false"},
     {.name = "files", .type = KR_API_ARRAY, .of = &file_schema, .help = "Files it made, changed or deleted.",
      .example = "[]"},
-    {.name = "hint", .type = KR_API_TEXT, .nullable = true, .help = "One line on how to fix a failure.",
+    {.name = "hint", .type = KR_API_TEXT, .nullable = true, .help = "One line on what to do next.",
      .example = "null"},
 };
 const struct kr_api_schema kr_mcp_structure_schema = {.name = "ToolRun", .help = "What a run left.",
@@ -163,11 +163,23 @@ static json_t *member(const json_t *object, const char *key)
     return value ? json_incref(value) : json_null();
 }
 
+const char *kr_mcp_hint(const struct kr_mcp_outcome *o)
+{
+    if (o->cause != KR_CAUSE_OK && o->input_secret)
+        return "passwords are not asked for here: pass what is secret by `env`, and read it with os.environ";
+    if (o->cause != KR_CAUSE_OK && o->input_refused)
+        return "input() cannot ask this client: pass what it is to read as `stdin`, one line each";
+    if (o->cause != KR_CAUSE_OK && o->input_declined)
+        return "the client gave no answer to input()";
+    return json_string_value(json_object_get(o->end, "hint"));
+}
+
 json_t *kr_mcp_structure(const struct kr_mcp_outcome *o, bool is_terminal)
 {
     bool cut = o->cut || json_is_true(json_object_get(o->end, "truncated"));
     json_t *object = json_object(), *files = json_object_get(o->end, "files");
     bool over = o->end && !o->more;
+    const char *hint = kr_mcp_hint(o);
 
     json_object_set_new(object, "run_id", json_string(o->run_id));
     json_object_set_new(object, "session_id", json_string(o->session));
@@ -188,7 +200,7 @@ json_t *kr_mcp_structure(const struct kr_mcp_outcome *o, bool is_terminal)
     json_object_set_new(object, "session_restarted", json_boolean(o->restarted));
     json_object_set_new(object, "session_frozen", json_boolean(o->frozen));
     json_object_set_new(object, "files", files ? json_incref(files) : json_array());
-    json_object_set_new(object, "hint", member(o->end, "hint"));
+    json_object_set_new(object, "hint", hint ? json_string(hint) : json_null());
     if (is_terminal && over && o->cause != KR_CAUSE_EXCEPTION) /* of the snippet around a shell that was stopped */
         json_object_set_new(object, "error", json_null());
     return object;

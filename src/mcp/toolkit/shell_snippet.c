@@ -9,10 +9,6 @@
 #include <string.h>
 
 #define TITLE_MAX 200u /* bytes */
-#define NO_NETWORK                                                                                                     \
-    "no network: this sandbox has none, and only who runs krait can allow it; work with files in /workspace instead"
-#define NO_PACKAGES "packages cannot be installed in this sandbox yet; get_sandbox_info lists those that are there"
-#define NO_ROOT "no root: apt, sudo and the like do not work in this sandbox; use what is installed"
 
 /* How the code of every command begins. No comment of its own: Python would look there for an encoding. */
 static const char title[] = "def _():  # $ ";
@@ -76,28 +72,6 @@ static void add_title(struct kr_buf *out, const struct kr_mcp_terminal *t)
 bool kr_mcp_terminal_is(const char *code)
 {
     return strncmp(code, title, strlen(title)) == 0;
-}
-
-const char *kr_mcp_terminal_hint(const char *said)
-{
-    static const struct {
-        const char *words, *hint;
-    } rows[] = {
-        {"externally-managed-environment", NO_PACKAGES},
-        {"No matching distribution found", NO_PACKAGES},
-        {"sudo: command not found", NO_ROOT},
-        {"are you root?", NO_ROOT},
-        {"ould not resolve host", NO_NETWORK}, /* curl, git */
-        {"unable to resolve host", NO_NETWORK},
-        {"ailure in name resolution", NO_NETWORK},
-        {"Name or service not known", NO_NETWORK},
-        {"Network is unreachable", NO_NETWORK},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strstr(said, rows[i].words))
-            return rows[i].hint;
-    return NULL;
 }
 
 int kr_mcp_terminal_code(struct kr_buf *out, const struct kr_mcp_terminal *t)

@@ -12,10 +12,9 @@ struct kr_mcp_terminal {
     size_t stdin_len;
     const char *folder; /* NULL: /workspace */
 };
-/* Appends Python whose value is the status of the command (128 + n of one that signal n ended), with its output on fd 1
- * and 2. Negative: no memory, or the buffer is full. Run it with stdin_text "", so that no client is asked. */
+/* Appends Python that exits with the status of the command (128 + n of one that signal n ended) unless it is 0, with
+ * its output on fd 1 and 2. Negative: no memory, or the buffer is full. Run it with stdin_text "", so that no client is
+ * asked. */
 int kr_mcp_terminal_code(struct kr_buf *out, const struct kr_mcp_terminal *t);
 /* Whether a run's code, or the beginning of it that the store keeps, is such a snippet. */
 bool kr_mcp_terminal_is(const char *code);
-/* What to do about a command that failed with these words on stderr; NULL: nothing is known. */
-const char *kr_mcp_terminal_hint(const char *said);

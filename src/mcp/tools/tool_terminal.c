@@ -59,12 +59,15 @@ static void terminal(struct kr_mcp_call *c, const void *args)
     const struct terminal_args *a = args;
     struct kr_mcp_terminal t = {a->command.text, a->command.len, a->input.text, a->input.len, a->folder};
     struct kr_mcp_render_how *how = calloc(1, sizeof *how);
-    struct kr_mcp_run_spec spec = {
-        .spec = {.sandbox = a->sandbox, .session = a->session ? a->session : SESSION, .input = {"", 0}, .env = a->env},
-        .render = kr_mcp_render,
-        .free_data = free,
-        .data = how,
-        .answer_after_ms = kr_mcp_answer_after(c)};
+    struct kr_mcp_run_spec spec = {.spec = {.sandbox = a->sandbox,
+                                            .session = a->session ? a->session : SESSION,
+                                            .input = {"", 0},
+                                            .env = a->env,
+                                            .shell = true},
+                                   .render = kr_mcp_render,
+                                   .free_data = free,
+                                   .data = how,
+                                   .answer_after_ms = kr_mcp_answer_after(c)};
     cleanup_buf struct kr_buf code;
 
     kr_buf_init(&code, 16u << 20);

@@ -1,0 +1,100 @@
+/* What a run's hint says: what its session claims, or what a shell command's last words mean.
+ *
+ * Called by run_end.c, and by the box for its files. Invariants: a hint is advice, and nothing is decided by it; code
+ * can forge its own (its words on stderr, or the claim), and then reads a line of this table or its own words, as in
+ * its output. What the caller may choose is named only if the server allows it. */
+#include "hint.h"
+#include "limit.h"
+#include "utf8.h"
+#include <stdio.h>
+#include <string.h>
+
+#define NO_PACKAGES "packages cannot be installed in this sandbox yet; `pip list` names those that are there"
+#define NO_ROOT "no root: apt, sudo and the like do not work in this sandbox; use what is installed"
+#define NEARLY 16u /* less than this part is left */
+
+/* Words that a session may send: hints.py. */
+static const char network[] = "network", refused[] = "refused";
+
+static const struct {
+    const char *words, *hint;
+    bool always; /* also of a command that went well: its last program may have been `tail` */
+} said_rows[] = {
+    {"externally-managed-environment", NO_PACKAGES, false},
+    {"No matching distribution found", NO_PACKAGES, true},
+    {"pip: this sandbox has no network", NO_PACKAGES, true}, /* programs.c */
+    {"ModuleNotFoundError: No module named", NO_PACKAGES, false},
+    {"uv: command not found", NO_PACKAGES, false},
+    {"conda: command not found", NO_PACKAGES, false},
+    {"poetry: command not found", NO_PACKAGES, false},
+    {"sudo: command not found", NO_ROOT, false},
+    {"are you root?", NO_ROOT, false},
+    {"ould not resolve host", network, false}, /* curl, git */
+    {"unable to resolve host", network, false},
+    {"ailure in name resolution", network, false},
+    {"Name or service not known", network, false},
+    {"Network is unreachable", network, false},
+    {"Connection refused", refused, false},
+    {"Couldn't connect to server", refused, false}, /* curl */
+};
+
+static const char *find_said(const struct kr_hint_facts *f)
+{
+    for (size_t i = 0; f->said && i < sizeof said_rows / sizeof *said_rows; i++)
+        if ((f->failed || said_rows[i].always) && strstr(f->said, said_rows[i].words))
+            return said_rows[i].hint;
+    return NULL;
+}
+
+static void write_network(const struct kr_hint_facts *f, char *buf, size_t size)
+{
+    if (f->network != KR_NET_NONE)
+        snprintf(buf, size,
+                 "no network but 127.0.0.1 of this sandbox's own: nothing outside can be reached, so bring data in as "
+                 "files");
+    else if (f->offer)
+        snprintf(buf, size, "no network: nothing outside can be reached, so bring data in as files; %s", f->offer);
+    else
+        snprintf(buf, size,
+                 "no network, not even 127.0.0.1, and this server's max_network allows none: bring data in as files");
+}
+
+/* A session's own words: one line of them. */
+static void write_line(const char *text, char *buf, size_t size)
+{
+    size_t n = 0;
+
+    while (n < size - 1 && (unsigned char)text[n] >= 0x20 && text[n] != 0x7f)
+        n++;
+    n = text[n] ? kr_utf8_complete(text, n) : n;
+    memcpy(buf, text, n);
+    buf[n] = '\0';
+}
+
+void kr_hint_write(const struct kr_hint_facts *f, char *buf, size_t size)
+{
+    const char *text = f->claimed ? f->claimed : find_said(f);
+
+    *buf = '\0';
+    if (!text)
+        return;
+    if (strcmp(text, refused) == 0 && f->network != KR_NET_NONE)
+        snprintf(buf, size, "nothing listens there: 127.0.0.1 is this sandbox's own, so start the server in it first");
+    else if (strcmp(text, network) == 0 || strcmp(text, refused) == 0)
+        write_network(f, buf, size);
+    else
+        write_line(text, buf, size);
+}
+
+bool kr_hint_disk(uint64_t used, uint64_t limit, char *buf, size_t size)
+{
+    const struct kr_limit_row *row = kr_limit_find("disk");
+    char most[32];
+
+    if (limit == 0 || used < limit - limit / NEARLY)
+        return false;
+    snprintf(buf, size,
+             "/workspace is nearly full: its files add up to %.1f MiB, its disk limit is %s; delete what is not needed",
+             (double)used / (1 << 20), kr_limit_show(row, limit, most, sizeof most));
+    return true;
+}
