@@ -175,6 +175,8 @@ int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const cha
 /* Ends it and what runs in it (`cancelled`). 0 or -ENOENT. */
 int kr_box_session_close(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                          struct kr_err *err);
+/* Ends the caller's sessions of this name, in any sandbox, as soon as no run is in them and none waits. */
+void kr_box_sessions_retire(struct kr_box *b, const struct kr_caller *who, const char *name);
 /* KeyboardInterrupt in what runs in it; nothing if nothing does. 0 or -ENOENT. */
 int kr_box_session_interrupt(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,
                              struct kr_err *err);

@@ -60,6 +60,7 @@ struct kr_box_session {
     char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
     bool thrown_away;                /* with its one run */
+    bool retired;                    /* it ends when no run is in it and none waits */
     bool restarted;                  /* it is a new process under a name that was used before; the first run says so */
     bool chatted;                    /* it wrote between runs, and that was logged */
     const char *end_reason;          /* of kr_box_session_end(); NULL: it has not been called */

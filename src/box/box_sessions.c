@@ -406,7 +406,7 @@ void kr_box_session_proceed(struct kr_box_session *session)
         ; /* that one is over: the next */
     if (session->current)
         return;
-    if (session->thrown_away || b->stopping)
+    if (session->thrown_away || session->retired || b->stopping)
         kr_box_session_end(session, b->stopping ? "stopping" : "asked");
     else
         kr_box_kick(b); /* idle: it may give its slot to a session that waits */
@@ -530,6 +530,22 @@ int kr_box_session_close(struct kr_box *b, const struct kr_caller *who, const ch
     kr_box_audit(b, who, "session.close", name, "ok", NULL);
     cancel_session(session, "asked");
     return 0;
+}
+
+void kr_box_sessions_retire(struct kr_box *b, const struct kr_caller *who, const char *name)
+{
+    struct kr_box_session *session, *next;
+
+    for (session = TAILQ_FIRST(&b->sessions); session; session = next) {
+        next = TAILQ_NEXT(session, link);
+        if (!is_owned_by(session, who, NULL) || strcmp(session->name, name) != 0 || session->end_reason)
+            continue;
+        kr_box_audit(b, who, "session.close", name, "ok", NULL);
+        if (session->current || session->waiting_count || session->opener_count)
+            session->retired = true;
+        else
+            cancel_session(session, "asked");
+    }
 }
 
 int kr_box_session_interrupt(struct kr_box *b, const struct kr_caller *who, const char *sandbox, const char *name,

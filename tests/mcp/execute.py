@@ -383,6 +383,34 @@ def clients_without_a_session_do_not_share_variables():
 
 
 @check
+def delete_ends_the_session_of_its_own():
+    """And only that: one that was named stays, and a run that goes on in it has its time."""
+    def connect():
+        return Http(state.server.port, path="/mcp?structured=1", rev="2025-06-18")
+
+    def live() -> list:
+        return [s["session_id"] for s in json.loads(keeper.text("list_active_sessions"))["sessions"]]
+
+    with connect() as keeper:
+        with connect() as a:
+            kept = session()
+            run(a, "x = 1", session_id=kept)
+            own = a.tool("execute_python", code="x = 1")["structuredContent"]["session_id"]
+            assert state.server.post("/api/v1/sandboxes", {"name": "elsewhere"}).status == 201
+            a.tool("execute_python", code="x = 1", sandbox_id="elsewhere")
+            equal((live().count(own), live().count(kept)), (2, 1), "control")
+        until(lambda: own not in live())
+        equal(live().count(kept), 1)
+        with connect() as b:
+            made = b.tool("execute_python", code="import time\ntime.sleep(7)\nprint('done')")["structuredContent"]
+            assert made["still_running"], made
+        equal(live().count(made["session_id"]), 1, "its run goes on")
+        end = keeper.tool("read_run", run_id=made["run_id"], wait_s=50)["structuredContent"]
+        equal((end["cause"], end["stdout"]), ("ok", "done\n"))
+        until(lambda: made["session_id"] not in live())
+
+
+@check
 def structure_of_a_shell_command():
     """Its end is the shell's."""
     with Http(state.server.port, path="/mcp?structured=1", rev="2025-06-18") as c:

@@ -147,6 +147,11 @@ static bool may_speak_for(const struct kr_mcp_peer *p, const struct kr_mcp_call 
     return (c->who.caller.rights & ~p->who.caller.rights) == 0;
 }
 
+const char *kr_mcp_peer_session(const struct kr_mcp_peer *p)
+{
+    return p->manner->session;
+}
+
 bool kr_mcp_peer_may_end(const struct kr_mcp_peer *p, unsigned rights)
 {
     const struct kr_mcp_call *c;

@@ -70,6 +70,8 @@ void kr_mcp_peer_receive_json(struct kr_mcp_peer *p, json_t *root, void *stream)
  * be read. */
 void kr_mcp_peer_refuse(struct kr_mcp_peer *p, void *stream, json_t *id, int code, const char *text);
 
+/* The session that was made up for it (kr_mcp_peer_config.session); "" if there is none. */
+const char *kr_mcp_peer_session(const struct kr_mcp_peer *p);
 /* Calls in flight: 0 means that only notifications are left to be sent. */
 size_t kr_mcp_peer_calls(const struct kr_mcp_peer *p);
 /* May a key with these rights end the peer? Not if it may do less than one whose call is in flight. */
