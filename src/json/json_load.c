@@ -2,7 +2,8 @@
  *
  * jansson looks first: the common text costs nothing more. Only what it refuses is looked at again with the numbers
  * that it cannot hold kept as text. Invariant: a tree made here and written with kr_json_dump() or kr_json_restore()
- * has every number's digits. */
+ * has every digit of an integer. A real that a double can hold is the nearest double, and is written with the 17 digits
+ * that name it: as Python or JavaScript would have read it. */
 #include "json_load.h"
 #include "buf.h"
 #include "json_keep.h"

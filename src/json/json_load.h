@@ -1,4 +1,4 @@
-/* JSON of clients and sessions as trees, in which numbers of any size keep their digits. jansson holds integers of 64
+/* JSON of clients and sessions as trees, in which integers of any size keep their digits. jansson holds integers of 64
  * bits and doubles and refuses what does not fit; json_keep.h says how such a number travels in its trees. */
 #pragma once
 #include <jansson.h>

@@ -94,7 +94,7 @@ static const struct kr_mcp_call *same_id(const struct kr_mcp_peer *p, const json
     struct kr_mcp_call *c;
 
     TAILQ_FOREACH(c, &p->calls, entry)
-    if (json_equal(c->id, id))
+    if (kr_mcp_same_id(c->id, id))
         return c;
     return NULL;
 }

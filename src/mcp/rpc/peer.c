@@ -196,7 +196,7 @@ static void take_notification(struct kr_mcp_peer *p, const struct kr_mcp_message
     if (strcmp(m->method, "notifications/cancelled") != 0 || !id)
         return; /* the others tell us nothing that we keep */
     TAILQ_FOREACH(c, &p->calls, entry)
-    if (json_equal(c->id, id))
+    if (kr_mcp_same_id(c->id, id))
         break;
     if (c && may_speak_for(p, c))
         kr_mcp_call_cancel(c, true);

@@ -4,11 +4,33 @@
  * id, never one within params. */
 #include "rpc_id.h"
 #include "json_load.h"
+#include <stdlib.h>
 #include <string.h>
+
+#define EXACT_MAX (1LL << 53) /* every integer up to it is a double */
 
 bool kr_mcp_is_id(const json_t *id)
 {
     return json_is_number(id) || kr_json_kept(id) || (json_is_string(id) && json_string_length(id) <= KR_MCP_ID_MAX);
+}
+
+/* The value of a number as a double; false: it is none, or an integer that a double may round. */
+static bool round_value(const json_t *id, double *ret)
+{
+    const char *kept = kr_json_kept(id);
+
+    if (kept ? !strpbrk(kept, ".eE")
+             : !json_is_number(id) || json_integer_value(id) > EXACT_MAX || json_integer_value(id) < -EXACT_MAX)
+        return false;
+    *ret = kept ? strtod(kept, NULL) : json_number_value(id);
+    return true;
+}
+
+bool kr_mcp_same_id(const json_t *a, const json_t *b)
+{
+    double x, y;
+
+    return json_equal(a, b) || (round_value(a, &x) && round_value(b, &y) && x >= y && x <= y);
 }
 
 static void take_byte(struct kr_mcp_id_scan *s, char c)

@@ -27,5 +27,7 @@ json_t *kr_mcp_find_id(const char *text, size_t len);
 /* Puts the id into the message that was parsed from this text as it came, if it is a number that would be written
  * differently (1.0, 1e3): a client may compare texts. */
 void kr_mcp_exact_id(json_t *root, const char *text, size_t len);
+/* Do two ids name one request? A string as it is, a number by its value: 1, 1.0 and 1e0 are one, "1" is another. */
+bool kr_mcp_same_id(const json_t *a, const json_t *b);
 /* Is it an id? A string of at most KR_MCP_ID_MAX bytes, or any number. */
 bool kr_mcp_is_id(const json_t *id);

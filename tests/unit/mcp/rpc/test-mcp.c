@@ -506,6 +506,52 @@ static void listeners_hear_what_they_asked_for(void)
     CHECK(sent_count == 4);
 }
 
+/* A number is one id however it is written; an integer that a double would round is compared by its digits. */
+static void a_cancel_means_the_number(void)
+{
+    static const struct {
+        const char *id, *cancelled;
+        bool same;
+    } rows[] = {
+        {"1", "1", true},
+        {"1.0", "1.0", true},
+        {"1", "1.0", true},
+        {"1.0", "1", true},
+        {"1e3", "1000", true},
+        {"0", "-0.0", true},
+        {"0.5", "5e-1", true},
+        {"9007199254740993", "9007199254740993", true},
+        {"9223372036854775808", "9223372036854775808", true},
+        {"1", "2.0", false},
+        {"1", "1.5", false},
+        {"1", "\"1\"", false},
+        {"\"1\"", "1", false},
+        {"1", "true", false},
+        {"1", "null", false},
+        {"9007199254740993", "9007199254740992.0", false},
+        {"9223372036854775809", "9223372036854775808", false},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+
+        fresh_peer();
+        snprintf(text, sizeof text,
+                 "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"subscriptions/"
+                 "listen\",\"params\":{\"notifications\":{}," MODERN "}}",
+                 rows[i].id);
+        say(text);
+        CHECK(kr_mcp_peer_calls(peer) == 1);
+        snprintf(text, sizeof text,
+                 "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":%s}}",
+                 rows[i].cancelled);
+        say(text);
+        if (kr_mcp_peer_calls(peer) != (rows[i].same ? 0 : 1))
+            printf("id %s, requestId %s\n", rows[i].id, rows[i].cancelled);
+        CHECK(kr_mcp_peer_calls(peer) == (rows[i].same ? 0 : 1));
+    }
+}
+
 static void calls_in_flight_are_bounded(void)
 {
     fresh_peer();
@@ -590,6 +636,7 @@ int main(void)
     RUN(garbage_is_answered_and_survived);
     RUN(batches_are_of_one_revision);
     RUN(listeners_hear_what_they_asked_for);
+    RUN(a_cancel_means_the_number);
     RUN(calls_in_flight_are_bounded);
     RUN(subscriptions_are_each_peers);
     RUN(levels_are_checked);
