@@ -31,6 +31,7 @@ from executing import (  # noqa: E402
     until,
     word,
 )
+from krait_server import Server  # noqa: E402
 from mcp import Http, RpcError, Sse  # noqa: E402
 
 
@@ -629,6 +630,23 @@ def shell_streams():
 
 
 # ---- rights and lists --------------------------------------------------------------------------
+
+
+@check
+def the_most_of_timeout_is_listed():
+    """As it is configured: here, and where an administrator allows less."""
+    def listed(port: int, **how) -> dict:
+        with Http(port, rev="2025-06-18", **how) as c:
+            fields = {tool["name"]: tool["inputSchema"]["properties"] for tool in c.call("tools/list")["tools"]}
+            return {name: field["timeout"].get("maximum") for name, field in fields.items() if "timeout" in field}
+
+    most = {"execute_python": 3600, "execute_terminal_command": 3600, "create_sandbox": 3600}
+    equal(listed(state.server.port), most)
+    equal(listed(state.server.port, path="/mcp?dialect=sandbox-service"), {"execute_python": 120}, "a document's own")
+    with Server(args=["--max-timeout", "2m", "--timeout", "1m"]) as s:
+        equal(listed(s.port), dict.fromkeys(most, 120))
+        with Http(s.port, rev="2025-06-18") as c:
+            contains(c.text("execute_python", {"code": "1", "timeout": 121}), "120 s is the most")
 
 
 @check

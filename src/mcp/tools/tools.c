@@ -94,6 +94,19 @@ static json_t *annotations(const struct kr_mcp_tool *tool, bool with_title)
     return hints;
 }
 
+/* `timeout` of krait's tools, at most what is configured for the caller, which the rows do not know. A call that asks
+ * for more has the most, and is told. */
+static json_t *input_schema(const struct kr_mcp_call *c, const struct kr_mcp_tool *tool, bool ours)
+{
+    uint64_t most_ms = ours ? kr_box_profile(kr_mcp_api(c)->box, kr_mcp_caller(c))->ceilings.timeout_ms : 0;
+    json_t *schema = kr_mcp_input_schema(tool->input, ours);
+    json_t *timeout = json_object_get(json_object_get(schema, "properties"), "timeout");
+
+    if (timeout && most_ms)
+        json_object_set_new(timeout, "maximum", json_integer((json_int_t)(most_ms / 1000)));
+    return schema;
+}
+
 static json_t *describe_tool(const struct kr_mcp_call *c, const struct kr_mcp_tool *tool)
 {
     const struct kr_mcp_rev_row *rev = &kr_mcp_revs[kr_mcp_call_rev(c)];
@@ -104,8 +117,7 @@ static json_t *describe_tool(const struct kr_mcp_call *c, const struct kr_mcp_to
         json_object_set_new(item, "title", json_string(tool->title));
     json_object_set_new(item, "description", json_string(tool->description));
     json_object_set_new(item, "inputSchema",
-                        tool->input_schema ? json_loads(tool->input_schema, 0, NULL)
-                                           : kr_mcp_input_schema(tool->input, ours));
+                        tool->input_schema ? json_loads(tool->input_schema, 0, NULL) : input_schema(c, tool, ours));
     if (rev->structured && tool->output && (!ours || kr_mcp_structured(c)))
         json_object_set_new(item, "outputSchema", kr_mcp_output_schema(tool->output));
     if (rev->annotations)
