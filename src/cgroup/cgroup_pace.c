@@ -161,6 +161,8 @@ static int signal_others(const struct kr_cgroups *g, const struct kr_group *grou
         signal_in_group(g, group, (pid_t)pid, who->signo);
         count++;
     }
+    if (ferror(list)) /* there may be more */
+        count = -EIO;
     fclose(list);
     return count;
 }

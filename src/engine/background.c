@@ -9,6 +9,7 @@
  * than its `cpu` allows, so the next look is due when it could have used up the rest of its budget: with the defaults
  * an idle session is looked at once a minute. */
 #include "clock.h"
+#include "counters.h"
 #include "engine_internal.h"
 #include "log.h"
 #include <errno.h>
@@ -143,10 +144,10 @@ static void on_cleared(void *data, const struct kr_usage *usage)
     struct kr_run *r = data;
     struct kr_session *s = r->session;
 
-    if (r->clears++ == 0)
-        r->left_behind = usage ? r->ask.left : 0;
-    if (usage && r->ask.left > 0 && r->clears < CLEAR_TRIES && arm_background(s, CLEAR_AGAIN_MS) >= 0)
-        return; /* they are dying */
+    if (usage && r->left_behind == 0)
+        r->left_behind = r->ask.left;
+    if ((!usage || r->ask.left > 0) && ++r->clears < CLEAR_TRIES && arm_background(s, CLEAR_AGAIN_MS) >= 0)
+        return; /* they are dying, or it failed */
     if (!usage || r->ask.left > 0)
         kr_log(KR_LOG_WARN, "processes that a run left not ended, ignoring", "session=%u left=%u", s->number,
                usage ? r->ask.left : 0);
@@ -181,24 +182,24 @@ int kr_background_clear(struct kr_run *r)
 /* A run that is stopped from outside, or by a limit, is not done with what it started. One that ended by itself leaves
  * what it leaves on purpose. Where `processes` was hit, nothing tells a bomb from its earlier sparks: all of it goes.
  */
-static enum kr_clearing what_to_clear(const struct kr_run *r)
+static enum kr_clearing what_to_clear(const struct kr_run *r, bool counted)
 {
     static const unsigned ended_by_limit = 1u << KR_CAUSE_TIMEOUT | 1u << KR_CAUSE_MEMORY_LIMIT |
                                            1u << KR_CAUSE_CPU_LIMIT | 1u << KR_CAUSE_DISK_LIMIT |
                                            1u << KR_CAUSE_PROCESS_LIMIT | 1u << KR_CAUSE_INTERRUPTED;
     struct kr_verdict v;
 
-    if (r->session->usage.processes <= 1)
-        return KR_CLEAR_NONE;
+    if (counted && kr_usage_others(&r->session->usage) == 0)
+        return KR_CLEAR_NONE; /* what could not be counted may be there */
     v = kr_run_judge(r);
     if (v.hits & KR_HIT_PROCESSES)
         return KR_CLEAR_BOMB;
     return ended_by_limit >> v.cause & 1 ? KR_CLEAR_STARTED : KR_CLEAR_NONE;
 }
 
-int kr_background_clear_started(struct kr_run *r)
+int kr_background_clear_started(struct kr_run *r, bool counted)
 {
     if (r->clearing == KR_CLEAR_NONE)
-        r->clearing = what_to_clear(r);
+        r->clearing = what_to_clear(r, counted);
     return kr_background_clear(r);
 }

@@ -281,8 +281,8 @@ void kr_background_end(struct kr_session *s);
 int kr_background_clear(struct kr_run *r);
 /* When a run began, by the clock that processes' starts are told in: CLOCK_BOOTTIME, nanoseconds. */
 uint64_t kr_run_boot_time(const struct kr_run *r);
-/* The same for what a run has started that ended through a limit; its counters have come. */
-int kr_background_clear_started(struct kr_run *r);
+/* The same for what a run has started that ended through a limit; its counters have come, or could not be read. */
+int kr_background_clear_started(struct kr_run *r, bool counted);
 
 /* ---- engine.c ---- */
 /* Out of every table; freed when the loop comes round. */

@@ -397,7 +397,7 @@ static void on_after_usage(void *data, const struct kr_usage *usage)
 
     if (usage)
         r->session->usage = *usage;
-    if (!usage || kr_background_clear_started(r) < 0)
+    if (kr_background_clear_started(r, usage != NULL) < 0)
         kr_run_settle(r, usage);
 }
 

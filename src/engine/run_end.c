@@ -4,6 +4,7 @@
  * on_end is the last call of a run, and the run is freed behind it. */
 #include "engine_internal.h"
 #include "clock.h"
+#include "counters.h"
 #include "fd.h"
 #include "files.h"
 #include <inttypes.h>
@@ -285,8 +286,8 @@ void kr_run_finish(struct kr_run *r, const struct kr_held_end *ended)
     end.cpu_ns = s->usage.cpu_ns > r->before.cpu_ns ? s->usage.cpu_ns - r->before.cpu_ns : 0;
     end.have_peak = (s->usage.have & KR_LAYER_CGROUP_MEMORY) != 0;
     end.peak_memory = s->usage.memory_peak;
-    end.have_background = end.session_alive && (s->usage.have & KR_LAYER_CGROUP_PIDS);
-    end.background = end.have_background && s->usage.processes > 1 ? s->usage.processes - 1 : 0;
+    end.have_background = end.session_alive && kr_usage_others(&s->usage) >= 0;
+    end.background = end.have_background ? (uint64_t)kr_usage_others(&s->usage) : 0;
     explain_end(r, s, f.host_full, &end);
     s->others = end.background;
     advise(r, s, &end);

@@ -84,6 +84,13 @@ int kr_counter_look(int fd, const char *key, uint64_t *ret)
     return 0;
 }
 
+int64_t kr_usage_others(const struct kr_usage *u)
+{
+    if (u->pids == 1) /* the session is one */
+        return 0;
+    return u->processes > 0 ? (int64_t)u->processes - 1 : -1;
+}
+
 int kr_counters_read(const struct kr_w_hier *h, unsigned hier, kr_counters_look *look, const void *arg,
                      struct kr_usage *ret)
 {

@@ -18,6 +18,9 @@ void kr_group_name(uint64_t user, uint64_t group, char buf[KR_GROUP_NAME_ROOM]);
  * -errno. */
 int kr_counter_look(int fd, const char *key, uint64_t *ret);
 
+/* Processes besides the session's own; -1: that could not be counted. */
+int64_t kr_usage_others(const struct kr_usage *u);
+
 /* As kr_counter_look(), of a file of the cell's folder in hierarchy `hier`. */
 typedef int kr_counters_look(const void *arg, unsigned hier, const char *file, const char *key, uint64_t *ret);
 /* All that one hierarchy says, added to ret, which begins as zeros. 0, or -errno of the last file that should be there

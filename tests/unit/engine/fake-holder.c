@@ -42,11 +42,16 @@ static struct fake_holder *fake(struct kr_holder *h)
 
 static struct kr_usage usage_of(struct process *p)
 {
-    p->cpu_ns += 1000000 + fake(p->held.holder)->log->burnt_ns;
+    const struct fake_holder_log *log = fake(p->held.holder)->log;
+
+    p->cpu_ns += 1000000 + log->burnt_ns;
     return (struct kr_usage){.memory_peak = 1 << 20,
                              .pids_hits = fake(p->held.holder)->log->pids_hits,
                              .cpu_ns = p->cpu_ns,
-                             .processes = fake(p->held.holder)->log->processes,
+                             .pids = log->uncounted   ? 0
+                                     : log->processes ? log->processes
+                                                      : 1,
+                             .processes = log->processes,
                              .have = KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_CPU | KR_LAYER_CGROUP_PIDS};
 }
 

@@ -10,7 +10,8 @@ struct fake_holder_log {
     unsigned wakes, opens, starts, signals, kills, usages, asks, releases, closes;
     unsigned paces, clears, hards;
     uint64_t since_ns;                      /* of the last signal or clear */
-    uint64_t processes;                     /* that its counters tell */
+    uint64_t processes;                     /* that its counters tell; 0: none but the session */
+    bool uncounted;                         /* they tell nothing of processes */
     enum kr_pace pace;                      /* the last one */
     uint64_t burnt_ns;                      /* CPU time that a session has used between two looks at its counters */
     unsigned blind, mute;                   /* so many next questions about counters get no counters, no answer */

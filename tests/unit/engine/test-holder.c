@@ -362,8 +362,14 @@ static void a_limit_ends_what_its_run_started(void)
     w.log.left = 2;
     CHECK(w_run(&w, "sleep", 50) && w.end.verdict.cause == KR_CAUSE_TIMEOUT);
     CHECK(w.log.clears == 3 && w.log.since_ns > 0 && strstr(w.end.message, "2 processes that it started were ended"));
-    w.log.processes = 0;
-    CHECK(w_run(&w, "sleep", 50) && w.log.clears == 3 && w_done(&w)); /* a control: there are none */
+    w.log.left = 2;
+    w.log.blind = 2; /* the counters, and the first clear: what fails is done again */
+    CHECK(w_run(&w, "sleep", 50) && strstr(w.end.message, "1 process that it started was ended"));
+    w.log.processes = w.log.clears = 0;
+    CHECK(w_run(&w, "sleep", 50) && w.log.clears == 0 && w.end.have_background); /* a control: there are none */
+    w.log.uncounted = true;
+    CHECK(w_run(&w, "sleep", 50) && w.log.clears == 1 && !w.end.have_background); /* there may be some */
+    CHECK(w_done(&w));
 }
 
 static void a_sandbox_may_end_what_a_run_leaves(void)

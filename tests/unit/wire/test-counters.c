@@ -80,7 +80,15 @@ static void a_hierarchy_says_what_it_counts(void)
     u = (struct kr_usage){0};
     CHECK(kr_counters_read(&all, 2, look, &f, &u) == 0);
     CHECK(f.asked == 12 && u.memory_hits == 5 && u.cpu_ns == 5000 && u.pids_hits == 5 && u.have == all.layers);
-    CHECK(u.pids == 5 && u.processes == 5);
+    CHECK(u.pids == 5 && u.processes == 5 && kr_usage_others(&u) == 4);
+    u = (struct kr_usage){.pids = 1};
+    CHECK(kr_usage_others(&u) == 0);
+    u = (struct kr_usage){.pids = 3, .processes = 1};
+    CHECK(kr_usage_others(&u) == 0); /* threads */
+    u = (struct kr_usage){.pids = 3};
+    CHECK(kr_usage_others(&u) == -1);
+    u = (struct kr_usage){0};
+    CHECK(kr_usage_others(&u) == -1);
 }
 
 static void what_cannot_be_read_is_said(void)
