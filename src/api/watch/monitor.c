@@ -92,8 +92,8 @@ void kr_monitor_run_ended(struct kr_monitor *w, const struct kr_monitor_run *run
     kr_metrics_observe(m, KR_M_RUN_SECONDS, KR_AT(cause), seconds);
     if (!ok)
         kr_metrics_inc(m, KR_M_ERRORS, KR_AT(cause));
-    kr_log_with(timeout ? KR_LOG_ERROR : KR_LOG_INFO, timeout ? "run timed out" : "run ended", RUN_FIELDS(run),
-                KR_F_STR("cause", cause), KR_F_REAL("seconds", seconds));
+    kr_log_with(timeout && run->timeout_is_error ? KR_LOG_ERROR : KR_LOG_INFO, timeout ? "run timed out" : "run ended",
+                RUN_FIELDS(run), KR_F_STR("cause", cause), KR_F_REAL("seconds", seconds));
 }
 
 void kr_monitor_run_refused(struct kr_monitor *w, const struct kr_monitor_run *run, const struct kr_err *err)

@@ -78,12 +78,13 @@ void kr_monitor_free(struct kr_monitor *w);
 /* Who and where, for the log; any may be NULL and is left out then. */
 struct kr_monitor_run {
     const char *run, *session, *sandbox, *user, *request;
+    bool timeout_is_error; /* struct kr_dialect_row */
 };
 /* A run starts: a line at info, with the first 100 characters of its code unless that is NULL. waited_ns is the time
  * since it was asked for; 0: not known, and not counted. */
 void kr_monitor_run_started(struct kr_monitor *w, const struct kr_monitor_run *run, const char *code, size_t len,
                             uint64_t waited_ns);
-/* It ended: metrics, and a line with the seconds; a timeout's is at error. `cause` is its word (kr_cause_rows). */
+/* It ended: metrics, and a line with the seconds. `cause` is its word (kr_cause_rows). */
 void kr_monitor_run_ended(struct kr_monitor *w, const struct kr_monitor_run *run, const char *cause, uint64_t wall_ns);
 /* A request for a run became none. */
 void kr_monitor_run_refused(struct kr_monitor *w, const struct kr_monitor_run *run, const struct kr_err *err);

@@ -73,7 +73,8 @@ static void on_run_ended(void *data, const struct kr_box_run *run, enum kr_cause
                                  .session = kr_box_run_session(run),
                                  .sandbox = kr_box_run_sandbox(run),
                                  .user = kr_box_run_user(run),
-                                 .request = kr_box_run_request(run)};
+                                 .request = kr_box_run_request(run),
+                                 .timeout_is_error = kr_dialects[kr_box_run_profile(run)->dialect].timeout_is_error};
 
     kr_monitor_run_ended(((struct kr_serve *)data)->watch, &who, kr_cause_rows[cause].name, wall_ns);
     if (((struct kr_serve *)data)->mcp)

@@ -11,7 +11,7 @@
     { "max-timeout", "120s" }, \
     { "memory",      "512M" }
 
-#define KR_SANDBOX_SERVICE_TRAITS .mcp_get_is_sse = true, .logs_code = true
+#define KR_SANDBOX_SERVICE_TRAITS .mcp_get_is_sse = true, .logs_code = true, .timeout_is_error = true
 
 #define KR_SANDBOX_SERVICE_ROUTES \
     {KR_HTTP_POST, "/execute",     KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, \

@@ -300,7 +300,8 @@ static void listen_to(void (*fn)(void))
 
 static void some_runs(void)
 {
-    const struct kr_monitor_run run = {.run = "r1", .session = "main", .sandbox = "sb1", .user = "u1", .request = "q1"};
+    const struct kr_monitor_run run = {
+        .run = "r1", .session = "main", .sandbox = "sb1", .user = "u1", .request = "q1", .timeout_is_error = true};
     char code[300];
     struct kr_err err;
 
@@ -333,6 +334,19 @@ static void events_are_logged_as_the_document_says(void)
     CHECK(
         strstr(said, "level=error who=krait msg=\"run refused\" kind=system error=\"fork: Cannot allocate memory\"\n"));
     CHECK(strstr(said, "level=warn who=krait msg=\"blocked package\" package=\"os\\nsystem\" result=blocked\n"));
+    end();
+}
+
+static void a_late_run(void)
+{
+    kr_monitor_run_ended(world.api.monitor, &(struct kr_monitor_run){.run = "r2"}, "timeout", 2000000000);
+}
+
+static void a_timeout_is_no_error_unless_a_document_says_so(void)
+{
+    CHECK(begin(0) == 0);
+    listen_to(a_late_run);
+    CHECK(strstr(said, "level=info who=krait msg=\"run timed out\" run=r2") && !strstr(said, "level=error"));
     end();
 }
 
@@ -402,6 +416,7 @@ int main(void)
     RUN(ready_says_what_is_missing);
     RUN(metrics_move);
     RUN(events_are_logged_as_the_document_says);
+    RUN(a_timeout_is_no_error_unless_a_document_says_so);
     RUN(events_are_counted);
     RUN(requests_are_logged);
     RUN(nobody_watches);
