@@ -141,36 +141,50 @@ def zygotes_are_rotated():
         engine.until(parked(1))
 
 
+def kill_the_young(engine: Engine, old: int, over: threading.Event, killed: list) -> None:
+    """Zygotes that start, as long as the old one is there: one that was ready before it was seen has replaced it."""
+    while not over.wait(0.002) and alive(old):
+        for pid, command in children(engine.process.pid):
+            if pid != old and "boot.py" in command and depth_of(pid) == 2:  # sessions are a namespace further in
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+
+
+def rotates_in_vain(engine: Engine) -> bool:
+    """Runs sessions while every younger zygote is killed. False: one was ready before it was seen."""
+    engine.close(engine.open())  # it is there
+    (old,) = [pid for pid, command in children(engine.process.pid) if "boot.py" in command and depth_of(pid) == 2]
+    over, killed = threading.Event(), []
+    killer = threading.Thread(target=kill_the_young, args=(engine, old, over, killed))
+    killer.start()
+    begun = time.monotonic()
+    try:
+        while alive(old) and (time.monotonic() < begun + 3 or (not killed and time.monotonic() < begun + 60)):
+            s = engine.open()
+            equal(engine.run(s, "6 * 7").end["result"], "42")
+            engine.close(s)
+    except Exception:
+        if alive(old):
+            raise
+    finally:
+        over.set()
+        killer.join()
+    assert killed or not alive(old), "no younger zygote was seen"
+    return alive(old)
+
+
 @check
 def a_rotation_that_fails_disturbs_no_session():
     """The younger ones are killed while they start: the old one serves on, and no event names them."""
-    with Engine("--rotate", "3") as engine:
-        engine.close(engine.open())  # it is there
-        old = {pid for pid, _ in children(engine.process.pid)}
-        over, killed = threading.Event(), []
-
-        def kill_the_young() -> None:
-            while not over.wait(0.002):
-                for pid, command in children(engine.process.pid):
-                    if pid not in old and "boot.py" in command and parent(parent(pid)) == engine.process.pid:
-                        with contextlib.suppress(OSError):
-                            os.kill(pid, signal.SIGKILL)
-                            killed.append(pid)
-
-        killer = threading.Thread(target=kill_the_young)
-        killer.start()
-        try:
-            end = time.monotonic() + 3
-            while time.monotonic() < end or (not killed and time.monotonic() < end + 30):
-                s = engine.open()
-                equal(engine.run(s, "6 * 7").end["result"], "42")
-                engine.close(s)
-        finally:
-            over.set()
-            killer.join()
-        assert killed, "no younger zygote was seen"
-        engine.wait(lambda e: e["event"] == "zygote" and e["state"] == "ready" and e["generation"] > 1, 40)
-        equal(engine.run(engine.open(), "1").end["result"], "1")
+    for _ in range(8):  # on a busy machine the killer may be late
+        with Engine("--rotate", "3") as engine:
+            if not rotates_in_vain(engine):
+                continue
+            engine.wait(lambda e: e["event"] == "zygote" and e["state"] == "ready" and e["generation"] > 1, 120)
+            equal(engine.run(engine.open(), "1").end["result"], "1")
+            return
+    raise AssertionError("each time a younger zygote was ready before it could be killed")
 
 
 @check

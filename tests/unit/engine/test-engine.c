@@ -600,7 +600,8 @@ static void pool_follows_its_zygote(void)
     CHECK(w_start(&w, 2) && w_parked(&w, 2) && w_open(&w, NULL, false, false));
     CHECK(kr_engine_zygote(w.engine, 0).generation == 1);
     CHECK(w_run(&w, "rotate", 0));
-    spin(&w, 50);
+    for (long end = patience_end(); w.zygote_events < 5 && is_before(end);)
+        spin(&w, 10);
     CHECK(kr_engine_zygote(w.engine, 0).generation == 2 && w.zygote_events >= 5);
     CHECK(w_parked(&w, 2)); /* new ones: those of generation 1 were dropped */
     CHECK(w_run(&w, "print alive", 0) && w.end.verdict.cause == KR_CAUSE_OK); /* a handed-out session lives on */
