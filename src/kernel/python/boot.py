@@ -171,9 +171,10 @@ def _load_dense(folder: str, preload: str) -> ModuleType:
 def prepare(folder: str, preload: str) -> ModuleType:
     """Everything up to the point where forking can begin."""
     set_path()
+    # First, so that the imports use again what compiling has used.
+    texts = {"%s.%s" % (PACKAGE, name): marshal.dumps(_compiled(folder, name)) for name in LAZY}
     kernel = _load_dense(folder, preload)
     user_builtins(kernel)
-    texts = {"%s.%s" % (PACKAGE, name): _compiled(folder, name) for name in LAZY}
     kernel.afterimport.install(kernel.libs.ACTIONS, texts)
     warm(kernel, preload)
     kernel.libs.forget()

@@ -197,6 +197,8 @@ class _Sheet:
         for name, which in zip(names, "xy"):
             about = self.layout.get(name) if isinstance(self.layout.get(name), dict) else {}
             getattr(axes, "set_%slabel" % which)(_title(about)[:200])
+            if about.get("showticklabels") is False:  # it shares those of its neighbour
+                axes.tick_params(axis=which, labelbottom=False, labelleft=False)
             if about.get("type") == "log":
                 getattr(axes, "set_%sscale" % which)("log")
         return axes

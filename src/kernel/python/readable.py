@@ -72,7 +72,10 @@ def _of_html(html: str, plain: str):
         return None
     text, tables = htmltext.to_text(html)
     if not text:
-        return None
+        return None if is_telling(plain) else "[HTML of %d characters without text: %s]" % (
+            len(html),
+            "it draws in a browser; save it to a file to keep it",
+        )
     if not is_telling(plain):
         return text
     return plain + "\n" + text if tables else None

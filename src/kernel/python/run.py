@@ -232,9 +232,12 @@ class Job:
     def show(self, value) -> None:
         global _last
         data, metadata = display.bundle(value)
-        display.enrich(value, data)
-        self.result = channel.clean(channel.cut(display.text_of(data), MAX_RESULT))
-        if display.is_rich(data):
+        text, rich = data["text/plain"], display.is_rich(data)
+        if rich:
+            display.enrich(value, data)
+            text = display.text_of(data)
+        self.result = channel.clean(channel.cut(text, MAX_RESULT))
+        if rich:
             display.send(data, metadata)
         if "_" not in self.names or self.names["_"] is _last:  # else it is the user's own
             self.names["_"] = value

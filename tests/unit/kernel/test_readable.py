@@ -107,6 +107,7 @@ def other_html_is_its_text():
         ),
         "## Head\none bold word\n- a\n- b\nx  =\n  1\nlink (https://e.org/?a=1&b)\n[image: a cat] 1 < 2 < 3",
     )
+    contains(html("<div id='b'></div><script>draw()</script>"), "[HTML of 41 characters without text: it draws in a ")
     for odd in ("<", "<<<", "<p", "a<p title='", "<!--", "</", "<p>\0", "&#xffffffff;", "<table><td>", "</table></td>"):
         run("display({'text/html': %r}, raw=True)" % odd)
 
