@@ -480,6 +480,25 @@ static void render_order(void)
     outcome_done(&o);
 }
 
+/* What a figure shows is told in words to clients that may drop the figure, and to no other. */
+static void figures_in_words(void)
+{
+    struct kr_mcp_call c = {.rev = KR_REV_2025_11_25, .tool = &ours};
+    struct kr_mcp_outcome o;
+
+    outcome_init(&o);
+    json_array_append_new(o.displays, json_pack("{s:{s:s, s:s, s:s}}", "data", "image/png", "QUJD", KR_MCP_READABLE,
+                                                "[figure 3x2]", KR_MCP_ABOUT, "axes 'T'"));
+    kr_mcp_render(&c, &o, NULL);
+    CHECK(strcmp(text_at(&c, 0), "[figure 3x2]") == 0 && strcmp(type_at(&c, 1), "image") == 0);
+    json_decref(c.result);
+    c.reads_first = true;
+    kr_mcp_render(&c, &o, NULL);
+    CHECK(strcmp(text_at(&c, 0), "[figure 3x2]\n[it shows: axes 'T']") == 0 && strcmp(type_at(&c, 1), "image") == 0);
+    json_decref(c.result);
+    outcome_done(&o);
+}
+
 static void render_last_lines(void)
 {
     static const struct {
@@ -693,6 +712,7 @@ int main(void)
     RUN(result_errors_tell_what_may_be_told);
     RUN(render_plain);
     RUN(render_order);
+    RUN(figures_in_words);
     RUN(render_last_lines);
     RUN(render_states_of_reading);
     RUN(render_terminal);
