@@ -18,13 +18,11 @@ from typing import NamedTuple
 HERE = os.path.dirname(os.path.realpath(__file__))
 META_PACKAGE = "linux-image-cloud-amd64"
 PACKAGE = re.compile(r"linux-image-(6\.1\.[0-9.-]+-cloud-amd64)")
-# In the order they must be loaded. ext4 is built in; 9p does not exist in this kernel; overlay, loop, the quota format
-# and btrfs, which a running Debian loads on demand, are there for the suites.
-MODULES = (
-    "virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci"
-    " virtio_blk virtio_console virtio-rng fuse virtiofs overlay"
-    " loop quota_tree quota_v2 libcrc32c xor raid6_pq zstd_compress btrfs"
-).split()
+# Each is loaded after those that it names itself, which an update of the kernel may change. ext4 is built in; 9p does
+# not exist in this kernel; overlay, loop, the quota format and btrfs, which a running Debian loads on demand, are there
+# for the suites.
+MODULES = "virtio_pci virtio_blk virtio_console virtio_rng virtiofs overlay loop quota_v2 btrfs".split()
+DEPENDS = re.compile(rb"\bdepends=([\w,-]*)\0")
 
 
 class Unavailable(Exception):
@@ -59,7 +57,7 @@ def candidate() -> tuple[str, str] | None:
 def digest() -> str:
     """Of all that goes into the initramfs beside the kernel's own files."""
     hashed = hashlib.sha256(" ".join(MODULES).encode())
-    for path in (busybox(), f"{HERE}/init"):
+    for path in (busybox(), f"{HERE}/init", __file__):
         with open(path, "rb") as source:
             hashed.update(source.read())
     return hashed.hexdigest()[:12]
@@ -79,6 +77,33 @@ def download(package: str, version: str, directory: str) -> str:
     raise Unavailable(f"cannot download {package}: {reason}")
 
 
+def module_name(path: str) -> str:
+    """As other modules name it: the file may have a hyphen where the name has an underscore."""
+    return os.path.basename(path).removesuffix(".ko").replace("-", "_")
+
+
+def loading_order(directory: str) -> list[str]:
+    """The files of MODULES and of all they depend on, each after those. The package brings no modules.dep."""
+    files = {module_name(path): path for path in glob.glob(f"{directory}/**/*.ko", recursive=True)}
+    order: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        if name not in files:
+            raise Unavailable(f"there is no module {name} in {directory}")
+        if files[name] in order:
+            return
+        with open(files[name], "rb") as source:
+            found = DEPENDS.search(source.read())
+        for other in (found[1].decode() if found else "").split(","):
+            if other:
+                add(other.replace("-", "_"))
+        order[files[name]] = None
+
+    for name in MODULES:
+        add(name)
+    return list(order)
+
+
 def make_initramfs(unpacked: str, release: str, target: str) -> None:
     with tempfile.TemporaryDirectory(prefix="krait-vm-") as tree:
         for name in ("bin", "dev", "modules", "proc", "root"):
@@ -87,14 +112,11 @@ def make_initramfs(unpacked: str, release: str, target: str) -> None:
         for applet in "sh mount umount insmod poweroff switch_root".split():
             os.symlink("busybox", f"{tree}/bin/{applet}")
         shutil.copy(f"{HERE}/init", f"{tree}/init")
-        for name in MODULES:
-            pattern = f"{unpacked}/lib/modules/{release}/kernel/**/{name}.ko"
-            found = glob.glob(pattern, recursive=True)
-            if not found:
-                raise Unavailable(f"the kernel {release} has no module {name}")
-            shutil.copy(found[0], f"{tree}/modules/{name}.ko")
+        modules = loading_order(f"{unpacked}/lib/modules/{release}/kernel")
+        for path in modules:
+            shutil.copy(path, f"{tree}/modules")
         with open(f"{tree}/modules/order", "w", encoding="ascii") as order:
-            order.writelines(f"{name}.ko\n" for name in MODULES)
+            order.writelines(f"{os.path.basename(path)}\n" for path in modules)
         names = output_of("find", tree, "-mindepth", "1", "-printf", "%P\\n")
         with open(target, "wb") as out:
             command = ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"]
