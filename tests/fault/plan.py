@@ -31,7 +31,7 @@ class Case:
     syscall: str
     n: int
     error: str
-    shown: str = ""
+    args: str = ""  # as strace showed them in the recording
 
     def __str__(self) -> str:
         where = (
@@ -39,7 +39,7 @@ class Case:
             if self.role == "any"
             else ("early " if self.early else "") + ("first " if self.fresh else "")
         )
-        return f"{where}{self.role} {self.syscall} #{self.n} {self.error} ({self.shown})"
+        return f"{where}{self.role} {self.syscall} #{self.n} {self.error} ({self.args[:90]})"
 
 
 @dataclass
@@ -190,7 +190,7 @@ def cases_of(scenario: str, recording: Recording, fresh: bool, mode: str) -> lis
                             name,
                             skipped + at + 1,
                             error,
-                            mine[at].args[:90],
+                            mine[at].args,
                         )
                     )
     return cases
