@@ -266,9 +266,12 @@ def attempt(krait: str, folder: str, bait: str, case: Case) -> Outcome:
         strace.fault(case.syscall, case.error, case.n),
     )
     for call in start.calls():
-        if call.injected and not (out.ran and call.time > out.ran_at):
-            call.args = call.args.strip()
+        role = start.role_of(call.pid)
+        call.args = call.args.strip()
+        if call.injected and out.ran and call.time > out.ran_at:  # no part of the start, but something may stay
+            out.problems = rules.unexpected(out.problems, [rules.row_for(role, call, out.replaced)])
+        elif call.injected:
             out.hits.append(call)
-            out.roles[call.pid] = start.role_of(call.pid)
+            out.roles[call.pid] = role
     start.remove()
     return out

@@ -130,7 +130,7 @@ class Worker:
             what = [row for row in what if "descriptors" not in row]
             box.spoiled = True
         verdict.problems += [
-            f"still there after the cell's end: {row}" for row in unexpected(what, verdict.rows)
+            f"still there after the cell's end: {row}" for row in rules.unexpected(what, verdict.rows)
         ]
         if what or box.spoiled:
             self.drop_box()
@@ -148,7 +148,7 @@ class Worker:
             verdict.problems.append(f"refused without a clear message: {out.message!r}")
         elif not out.hits:
             verdict.problems.append(f"refused although nothing was failed: {out.message!r}")
-        verdict.problems += unexpected(out.problems, rows)
+        verdict.problems += rules.unexpected(out.problems, rows)
 
     def judge_run(self, case: Case, out: Outcome, rows: list, verdict: Verdict) -> None:
         clean = self.clean[case.scenario].outcome
@@ -181,11 +181,6 @@ class Worker:
                 verdict.problems.append(f"{row.layer} is lost and not reported")
         if out.dac != "ok" and not (is_cut and out.outside is None):
             verdict.problems.append("the folder aside could not be mounted: Landlock was not tried")
-
-
-def unexpected(what: list[str], rows: list) -> list[str]:
-    """Without what a row lets stay."""
-    return [row for row in what if not any(r.stays and re.search(r.stays, row) for r in rows if r)]
 
 
 def clear(message: str) -> bool:
