@@ -368,7 +368,7 @@ static void sweep_folder(struct kr_session *s, bool counts_only)
 
     s->counts_only = counts_only;
     if (kr_session_host_folder(s, path, sizeof path) == 0)
-        kr_sweep_new(s->engine->sweeps, path, &s->sweep);
+        kr_sweep_new(s->engine->sweeps, path, counts_only ? s->spec.limits.inodes : 0, &s->sweep);
     s->idle_tick_ms = KR_SESSION_TICK_MS;
     kr_session_arm_tick(s);
 }

@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <sys/stat.h>
 
 #define FEW_ENTRIES 16u        /* of a folder that is measured at once, when a session opens */
 #define FOLDERS_WAITING 65536u /* for the one thread: more than there are sessions */
+#define BTRFS_TOP_INODE 256u   /* of a subvolume; those in it have greater numbers */
 
 struct folder {
     LIST_ENTRY(folder) link;
@@ -22,12 +24,14 @@ struct folder {
     struct kr_sweeps *all;
     char *path;
     unsigned sweeps;
-    uint64_t walks; /* that succeeded */
+    uint64_t numbered; /* the least of what its sweeps said: what is shown for it is judged by each */
+    uint64_t walks;    /* that succeeded */
     struct kr_measure last;
     uint64_t last_began_ns; /* when the walk began that found it */
     uint64_t ended_ns;      /* the last walk */
     uint64_t took_ns;
-    int found_r; /* of the walk under way; the thread pool writes these four, the loop reads them after it */
+    uint64_t most; /* `numbered` of the walk under way */
+    int found_r;   /* of the walk under way; the thread pool writes these four, the loop reads them after it */
     uint64_t began_ns, found_ns;
     struct kr_measure found;
 };
@@ -53,6 +57,29 @@ static int measure_path(const char *path, uint64_t entries, struct kr_measure *r
     return fd < 0 ? -errno : kr_measure(fd, &max, ret);
 }
 
+/* A subvolume numbers its inodes upwards and uses no number twice while it is mounted: the number of a new one says how
+ * many there can be at most, without a walk. Further names of a file are not inodes. False: it does not show that there
+ * are at most `most`, or no inode can be had. */
+static bool numbers_show(const char *path, uint64_t most, struct kr_measure *ret)
+{
+    cleanup_fd int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), file = -1;
+    struct stat st;
+
+    /* In the folder around it, whose changes are not watched. */
+    file = dir < 0 ? -1 : openat(dir, "..", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (file < 0 || fstat(file, &st) < 0 || st.st_ino <= BTRFS_TOP_INODE || st.st_ino - BTRFS_TOP_INODE > most)
+        return false;
+    *ret = (struct kr_measure){.entries = st.st_ino - BTRFS_TOP_INODE};
+    return true;
+}
+
+static int measure_numbered(const char *path, uint64_t most, struct kr_measure *ret)
+{
+    uint64_t entries = most < KR_MEASURE_ENTRIES_MAX ? KR_MEASURE_ENTRIES_MAX : most + 1;
+
+    return numbers_show(path, most, ret) ? 0 : measure_path(path, entries, ret);
+}
+
 /* ---- a folder ---- */
 
 static void free_folder(struct folder *f)
@@ -66,7 +93,8 @@ static void run_walk(void *data)
     struct folder *f = data;
 
     f->began_ns = kr_clock_ns();
-    f->found_r = measure_path(f->path, KR_MEASURE_ENTRIES_MAX, &f->found);
+    f->found_r = f->most ? measure_numbered(f->path, f->most, &f->found)
+                         : measure_path(f->path, KR_MEASURE_ENTRIES_MAX, &f->found);
     f->found_ns = kr_clock_ns() - f->began_ns;
 }
 
@@ -104,8 +132,10 @@ static bool walk_folder(struct folder *f)
 {
     static const struct kr_work_calls calls = {.run = run_walk, .done = on_walk_done, .dropped = on_walk_dropped};
 
-    /* A full lane: the next tick tries again. */
-    return !kr_work_busy(&f->work) && !must_rest(f) && kr_lane_start(f->all->lane, &f->work, &calls, f) >= 0;
+    if (kr_work_busy(&f->work) || must_rest(f))
+        return false;
+    f->most = f->numbered;
+    return kr_lane_start(f->all->lane, &f->work, &calls, f) >= 0; /* a full lane: the next tick tries again */
 }
 
 /* The one of that path, made if it is not there. NULL: no memory. */
@@ -152,7 +182,7 @@ void kr_sweeps_close(struct kr_sweeps *all)
 
 /* ---- a session's share ---- */
 
-int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_sweep)
+int kr_sweep_new(struct kr_sweeps *all, const char *path, uint64_t numbered, struct kr_sweep **ret_sweep)
 {
     struct kr_sweep *s = calloc(1, sizeof *s);
     struct folder *f = s ? get_folder(all, path) : NULL;
@@ -163,6 +193,8 @@ int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_
     }
     s->folder = f;
     f->sweeps++;
+    if (f->sweeps == 1 || numbered < f->numbered)
+        f->numbered = numbered;
     *ret_sweep = s;
     if (f->walks > 0 && must_rest(f)) { /* another session's walk has just found it */
         s->have_base = true;

@@ -20,8 +20,10 @@ int kr_sweeps_new(struct uv_loop_s *loop, struct kr_sweeps **ret_sweeps);
 void kr_sweeps_close(struct kr_sweeps *all);
 
 /* A session's share in the walks of a folder. The baseline is what the folder has now: what another session's walk has
- * just found, or a walk that starts here. 0 or -errno. */
-int kr_sweep_new(struct kr_sweeps *all, const char *path, struct kr_sweep **ret_sweep);
+ * just found, or a walk that starts here. `numbered`: not 0 for a folder just below the top of a btrfs subvolume that
+ * may have so many entries; it is walked only if the numbers of its inodes do not show that it has no more. 0 or
+ * -errno. */
+int kr_sweep_new(struct kr_sweeps *all, const char *path, uint64_t numbered, struct kr_sweep **ret_sweep);
 /* May be called while a walk is under way. Takes NULL. */
 void kr_sweep_close(struct kr_sweep *s);
 /* Starts another walk. False if one is under way or the folder must be left alone: then what was written last is not
