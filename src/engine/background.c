@@ -17,11 +17,13 @@
 #include <time.h>
 
 #define FIRST_MS 50u
-#define REST_MS 1000u    /* an idle session has the lowest weight from then on, a busy one from the first look on */
-#define LOOK_MS 250u     /* two looks are not closer than that */
-#define BUSY_NS 1000000u /* CPU time in FIRST_MS that no idle interpreter uses */
-#define CLEAR_AGAIN_MS 4u
-#define CLEAR_TRIES 50u
+#define REST_MS 1000u     /* an idle session has the lowest weight from then on, a busy one from the first look on */
+#define LOOK_MS 250u      /* two looks are not closer than that */
+#define BUSY_NS 1000000u  /* CPU time in FIRST_MS that no idle interpreter uses */
+#define CLEAR_AGAIN_MS 4u /* until processes that were killed are gone */
+#define CLEAR_SOON 25u    /* so many times; then the machine is busy, or one of them hangs in the kernel */
+#define CLEAR_LATER_MS 40u
+#define CLEAR_TRIES 145u /* 5 s in all */
 
 const char *const kr_background_names[KR_BACKGROUND_MAX_ + 1] = {"keep", "freeze", "end", NULL};
 
@@ -146,7 +148,8 @@ static void on_cleared(void *data, const struct kr_usage *usage)
 
     if (usage && r->left_behind == 0)
         r->left_behind = r->ask.left;
-    if ((!usage || r->ask.left > 0) && ++r->clears < CLEAR_TRIES && arm_background(s, CLEAR_AGAIN_MS) >= 0)
+    if ((!usage || r->ask.left > 0) && ++r->clears < CLEAR_TRIES &&
+        arm_background(s, r->clears < CLEAR_SOON ? CLEAR_AGAIN_MS : CLEAR_LATER_MS) >= 0)
         return; /* they are dying, or it failed */
     if (!usage || r->ask.left > 0)
         kr_log(KR_LOG_WARN, "processes that a run left not ended, ignoring", "session=%u left=%u", s->number,
