@@ -581,7 +581,9 @@ def shell_timeout_ends_everything():
         command = "trap '' INT; (trap '' INT; sleep %s) | cat" % mark
         result = shell(c, command, timeout=1)
         assert result["isError"]
-        equal(text(result), "[timeout after 1 s]", "nothing of the Python that started it")
+        # Nothing of the Python that started it. How many are left when it is interrupted is up to the scheduler.
+        ended = r"(; \d process(es)? that it started (was|were) ended)?"
+        assert re.fullmatch(r"\[timeout after 1 s%s\]" % ended, text(result)), text(result)
         until(lambda: not running(mark))
         equal(typed(c, "echo again").splitlines()[0], "again")
 

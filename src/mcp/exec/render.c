@@ -282,12 +282,13 @@ static void link_files(struct page *p, const json_t *files)
 /* "timeout after 45 s: the program was interrupted; variables kept", shorter: what matters is what is left. */
 static void add_message(struct page *p, const char *message)
 {
+    static const char kept[] = "; variables kept";
     const char *what = strstr(message, ": the program "), *then = what ? strchr(what, ';') : NULL;
 
     kr_buf_add_str(&p->text, "[");
     kr_buf_add(&p->text, message, what ? (size_t)(what - message) : strlen(message));
-    if (is_terminal_run(p) && then && strcmp(then, "; variables kept") == 0)
-        then = NULL; /* a shell has none */
+    if (is_terminal_run(p) && then && strncmp(then, kept, strlen(kept)) == 0)
+        then += strlen(kept); /* a shell has none */
     kr_buf_printf(&p->text, "%s]\n", then ? then : "");
 }
 
