@@ -44,7 +44,7 @@ NAMES = {
 }
 PLAIN = set("""limit recursive download after_b64 from since until what outcome cause running all code timeout variables stdin env
     stream file_urls files fresh interactive max_output text eof limits mounts network preload dir file expires_in rights email
-    password old new disabled package version background""".split())
+    password old new disabled package version background readable""".split())
 TOOLS = "/api/v1/tools"
 NAMED_IN = {"/api/v1/login": "username", "/api/v1/sandboxes": "sandbox", "/api/v1/sandboxes/{sandbox_id}": "sandbox",
             "/api/users/me/sandboxes": "sandbox"}  # what a body's `name` is there; elsewhere it is free
