@@ -87,6 +87,7 @@ static int make_folder(int gauges, unsigned index)
 int kr_gauges_write(int gauges, unsigned index, unsigned which, int again, const struct kr_gauge_facts *facts)
 {
     char path[40], text[KR_GAUGE_TEXT_MAX];
+    mode_t was = umask(022); /* cells read what is made here, whatever our umask is */
     int r = 0;
     for (int i = 0; r >= 0 && i < KR_GAUGE_MAX_; i++) {
         size_t len;
@@ -98,6 +99,7 @@ int kr_gauges_write(int gauges, unsigned index, unsigned which, int again, const
         if (r == -ENOENT && again && (r = make_folder(gauges, index)) >= 0) /* the first cell with this index */
             r = write_one(gauges, path, again, text, len);
     }
+    umask(was);
     return r;
 }
 
