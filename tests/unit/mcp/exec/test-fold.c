@@ -15,7 +15,7 @@ static bool folds(const char *text, const char *expected)
 
 static void plain_text_stays(void)
 {
-    CHECK(!kr_fold_needed("a\tb\n\033[31mred\033[0m\n", 20));
+    CHECK(!kr_fold_needed("a\tb\n\033[31mred\033[0m\n", 17));
     CHECK(kr_fold_needed("a\rb", 3) && kr_fold_needed("a\b", 2));
     CHECK(folds("", "") && folds("a", "a") && folds("a\n\nb  \n", "a\n\nb  \n"));
     CHECK(folds("a  \033[31mred\033[0m\nx\ry\n", "a  \033[31mred\033[0m\ny\n"));
