@@ -89,12 +89,21 @@ void kr_hint_write(const struct kr_hint_facts *f, char *buf, size_t size)
 bool kr_hint_disk(uint64_t used, uint64_t limit, char *buf, size_t size)
 {
     const struct kr_limit_row *row = kr_limit_find("disk");
+    double mib = (double)used / (1 << 20);
     char most[32];
 
     if (limit == 0 || used < limit - limit / NEARLY)
         return false;
-    snprintf(buf, size,
-             "/workspace is nearly full: its files add up to %.1f MiB, its disk limit is %s; delete what is not needed",
-             (double)used / (1 << 20), kr_limit_show(row, limit, most, sizeof most));
+    kr_limit_show(row, limit, most, sizeof most);
+    if (used > limit)
+        snprintf(buf, size,
+                 "the files in /workspace add up to %.1f MiB, past its disk limit of %s: delete some, or writes fail "
+                 "and runs are ended",
+                 mib, most);
+    else
+        snprintf(buf, size,
+                 "/workspace is nearly full: its files add up to %.1f MiB, its disk limit is %s; delete what is not "
+                 "needed",
+                 mib, most);
     return true;
 }

@@ -127,6 +127,24 @@ def a_full_workspace_that_was_survived():
 
 
 @check
+def files_past_the_limit_are_told_where_the_run_went_on():
+    """Where krait counts, a run is over before it is looked at; where a filesystem refuses, a limit is lowered."""
+    write = "open('/workspace/x', 'wb').write(bytes(70 << 20)); 'went on'"
+    told = "the files in /workspace add up to 70.0 MiB, past its disk limit of 64 MiB: delete some"
+    with Server(args=["--shelf", "folder"]) as s, connect(s) as c:
+        box = sandbox(s, "counted", limits={"disk": "64M", "file_size": "100M"})
+        python(c, s, "1", sandbox_id=box)  # its start is not what is measured
+        contains(python(c, s, write, sandbox_id=box) or "", told)
+        contains(python(c, s, "1", sandbox_id=box) or "", told, "and from then on")
+        equal(python(c, s, "import os\nos.unlink('/workspace/x')", sandbox_id=box), None)
+    with connect(server) as c:
+        box = sandbox(server, "lowered", limits={"disk": "128M", "file_size": "100M"})
+        equal(python(c, server, write, sandbox_id=box), None, "control")
+        assert server.request("PATCH", "/api/v1/sandboxes/" + box, {"limits": {"disk": "64M"}}).status == 200
+        contains(python(c, server, "1", sandbox_id=box, session_id="later") or "", told)
+
+
+@check
 def a_memory_error_that_was_survived():
     box = sandbox(server, "memory", limits={"memory": "300M"})
     keep = "kept = []\ntry:\n    while True: kept.append(bytearray(1 << 20))\nexcept MemoryError: print('caught')"

@@ -82,8 +82,11 @@ static void disk_is_told_near_its_limit(void)
     CHECK(!kr_hint_disk(0, 0, hint, sizeof hint) && !kr_hint_disk(UINT64_MAX, 0, hint, sizeof hint));
     CHECK(!kr_hint_disk(15000000, 16u << 20, hint, sizeof hint) && !hint[0]);
     CHECK(kr_hint_disk(15u << 20, 16u << 20, hint, sizeof hint));
-    CHECK(has(hint, "15.0 MiB") && has(hint, "limit is 16 MiB"));
-    CHECK(kr_hint_disk(UINT64_C(1) << 50, 16u << 20, hint, sizeof hint));
+    CHECK(has(hint, "nearly full") && has(hint, "15.0 MiB") && has(hint, "limit is 16 MiB"));
+    CHECK(kr_hint_disk(16u << 20, 16u << 20, hint, sizeof hint) && has(hint, "nearly full"));
+    CHECK(kr_hint_disk((16u << 20) + 1, 16u << 20, hint, sizeof hint) && has(hint, "past its disk limit of 16 MiB"));
+    CHECK(!has(hint, "nearly"));
+    CHECK(kr_hint_disk(UINT64_C(1) << 50, 16u << 20, hint, sizeof hint) && has(hint, "1073741824.0 MiB"));
 }
 
 int main(void)
