@@ -14,7 +14,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
 from check import check, contains, equal, main, skip  # noqa: E402
-from mcp import RpcError, Stdio  # noqa: E402
+from mcp import Pending, RpcError, Stdio  # noqa: E402
 from processes import become_subreaper, below, is_alive  # noqa: E402
 
 KRAIT = os.path.abspath(os.environ.get("KRAIT", "build/krait"))
@@ -155,6 +155,40 @@ def garbage_is_answered_and_survived() -> None:
         equal(c.garbage, [])
         codes = {note[1]["error"]["code"] for note in c.notes if note[0] == "" and "error" in note[1]}
         assert codes and codes <= {-32700, -32600}, codes
+
+
+@check
+def every_number_and_escape_is_answered_with_its_id() -> None:
+    """A client over stdio waits for ever for an answer that does not name its request."""
+    call = b'{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"execute_python","arguments":{%s}}}'
+    shown = [(b'{"n":9223372036854775808}', "n", "9223372036854775808"),
+             (b'{"n":-18446744073709551617}', "n", "-18446744073709551617"),
+             (b'{"n":1e400}', "n", "inf"), (b'{"n":-1.5E+999}', "n", "-inf"),
+             (b'{"n":%s}' % (b"7" * 4300), "str(n) == '7' * 4300", "True"),
+             (b'{"n":"\\ud800"}', "ascii(n)", "'\\ufffd'"), (b'{"n":"a\\udc00b"}', "ascii(n)", "'a\\ufffdb'"),
+             (b'{"n":"\\ud83d\\udc0d"}', "ascii(n)", "'\\U0001f40d'")]
+    refused = [b'"code":"1","timeout":-1e400',
+               b'"code":"1","variables":9223372036854775808', b'"code":"n","variables":{"n":%s}' % (b"7" * 4301),
+               b'"code":"1","variables":{"n":NaN}', b'"code":"1","code":"2"', b'"code":"1","session_id":"\\udfff/"']
+
+    def answered(c: Stdio, id: bytes, arguments: bytes) -> dict:
+        pending = c.pending[json.dumps(json.loads(id))] = Pending(c, json.loads(id))
+        c.line(call % (id, arguments))
+        return pending.answers.get(timeout=60)
+
+    with Place() as place, Stdio(place.argv()) as c:
+        for n, (variables, what, want) in enumerate(shown):
+            code = json.dumps("print(%s)" % what).encode()
+            answer = answered(c, b"%d" % (1000 + n), b'"code":%s,"variables":%s' % (code, variables))
+            equal(answer["result"]["content"][0]["text"], want)
+        for n, arguments in enumerate(refused):
+            answer = answered(c, b'"r%d"' % n, arguments)
+            assert "error" in answer or answer["result"].get("isError"), (arguments[:60], answer)
+        clamped = answered(c, b"2000", b'"code":"print(1)","timeout":9223372036854775808')["result"]
+        contains(clamped["content"][0]["text"], "is the most")
+        for id in (b"9223372036854775808", b"-123456789012345678901234567890", b"1e3"):
+            equal(answered(c, id, b'"code":"print(1)"')["result"]["content"][0]["text"], "1")
+        equal((c.garbage, [note for note in c.notes if note[0] == ""]), ([], []), "none without its request")
 
 
 @check
