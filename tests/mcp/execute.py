@@ -32,7 +32,7 @@ from executing import (  # noqa: E402
     word,
 )
 from krait_server import Server  # noqa: E402
-from mcp import Http, RpcError, Sse  # noqa: E402
+from mcp import Http, RpcError  # noqa: E402
 
 
 # ---- what a model reads ------------------------------------------------------------------------
@@ -356,59 +356,6 @@ def older_revisions_get_lines_instead_of_links():
         result = run(c, "open('old.bin', 'wb').write(bytes(5000))")
         equal([b["type"] for b in result["content"]], ["text"])
         contains(text(result), "old.bin 5.0 KB http://")
-
-
-@check
-def clients_without_a_session_do_not_share_variables():
-    """Each MCP session over HTTP has a session of its own; a name is shared, files are."""
-    port = state.server.port
-
-    def here(c, code: str, **where: str) -> str:
-        return c.text("execute_python", {"code": code, **where})
-
-    with Http(port) as a, Http(port) as b, Sse(port) as old, Http(port, rev="2026-07-28") as modern:
-        for number, c in enumerate((a, b, old)):
-            here(c, "mine = %d; open('own.txt', 'w').write('%d')" % (number, number))
-        equal([here(c, "mine") for c in (a, b, old)], ["[result] 0", "[result] 1", "[result] 2"])
-        for c in (a, b, old, modern):
-            equal(here(c, "open('own.txt').read()"), "[result] '2'")
-        contains(here(modern, "mine"), "NameError")  # `main`, with all that have no MCP session
-        here(modern, "shared = 5")
-        equal(here(a, "shared", session_id="main"), "[result] 5")
-        equal(here(a, "mine", sandbox_id="default"), "[result] 0")
-        again = Http(port)  # another connection with the same MCP session goes on
-        again.rev, again.session = a.rev, a.session
-        equal(here(again, "mine"), "[result] 0")
-        names = [s["session_id"] for s in json.loads(a.text("list_active_sessions"))["sessions"]]
-        equal(len([n for n in names if n.startswith("mcp-")]) >= 3, True, str(names))
-
-
-@check
-def delete_ends_the_session_of_its_own():
-    """And only that: one that was named stays, and a run that goes on in it has its time."""
-    def connect():
-        return Http(state.server.port, path="/mcp?structured=1", rev="2025-06-18")
-
-    def live() -> list:
-        return [s["session_id"] for s in json.loads(keeper.text("list_active_sessions"))["sessions"]]
-
-    with connect() as keeper:
-        with connect() as a:
-            kept = session()
-            run(a, "x = 1", session_id=kept)
-            own = a.tool("execute_python", code="x = 1")["structuredContent"]["session_id"]
-            assert state.server.post("/api/v1/sandboxes", {"name": "elsewhere"}).status == 201
-            a.tool("execute_python", code="x = 1", sandbox_id="elsewhere")
-            equal((live().count(own), live().count(kept)), (2, 1), "control")
-        until(lambda: own not in live())
-        equal(live().count(kept), 1)
-        with connect() as b:
-            made = b.tool("execute_python", code="import time\ntime.sleep(7)\nprint('done')")["structuredContent"]
-            assert made["still_running"], made
-        equal(live().count(made["session_id"]), 1, "its run goes on")
-        end = keeper.tool("read_run", run_id=made["run_id"], wait_s=50)["structuredContent"]
-        equal((end["cause"], end["stdout"]), ("ok", "done\n"))
-        until(lambda: made["session_id"] not in live())
 
 
 @check

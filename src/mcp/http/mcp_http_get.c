@@ -124,18 +124,6 @@ void kr_mcp_http_get(struct kr_http_ex *ex, void *app)
         open_own(ex, session);
 }
 
-/* Ends it, and the session that was made up for it: no client comes back to that. A run that goes on there, as a task
- * or for read_run, is given its time. */
-static void delete_session(struct kr_api *api, struct kr_mcp_session *session, const struct kr_caller *who)
-{
-    char own[KR_MCP_OWN_ROOM];
-
-    snprintf(own, sizeof own, "%s", kr_mcp_peer_session(session->peer));
-    kr_mcp_session_free(session);
-    if (own[0] && (who->rights & KR_RIGHT_RUN))
-        kr_box_sessions_retire(api->box, who, own);
-}
-
 void kr_mcp_http_delete(struct kr_http_ex *ex, void *app)
 {
     struct kr_api *api = app;
@@ -156,7 +144,7 @@ void kr_mcp_http_delete(struct kr_http_ex *ex, void *app)
                            NULL);
         return;
     }
-    delete_session(api, session, &asker.who.caller);
+    kr_mcp_session_free(session, asker.who.caller.rights & KR_RIGHT_RUN ? &asker.who.caller : NULL);
     kr_http_reply(ex, 200, NULL, NULL, 0);
 }
 

@@ -103,13 +103,13 @@ static void take_initialize(struct kr_http_ex *ex, struct kr_mcp *m, struct kr_m
         return;
     }
     if (!(s = kr_mcp_stream_new(m, session, session->peer, KR_REV_2025_11_25, ex, 1))) {
-        kr_mcp_session_free(session);
+        kr_mcp_session_free(session, NULL);
         return;
     }
     s->opening = true;
     kr_mcp_peer_take(session->peer, msg, KR_REV_2025_11_25, s);
     if (kr_mcp_peer_rev(session->peer) < 0)
-        kr_mcp_session_free(session); /* it was refused */
+        kr_mcp_session_free(session, NULL); /* it was refused */
 }
 
 /* What a legacy message is for: a session, or nothing that lasts. False: answered. */

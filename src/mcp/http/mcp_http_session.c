@@ -33,6 +33,15 @@ static bool in_use(const struct kr_mcp_session *s)
     return false;
 }
 
+/* By itself, not by a request. */
+static void session_expire(struct kr_mcp_session *s)
+{
+    char user[KR_STORE_ID_ROOM];
+
+    memcpy(user, s->user, sizeof user);
+    kr_mcp_session_free(s, &(struct kr_caller){.user = user, .address = "", .request = ""});
+}
+
 /* Makes room for one more of this user's. False: there is none. */
 static bool make_session_room(struct kr_mcp_sessions *all, const char *user)
 {
@@ -58,7 +67,7 @@ static bool make_session_room(struct kr_mcp_sessions *all, const char *user)
         return true;
     if (!idle)
         return false;
-    kr_mcp_session_free(idle);
+    session_expire(idle);
     return true;
 }
 
@@ -131,7 +140,7 @@ struct kr_mcp_stream *kr_mcp_session_stream(struct kr_mcp_session *s, uint64_t n
     return NULL;
 }
 
-void kr_mcp_session_free(struct kr_mcp_session *s)
+void kr_mcp_session_free(struct kr_mcp_session *s, const struct kr_caller *who)
 {
     struct kr_mcp_sessions *all = s->mcp->sessions;
     struct kr_mcp_stream *stream;
@@ -139,7 +148,10 @@ void kr_mcp_session_free(struct kr_mcp_session *s)
     TAILQ_REMOVE(&all->all, s, entry);
     LIST_REMOVE(s, bucket);
     all->count--;
-    kr_mcp_peer_free(s->peer);
+    if (who)
+        kr_mcp_peer_end(s->peer, who);
+    else
+        kr_mcp_peer_free(s->peer);
     while ((stream = TAILQ_FIRST(&s->streams)))
         kr_mcp_stream_free(stream);
     free(s);
@@ -193,7 +205,7 @@ static void on_tick(void *data)
     for (session = TAILQ_FIRST(&all->all); session && now - session->used_ns >= idle_ms * MS; session = next) {
         next = TAILQ_NEXT(session, entry);
         if (!in_use(session))
-            kr_mcp_session_free(session);
+            session_expire(session);
     }
     kr_mcp_sessions_tick(all);
 }
@@ -256,7 +268,7 @@ void kr_mcp_sessions_free(struct kr_mcp_sessions *s)
     TAILQ_FOREACH(stream, &session->streams, entry)
     stream->ex = NULL; /* gone with the server */
     while ((session = TAILQ_FIRST(&s->all)))
-        kr_mcp_session_free(session);
+        kr_mcp_session_free(session, NULL);
     while ((stream = TAILQ_FIRST(&s->loose))) {
         stream->ex = NULL;
         kr_mcp_stream_free(stream);

@@ -44,12 +44,13 @@ void kr_mcp_sessions_stop(struct kr_mcp_sessions *s);
 /* There is something to look after: what waits, within KR_MCP_JSON_MS; keys of streams, within a few seconds. */
 void kr_mcp_sessions_tick(struct kr_mcp_sessions *s);
 
-/* A name for the session in which the calls of a new MCP session run, or NULL: in `main`. */
+/* A name for the session in which the calls of a new MCP session run, or NULL: in those that all share. */
 const char *kr_mcp_own_name(enum kr_dialect dialect, char name[static KR_MCP_OWN_ROOM]);
 /* A new one for this client. -EBUSY: there is no room, and none that is idle could go; -ENOMEM. */
 int kr_mcp_session_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config, struct kr_mcp_session **ret);
 /* That user's of that id, used now; or NULL. */
 struct kr_mcp_session *kr_mcp_session_find(struct kr_mcp *m, const char *id, const char *user);
 struct kr_mcp_stream *kr_mcp_session_stream(struct kr_mcp_session *s, uint64_t number);
-/* Cancels its calls, ends its streams. */
-void kr_mcp_session_free(struct kr_mcp_session *s);
+/* Cancels its calls, ends its streams, and with a `who`, its user, the sessions that were made up for it, as
+ * kr_mcp_peer_end() does. */
+void kr_mcp_session_free(struct kr_mcp_session *s, const struct kr_caller *who);

@@ -30,7 +30,7 @@ static void sse_free(struct kr_mcp_sse *s)
 {
     TAILQ_REMOVE(&s->all->sse, s, entry);
     s->all->sse_count--;
-    kr_mcp_peer_free(s->peer);
+    kr_mcp_peer_end(s->peer, &(struct kr_caller){.user = s->user, .address = "", .request = ""});
     free(s);
 }
 

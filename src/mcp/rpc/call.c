@@ -178,6 +178,11 @@ const char *kr_mcp_own_session(const struct kr_mcp_call *c)
     return c->manner->session[0] ? c->manner->session : NULL;
 }
 
+const char *kr_mcp_own_terminal(const struct kr_mcp_call *c)
+{
+    return c->manner->terminal;
+}
+
 bool kr_mcp_is_core(const struct kr_mcp_call *c)
 {
     return c->manner->core;

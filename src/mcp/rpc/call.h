@@ -41,7 +41,9 @@ bool kr_mcp_structured(
     const struct kr_mcp_call *c); /* KRAIT_STRUCTURED, ?structured=1: ours answer with a structure too */
 /* The session of its MCP session, in which its calls run that name none; NULL: `main`. */
 const char *kr_mcp_own_session(const struct kr_mcp_call *c);
-#define KR_MCP_OWN_ROOM 16u                        /* of such a name */
+/* The same for its shell commands; else `terminal`. */
+const char *kr_mcp_own_terminal(const struct kr_mcp_call *c);
+#define KR_MCP_OWN_ROOM 16u                        /* of the first name; the second has an ending more */
 bool kr_mcp_is_core(const struct kr_mcp_call *c);  /* it was asked for krait's core tools alone */
 bool kr_mcp_is_local(const struct kr_mcp_call *c); /* a stdio client: the machine's files are its own */
 const char *kr_mcp_call_method(const struct kr_mcp_call *c);

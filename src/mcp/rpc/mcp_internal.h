@@ -54,8 +54,9 @@ struct kr_mcp_manner {
     struct kr_mcp *mcp;
     enum kr_dialect dialect;
     bool structured, local, core;
-    char session[KR_MCP_OWN_ROOM]; /* "": `main` */
-    char base_url[];               /* "" for none */
+    char session[KR_MCP_OWN_ROOM];      /* "": `main` */
+    char terminal[KR_MCP_OWN_ROOM + 9]; /* `terminal`, or the other name and "-terminal" */
+    char base_url[];                    /* "" for none */
 };
 
 /* A question of ours to the client. */

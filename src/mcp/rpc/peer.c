@@ -47,6 +47,7 @@ int kr_mcp_peer_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config, s
     manner->local = config->local;
     manner->core = config->core || m->config.tools == KR_TOOLS_CORE;
     snprintf(manner->session, sizeof manner->session, "%s", config->session ? config->session : "");
+    snprintf(manner->terminal, sizeof manner->terminal, "%s%sterminal", manner->session, manner->session[0] ? "-" : "");
     memcpy(manner->base_url, url, strlen(url) + 1);
     p->manner = manner;
     p->wire = config->wire;
@@ -85,6 +86,21 @@ void kr_mcp_peer_free(struct kr_mcp_peer *p)
     while ((c = TAILQ_FIRST(&p->calls)))
         kr_mcp_call_cancel(c, false);
     release(p);
+}
+
+void kr_mcp_peer_end(struct kr_mcp_peer *p, const struct kr_caller *who)
+{
+    struct kr_mcp_manner *manner = p->manner;
+    struct kr_mcp *m = manner->mcp;
+
+    manner->refs++;
+    kr_mcp_peer_free(p);
+    if (manner->session[0] && m->api->box && !m->stopping) {
+        kr_box_sessions_retire(m->api->box, who, manner->session);
+        kr_box_sessions_retire(m->api->box, who, manner->terminal);
+    }
+    if (--manner->refs == 0)
+        free(manner);
 }
 
 size_t kr_mcp_peer_calls(const struct kr_mcp_peer *p)
@@ -145,11 +161,6 @@ void kr_mcp_peer_note(struct kr_mcp_peer *p, const char *method, const json_t *p
 static bool may_speak_for(const struct kr_mcp_peer *p, const struct kr_mcp_call *c)
 {
     return (c->who.caller.rights & ~p->who.caller.rights) == 0;
-}
-
-const char *kr_mcp_peer_session(const struct kr_mcp_peer *p)
-{
-    return p->manner->session;
 }
 
 bool kr_mcp_peer_may_end(const struct kr_mcp_peer *p, unsigned rights)

@@ -49,7 +49,7 @@ struct kr_mcp_peer_config {
     bool structured;
     bool local;           /* kr_mcp_is_local() */
     const char *base_url; /* copied; NULL: "" */
-    const char *session;  /* copied: where its calls run that name none; NULL: in `main` */
+    const char *session;  /* copied: where its calls run that name none; NULL: in `main` and `terminal` */
     bool core;            /* lists krait's core tools alone */
     bool fleeting;        /* made for one request: nothing is remembered, no ids clash, only its call notifies */
 };
@@ -59,6 +59,9 @@ int kr_mcp_peer_new(struct kr_mcp *m, const struct kr_mcp_peer_config *config, s
 /* Cancels its calls; nothing is sent. May be called from wire->send(): the memory goes when the call that led there
  * returns. Takes NULL. */
 void kr_mcp_peer_free(struct kr_mcp_peer *p);
+/* The same, and the end of the sessions that were made up for it (kr_mcp_peer_config.session), since no client comes
+ * back to them. A run that goes on there, as a task or for read_run, is given its time. `who` is the peer's user. */
+void kr_mcp_peer_end(struct kr_mcp_peer *p, const struct kr_caller *who);
 
 /* A text that should be one message (or a batch, 2025-03-26), with the decision of its era: lines and HTTP+SSE.
  * Whatever is wrong with it is answered through the wire if it can be. Text with a NUL, invalid UTF-8 or past the caps
@@ -70,8 +73,6 @@ void kr_mcp_peer_receive_json(struct kr_mcp_peer *p, json_t *root, void *stream)
  * be read. */
 void kr_mcp_peer_refuse(struct kr_mcp_peer *p, void *stream, json_t *id, int code, const char *text);
 
-/* The session that was made up for it (kr_mcp_peer_config.session); "" if there is none. */
-const char *kr_mcp_peer_session(const struct kr_mcp_peer *p);
 /* Calls in flight: 0 means that only notifications are left to be sent. */
 size_t kr_mcp_peer_calls(const struct kr_mcp_peer *p);
 /* May a key with these rights end the peer? Not if it may do less than one whose call is in flight. */

@@ -1,7 +1,7 @@
 /* execute_python: the tool of our own dialect. Called through the table of tools.
  *
- * Without a session it runs in `main` of the sandbox and keeps its variables. Invariant: a timeout past the server's
- * ceiling is brought down to it and the answer says so. */
+ * Without a session it runs in that of its MCP session, else in `main` of the sandbox, and keeps its variables.
+ * Invariant: a timeout past the server's ceiling is brought down to it and the answer says so. */
 #include "api.h"
 #include "exec.h"
 #include "mcp.h"

@@ -1,7 +1,8 @@
 /* execute_terminal_command: a shell command in the cell of a sandbox. Called through the table of tools.
  *
- * The shell is started by a snippet (shell_snippet.c) in a session of its own name, `terminal`, so that it neither
- * waits behind Python code nor keeps it waiting; the workspace is the same. */
+ * The shell is started by a snippet (shell_snippet.c) in a session beside that of Python code, so that it neither waits
+ * behind it nor keeps it waiting; the workspace is the same. It is the MCP session's own where there is one, else
+ * `terminal`. */
 #include "shell_snippet.h"
 #include "api.h"
 #include "buf.h"
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 
 #define ANSWER_AFTER_MS 50000u
-#define SESSION "terminal"
 
 struct terminal_args {
     struct kr_text command, input;
@@ -32,7 +32,7 @@ static const struct kr_api_field terminal_fields[] = {
     {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct terminal_args, session), .nullable = true,
      KR_API_LENGTH(1, 128),
      .aliases = (const char *const[]){"session", NULL},
-     .help = "Whose processes and /tmp it shares; else `terminal`.",
+     .help = "Another session, to share its processes and /tmp.",
      .example = "terminal"},
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct terminal_args, timeout), .nullable = true,
      KR_API_AT_LEAST(0),
@@ -60,7 +60,7 @@ static void terminal(struct kr_mcp_call *c, const void *args)
     struct kr_mcp_terminal t = {a->command.text, a->command.len, a->input.text, a->input.len, a->folder};
     struct kr_mcp_render_how *how = calloc(1, sizeof *how);
     struct kr_mcp_run_spec spec = {.spec = {.sandbox = a->sandbox,
-                                            .session = a->session ? a->session : SESSION,
+                                            .session = a->session ? a->session : kr_mcp_own_terminal(c),
                                             .input = {"", 0},
                                             .env = a->env,
                                             .shell = true},

@@ -61,7 +61,7 @@ static void events_are_kept_up_to_a_number(void)
     CHECK(kr_mcp_stream_resume(s, NULL, 9) == -ENOENT); /* the tenth is lost */
     CHECK(kr_mcp_stream_resume(s, NULL, s->last_event + 1) == -ENOENT);
     CHECK(mcp->sessions->replay_bytes == 8 * KR_MCP_REPLAY_EVENTS);
-    kr_mcp_session_free(session);
+    kr_mcp_session_free(session, NULL);
     CHECK(mcp->sessions->replay_bytes == 0);
 }
 
@@ -75,7 +75,7 @@ static void events_are_kept_up_to_their_bytes(void)
     CHECK(s->event_count == 3 && s->event_bytes <= KR_MCP_REPLAY_BYTES);
     say(s, KR_MCP_NOTE, 4 * KR_MCP_REPLAY_BYTES); /* the newest stays, whatever its size */
     CHECK(s->event_count == 1 && s->event_bytes == 4 * KR_MCP_REPLAY_BYTES);
-    kr_mcp_session_free(session);
+    kr_mcp_session_free(session, NULL);
 }
 
 static void ended_streams_are_few(void)
@@ -90,7 +90,7 @@ static void ended_streams_are_few(void)
     count += s->state == KR_STREAM_ENDED;
     CHECK(count == KR_MCP_REPLAY_KEPT && session->kept == KR_MCP_REPLAY_KEPT);
     CHECK(!kr_mcp_session_stream(session, 5) && kr_mcp_session_stream(session, 6));
-    kr_mcp_session_free(session);
+    kr_mcp_session_free(session, NULL);
     CHECK(TAILQ_EMPTY(&mcp->sessions->ended));
 }
 
@@ -105,8 +105,8 @@ static void all_events_together_are_bounded(void)
     say(stream_of(ann, 1), KR_MCP_ANSWER, each); /* one more: the one that ended first goes, whose ever it is */
     CHECK(mcp->sessions->replay_bytes <= KR_MCP_REPLAY_ALL && !kr_mcp_session_stream(bob, 1));
     CHECK(kr_mcp_session_stream(ann, 1));
-    kr_mcp_session_free(ann);
-    kr_mcp_session_free(bob);
+    kr_mcp_session_free(ann, NULL);
+    kr_mcp_session_free(bob, NULL);
 }
 
 static void an_answer_without_a_reader_is_dropped(void)
@@ -120,7 +120,7 @@ static void an_answer_without_a_reader_is_dropped(void)
     CHECK(s->due == 1 && s->event_count == 0);
     say(s, KR_MCP_SILENCE, 0);
     CHECK(TAILQ_EMPTY(&session->streams));
-    kr_mcp_session_free(session);
+    kr_mcp_session_free(session, NULL);
 }
 
 static void the_idle_session_goes_first(void)
@@ -163,7 +163,7 @@ static void a_session_in_use_stays(void)
     struct kr_mcp_peer_config config = {.who = {.user = "zoe", .address = "", .request = ""}};
 
     while ((s = TAILQ_FIRST(&mcp->sessions->all)))
-        kr_mcp_session_free(s);
+        kr_mcp_session_free(s, NULL);
     mcp->config.max_sessions = 1;
     CHECK((s = session_of("ann")));
     stream_of(s, 1)->ex = (struct kr_http_ex *)mcp; /* a client is connected */
