@@ -26,6 +26,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "lib")]
 import npm_clients
 from check import check, contains, equal, main, skip
 from krait_server import KRAIT, Server
+from mcp import Http, RpcError, Sse
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
@@ -38,7 +39,8 @@ _kept: list[Server] = []
 _numbers = itertools.count(1)
 
 
-TOKENS = {"all": 2000, "core": 1200}  # of tools/list, at most; what later tools add has to fit, too
+TOKENS = {"all": 2000, "core": 1200}  # of tools/list, at most, in every revision; what later tools add has to fit, too
+STRUCTURED = {"all": 7000, "core": 4500}  # with outputSchema, which a program asks for and a model need not see
 
 
 # ---- what they run against ---------------------------------------------------------------------
@@ -60,24 +62,33 @@ def url(path: str = "/mcp") -> str:
     return "http://127.0.0.1:%d%s" % (_kept[0].port, path)
 
 
+def tokens(listed: dict) -> int:
+    """By o200k_base of gpt-tokenizer."""
+    done = subprocess.run([clients().node, npm_clients.script(clients(), "tokens.mjs")], timeout=60,
+                          input=json.dumps(listed).encode(), capture_output=True)
+    equal(done.returncode, 0, done.stderr.decode())
+    return int(done.stdout)
+
+
 @check
 def the_list_of_tools_is_short() -> None:
-    """By o200k_base of gpt-tokenizer. Also that `tools` in the address chooses, over both transports."""
-    from mcp import Http, RpcError, Sse
-
-    count = [clients().node, npm_clients.script(clients(), "tokens.mjs")]
+    """Also that `tools` in the address chooses, over both transports."""
     port = int(url().split(":")[2].split("/")[0])
-    sizes = {}
-    for which, most in TOKENS.items():
-        with Http(port, path="/mcp?tools=" + which, rev="2025-11-25") as c:
-            listed = c.call("tools/list")
-        with Sse(port, path="/sse?tools=" + which) as c:
-            equal([t["name"] for t in c.call("tools/list")["tools"]], [t["name"] for t in listed["tools"]])
-        sizes[which] = len(listed["tools"])
-        done = subprocess.run(count, input=json.dumps(listed).encode(), capture_output=True, timeout=60)
-        equal(done.returncode, 0, done.stderr.decode())
-        assert 100 < int(done.stdout) <= most, "tools/list (%s) has %s tokens, not %d" % (which, done.stdout, most)
+    sizes, seen = {}, {}
+    for which, rev in itertools.product(TOKENS, (*LEGACY, MODERN)):
+        for structured, bounds in ((0, TOKENS), (1, STRUCTURED)):
+            with Http(port, path="/mcp?tools=%s&structured=%d" % (which, structured), rev=rev) as c:
+                listed = c.call("tools/list")
+            sizes[which] = len(listed["tools"])
+            equal("outputSchema" in json.dumps(listed), structured == 1 and rev >= "2025-06-18", rev)
+            seen[which, rev, structured] = tokens(listed)
+            assert 100 < seen[which, rev, structured] <= bounds[which], "tokens of tools/list: %s" % seen
+    print("# tokens of tools/list:", ", ".join("%s %s%s %d" % (*key[:2], " structured" * key[2], n)
+                                               for key, n in seen.items() if key[1] >= "2025-11-25"))
     assert 0 < sizes["core"] < sizes["all"], sizes
+    for which in TOKENS:
+        with Sse(port, path="/sse?tools=" + which) as c:
+            equal(len(c.call("tools/list")["tools"]), sizes[which])
     with Http(port) as c:
         equal(len(c.call("tools/list")["tools"]), sizes["all"])
     try:

@@ -27,7 +27,7 @@ static const struct kr_api_field execute_fields[] = {
     {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct execute_args, spec.session), .nullable = true,
      KR_API_LENGTH(1, 128),
      .aliases = (const char *const[]){"session", NULL},
-     .help = "Another session, made if new: for work in parallel, or to share variables.", .example = "analysis"},
+     .help = "Another session, made if new, for work in parallel.", .example = "analysis"},
     {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct execute_args, spec.sandbox),
      .nullable = true,
      KR_API_LENGTH(1, 64),
@@ -36,7 +36,7 @@ static const struct kr_api_field execute_fields[] = {
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct execute_args, timeout), .nullable = true,
      KR_API_AT_LEAST(0),
      .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL},
-     .help = "Seconds; else the sandbox's, usually 45.", .example = "120"},
+     .help = "Seconds, usually 45.", .example = "120"},
     {.name = "stdin", .type = KR_API_TEXT, KR_API_AT(struct execute_args, spec.input), .nullable = true,
      .aliases = (const char *const[]){"input", NULL},
      .help = "What input() reads.", .example = "Ada\n"},
@@ -46,9 +46,9 @@ static const struct kr_api_field execute_fields[] = {
      .aliases = (const char *const[]){"environment", NULL}, .help = "Environment variables of this run.",
      .example = "{\"MODE\":\"test\"}"},
     {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_args, spec.variables), .nullable = true,
-     .help = "Python variables to set first.", .example = "{\"n\":3}"},
+     .help = "Variables to set first.", .example = "{\"n\":3}"},
     {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct execute_args, spec.fresh), .def = "false",
-     .help = "In a new interpreter that ends with the run; its files stay only with sandbox_id.",
+     .help = "In an interpreter of its own; files stay only with sandbox_id.",
      .example = "true"},
 };
 static const struct kr_api_table execute_table = KR_API_TABLE("ToolExecutePython", "What to run, and where.",
@@ -107,10 +107,10 @@ const struct kr_mcp_tool kr_tool_execute_python = {
     .name = "execute_python",
     .title = "Run Python",
     .description =
-        "Runs Python 3 in a Linux sandbox, like a notebook cell: returns output, the last expression's value, "
-        "figures as images, and the files that changed. Variables stay for later calls of the same session, files"
-        " in /workspace (the working directory) for all. Usually with numpy, pandas, matplotlib; no network "
-        "unless the sandbox has one. After 50 s it may answer with a run id: see read_run.",
+        "Runs Python 3 in a Linux sandbox like a notebook cell: returns output, the last value, figures as images, "
+        "changed files. Variables stay for later calls, files in /workspace (the working directory) too. Usually with "
+        "numpy, pandas, matplotlib; no network unless the sandbox has one. After 50 s it may answer with a run id: "
+        "see read_run.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,

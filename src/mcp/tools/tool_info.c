@@ -290,8 +290,8 @@ static void run_sandbox_info(struct kr_mcp_call *c, const void *args)
 
 const struct kr_mcp_tool kr_tool_get_sandbox_info = {
     .name = "get_sandbox_info",
-    .title = "Tell about a sandbox",
-    .description = "Tells of a sandbox: Python and installed packages, limits, network, sessions, disk use, isolation.",
+    .title = "Sandbox info",
+    .description = "Tells of a sandbox: Python, packages, limits, network, sessions, disk use.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT | KR_TOOL_CORE,
     .needs = KR_RIGHT_READ,

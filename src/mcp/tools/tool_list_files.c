@@ -196,7 +196,7 @@ static void run_list_files(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_list_files = {
     .name = "list_files",
     .title = "List files",
-    .description = "Lists a folder of the workspace: names, sizes, times. Files stay when variables go.",
+    .description = "Lists a folder of the workspace: names, sizes, times.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT | KR_TOOL_CORE,
     .needs = KR_RIGHT_READ,

@@ -326,8 +326,7 @@ static void run_read(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_read_file = {
     .name = "read_file",
     .title = "Read a file",
-    .description = "Reads a file of the workspace: text by lines, pictures as images, others embedded or as a link. To "
-                   "compute with it, open it in execute_python.",
+    .description = "Reads a file of the workspace: text by lines, pictures as images, others as a link.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT | KR_TOOL_CORE,
     .needs = KR_RIGHT_READ,

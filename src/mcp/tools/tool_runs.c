@@ -25,7 +25,7 @@ static const struct kr_api_field read_fields[] = {
      .aliases = (const char *const[]){"id", NULL}, .help = "As an answer named it.",
      .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "from", .type = KR_API_INT, KR_API_AT(struct read_args, from), .nullable = true, KR_API_RANGE(0, 1e15),
-     .help = "Where to go on, as an answer named it; else head and tail.", .example = "17"},
+     .help = "As an answer named it; else head and tail.", .example = "17"},
     {.name = "offset", .type = KR_API_INT, .tacit = true,
      KR_API_AT(struct read_args, offset), .nullable = true, KR_API_RANGE(0, 1e9),
      .help = "As an answer named it.", .example = "8000"},
@@ -103,7 +103,7 @@ const struct kr_mcp_tool kr_tool_read_run = {
     .title = "Read a run",
     .description =
         "Goes on with a run after [still running], [cut] or [more]: waits for its end, returns what it wrote. "
-        "Unread for 10 minutes it is ended.",
+        "Unread for 10 minutes, it ends.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_READ,
@@ -115,7 +115,7 @@ const struct kr_mcp_tool kr_tool_read_run = {
 const struct kr_mcp_tool kr_tool_stop_run = {
     .name = "stop_run",
     .title = "Stop a run",
-    .description = "Interrupts a run (KeyboardInterrupt; after 2 s its session ends) and returns what it wrote.",
+    .description = "Interrupts a run, after 2 s by ending its session; returns what it wrote.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_RUN,

@@ -37,7 +37,7 @@ static const struct kr_api_field terminal_fields[] = {
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct terminal_args, timeout), .nullable = true,
      KR_API_AT_LEAST(0),
      .aliases = (const char *const[]){"timeout_seconds", "timeout_s", NULL},
-     .help = "Seconds; else the sandbox's, usually 45.", .example = "120"},
+     .help = "Seconds, usually 45.", .example = "120"},
     {.name = "stdin", .type = KR_API_TEXT, .tacit = true, KR_API_AT(struct terminal_args, input), .nullable = true,
      .aliases = (const char *const[]){"input", NULL},
      .help = "What it reads.", .example = "Ada\n"},
@@ -86,8 +86,8 @@ const struct kr_mcp_tool kr_tool_execute_terminal_command = {
     .name = "execute_terminal_command",
     .title = "Run a shell command",
     .description =
-        "Runs a bash command in the sandbox, in /workspace, the folder that Python code sees. Each call is a new "
-        "shell: cd and exports do not stay. No root, no network unless the sandbox has one.",
+        "Runs a bash command in /workspace, the folder that Python code sees. Each call is a new shell: cd and exports "
+        "do not stay. No root.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_CORE | KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,

@@ -19,7 +19,7 @@ static const char *const encodings[] = {"text", "base64", NULL};
 static const struct kr_api_field upload_fields[] = {
     {.name = "path", .type = KR_API_STRING, KR_API_AT(struct upload_args, path), .nullable = true,
      KR_API_LENGTH(0, 4000), .aliases = (const char *const[]){"dest_path", NULL},
-     .help = "Where to, in /workspace; needed with content.", .example = "data/table.csv"},
+     .help = "In /workspace; needed with content.", .example = "data/table.csv"},
     {.name = "content", .type = KR_API_TEXT, .tacit = true, KR_API_AT(struct upload_args, content),
      .nullable = true, .nul_ok = true,
      .help = "The file's content.", .example = "a,b\n1,2\n"},
@@ -29,7 +29,7 @@ static const struct kr_api_field upload_fields[] = {
      .help = "Of content.", .example = "text"},
     {.name = "local_file_path", .type = KR_API_STRING, KR_API_AT(struct upload_args, local), .nullable = true,
      KR_API_LENGTH(1, 4000),
-     .help = "Instead of content: a file on krait's machine, where it allows that.",
+     .help = "Instead of content: a file on krait's machine, if allowed.",
      .example = "/srv/upload/table.csv"},
     {.name = "sandbox_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct upload_args, sandbox),
      .nullable = true,
@@ -88,9 +88,7 @@ static void run_upload(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_upload_file = {
     .name = "upload_file_to_sandbox",
     .title = "Upload a file",
-    .description =
-        "Writes a file into the workspace, up to 4 MB a call: data to work on, or a module to import. Replaces "
-        "one of that name.",
+    .description = "Writes a file into the workspace, up to 4 MB a call. Replaces one of that name.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_IDEMPOTENT | KR_TOOL_CORE | KR_TOOL_DESTRUCTIVE,
     .needs = KR_RIGHT_RUN,
