@@ -156,7 +156,21 @@ def judge(seen: dict, version: str, elicits: bool = True) -> None:
         contains(seen["asked"], "EOFError")
         contains(seen["asked"], "stdin")
     equal(seen["cancelled"], {"how": True, "after": "free"})
+    equal(seen["values"], {"large": "9223372036854776000 -590295810358705700000", "nulls": "nulls", "shell": "nulls"})
+    assert seen["changed"], "the client did not hear of a file that code made"
+    if "apart" in seen:
+        judge_apart(seen["apart"], version == MODERN)
     equal(seen["problems"], [])
+
+
+def judge_apart(seen: dict, shared: bool) -> None:
+    """An MCP session has its own; without one, in 2026-07-28, both are in `main` and `terminal`."""
+    equal(seen["kept"], ["first", "first"], "control")
+    if shared:
+        equal((seen["python"], seen["shell"]), ("first", "first"))
+    else:
+        contains(seen["python"], "NameError")
+        contains(seen["shell"], "No such file")
 
 
 # ---- the SDKs ----------------------------------------------------------------------------------

@@ -64,6 +64,49 @@ export async function progressed(callTool) {
   return { count: notes.length, rising, text: textOf(result) };
 }
 
+// Integers past 64 bits as JavaScript writes them, and null for all that may be left out.
+export async function values(callTool) {
+  const run = async (more) => textOf(await callTool({ name: "execute_python", arguments: more }));
+  const large = await run({ code: "print(n, m)", session_id: SESSION, variables: { n: 2 ** 63, m: -(2 ** 69) } });
+  const nulls = await run({ code: "print('nulls')", session_id: null, sandbox_id: null, timeout: null, stdin: null,
+    env: null, variables: null, fresh: null });
+  const shell = textOf(await callTool({ name: "execute_terminal_command", arguments: { command: "echo nulls",
+    session_id: null, sandbox_id: null, timeout: null, stdin: null, env: null, cwd: null } }));
+  return { large, nulls, shell };
+}
+
+// What the client's own handler of changed resources sees once code has made a file.
+export function heard() {
+  const came = [];
+  let wake = () => {};
+  const on = (error, resources) => {
+    came.push(error ? String(error) : (resources ?? []).map((one) => one.uri));
+    wake();
+  };
+  async function after(callTool) {
+    const made = `made-${SESSION}.txt`;
+    const has = (one) => Array.isArray(one) && one.some((uri) => uri.endsWith("/" + made));
+    await callTool({ name: "execute_python", arguments: { code: `open("${made}", "w").close()`, session_id: SESSION } });
+    const deadline = setTimeout(() => { wake = null; }, 20000);
+    while (wake && !came.some(has))
+      await Promise.race([new Promise((resolve) => { wake = resolve; }), new Promise((r) => setTimeout(r, 200))]);
+    clearTimeout(deadline);
+    return came.some(has);
+  }
+  return { on, after };
+}
+
+// Two clients that name no session: what the second sees of the first's variables and /tmp, and that the first has them.
+export async function apart(first, second) {
+  const python = async (client, code) => textOf(await client.callTool({ name: "execute_python", arguments: { code } }));
+  const shell = async (client, command) =>
+    textOf(await client.callTool({ name: "execute_terminal_command", arguments: { command } }));
+  await python(first, "mine = 'first'");
+  await shell(first, "echo first > /tmp/own");
+  return { python: await python(second, "print(mine)"), shell: await shell(second, "cat /tmp/own"),
+    kept: [await python(first, "print(mine)"), await shell(first, "cat /tmp/own")] };
+}
+
 export function report(seen) {
   process.stdout.write(JSON.stringify(seen) + "\n");
 }
