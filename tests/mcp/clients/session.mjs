@@ -86,7 +86,8 @@ export function heard() {
   async function after(callTool) {
     const made = `made-${SESSION}.txt`;
     const has = (one) => Array.isArray(one) && one.some((uri) => uri.endsWith("/" + made));
-    await callTool({ name: "execute_python", arguments: { code: `open("${made}", "w").close()`, session_id: SESSION } });
+    const code = `open("${made}", "w").close()`;
+    await callTool({ name: "execute_python", arguments: { code, session_id: SESSION } });
     const deadline = setTimeout(() => { wake = null; }, 20000);
     while (wake && !came.some(has))
       await Promise.race([new Promise((resolve) => { wake = resolve; }), new Promise((r) => setTimeout(r, 200))]);
@@ -96,7 +97,7 @@ export function heard() {
   return { on, after };
 }
 
-// Two clients that name no session: what the second sees of the first's variables and /tmp, and that the first has them.
+// Two clients that name no session: what the second sees of the first's variables and /tmp; that the first has them.
 export async function apart(first, second) {
   const python = async (client, code) => textOf(await client.callTool({ name: "execute_python", arguments: { code } }));
   const shell = async (client, command) =>
