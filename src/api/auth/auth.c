@@ -350,27 +350,15 @@ static void refuse_key(struct kr_auth *a, struct kr_http_ex *ex, const struct kr
 
 /* ---- Host, Origin ---- */
 
-/* Whom the request is for. HTTP/1.0 has no Host; from this machine that is taken for localhost: a browser, which a page
- * of another site could use, always sends one. */
-static const char *host_of(const struct kr_http_ex *ex)
-{
-    const char *host = kr_http_header(ex, "host");
-    char address[KR_HTTP_PEER_MAX];
-
-    if (host)
-        return host;
-    kr_http_peer(ex, address);
-    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 || strcmp(address, "unix") == 0 ? "localhost"
-                                                                                                           : NULL;
-}
-
 /* False: answered. */
 static bool pass_guard(struct kr_auth *a, struct kr_http_ex *ex)
 {
+    char quoted[160], address[KR_HTTP_PEER_MAX];
     struct kr_guard_request request = {
         .method = kr_http_method_name(kr_http_method(ex)),
         .path = kr_http_path(ex),
-        .host = host_of(ex),
+        .host = kr_http_header(ex, "host"),
+        .address = kr_http_peer(ex, address),
         .origin = kr_http_header(ex, "origin"),
         .sec_fetch_site = kr_http_header(ex, "sec-fetch-site"),
         .sec_fetch_mode = kr_http_header(ex, "sec-fetch-mode"),
@@ -381,7 +369,6 @@ static bool pass_guard(struct kr_auth *a, struct kr_http_ex *ex)
     };
     struct kr_guard_header headers[KR_GUARD_HEADERS_MAX];
     struct kr_guard_verdict verdict;
-    char quoted[160];
     size_t count;
 
     kr_guard_judge(a->config.guard, &request, &verdict);

@@ -419,12 +419,20 @@ static void judge_site(const struct kr_guard_request *r, struct kr_guard_verdict
         refuse_origin(r, v, "a page of another site asked for this; no setting allows it without an Origin");
 }
 
+static bool is_this_machine(const char *address)
+{
+    return address && (strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 || strcmp(address, "unix") == 0);
+}
+
+/* HTTP/1.0 has no Host; from this machine that is taken for localhost: a browser, which a page of another site could
+ * use, always sends one. */
 void kr_guard_judge(const struct kr_guard *g, const struct kr_guard_request *r, struct kr_guard_verdict *v)
 {
+    const char *name = !r->host && is_this_machine(r->address) ? "localhost" : r->host;
     struct authority host;
 
     *v = (struct kr_guard_verdict){.vary_origin = g->origins_count > 0 && !g->any_origin};
-    if (!r->host || read_authority(r->host, strlen(r->host), false, &host) < 0 || !host_passes(g, &host))
+    if (!name || read_authority(name, strlen(name), false, &host) < 0 || !host_passes(g, &host))
         refuse_host(r, v);
     else if (r->origin)
         judge_origin(g, r, &host, v);

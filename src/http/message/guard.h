@@ -42,6 +42,7 @@ enum kr_guard_kind {
 struct kr_guard_request {
     const char *method, *path;
     const char *host, *origin;
+    const char *address; /* of the peer, as kr_http_peer() writes it; NULL: unknown */
     const char *sec_fetch_site, *sec_fetch_mode, *sec_fetch_dest;
     const char *ac_request_method;          /* Access-Control-Request-Method */
     const char *ac_request_private_network; /* Access-Control-Request-Private-Network */

@@ -64,6 +64,25 @@ static void local_hosts_pass(void)
     kr_guard_free(g);
 }
 
+/* Other machines' requests must say whom they are for: a name of another site that leads here would pass otherwise. */
+static void without_a_host_only_this_machine_is_let_in(void)
+{
+    static const char *const near[] = {"127.0.0.1", "127.8.9.10", "::1", "unix"};
+    static const char *const far[] = {"10.0.0.7", "192.168.1.2", "12.7.0.1", "::", "::127", "fe80::1", "", NULL};
+    struct kr_guard *g = plain();
+
+    CHECK(g);
+    for (size_t i = 0; i < sizeof near / sizeof near[0]; i++) {
+        CHECK(judge(g, (struct kr_guard_request){.address = near[i]}).status == 0);
+        CHECK(judge(g, (struct kr_guard_request){.address = near[i], .host = "evil.example.org"}).status == 400);
+    }
+    for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
+        CHECK(judge(g, (struct kr_guard_request){.address = far[i]}).status == 400);
+        CHECK(judge(g, (struct kr_guard_request){.address = far[i], .host = "localhost"}).status == 0);
+    }
+    kr_guard_free(g);
+}
+
 static void foreign_and_broken_hosts_are_refused(void)
 {
     static const char *const bad[] = {
@@ -477,6 +496,7 @@ static void files_are_in_an_origin_of_their_own(void)
 int main(void)
 {
     RUN(local_hosts_pass);
+    RUN(without_a_host_only_this_machine_is_let_in);
     RUN(foreign_and_broken_hosts_are_refused);
     RUN(hosts_are_configured);
     RUN(a_star_takes_every_host_that_is_one);
