@@ -17,15 +17,16 @@ from check import check, main, skip
 API = {
     "openapi": "3.1.0",
     "info": {"title": "krait", "version": "0.1.0", "description": "**Bold** and `code`."},
+    "tags": [{"name": "watch"}, {"name": "runs"}],  # neither by name nor as the paths are
     "paths": {
-        "/health": {"get": {"summary": "How the server is", "tags": ["watch"], "operationId": "health",
-                            "responses": {"200": {"description": "well"}}}},
         "/api/v1/execute": {"post": {
             "summary": "Run code", "tags": ["runs"], "operationId": "execute",
             "requestBody": {"content": {"application/json": {
                 "schema": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
                 "example": {"code": "print(1)"}}}},
             "responses": {"200": {"description": "lines"}}}},
+        "/health": {"get": {"summary": "How the server is", "tags": ["watch"], "operationId": "health",
+                            "responses": {"200": {"description": "well"}}}},
     },
     "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     "security": [{"key": []}],
@@ -107,6 +108,18 @@ def docs_page_shows_and_tries_the_api():
         b.click(".btn.authorize")
         b.wait("document.querySelector('.dialog-ux input') !== null")
         assert not b.complaints, b.complaints
+
+
+@check
+def docs_page_keeps_the_order_of_the_document():
+    """What the document says first (the native API and MCP) is what a reader sees first."""
+    with served(complete()) as base:
+        b = browser()
+        b.open(base + "/docs")
+        b.wait("document.querySelectorAll('.opblock').length === 2")
+        shown = b.evaluate("[...document.querySelectorAll('.info .description, .opblock-tag')]"
+                           ".map(one => one.dataset.tag || one.textContent.trim()).join()")
+        assert shown == "Bold and code.,watch,runs", shown
 
 
 @check

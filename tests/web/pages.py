@@ -205,6 +205,7 @@ def incomplete_pages_say_why():
         real = everything().assets["/"]
         wrong, loads = faults_of_page(Asset(path, True, real.headers, text.encode(), '""', None, None), known)
         assert not wrong and loads == 2, f"{name}: {wrong}"
+        assert "<code>/mcp</code>" in text and "/api/v1" in text, f"{name} does not lead to MCP and the API"
     if not everything().complete:
         assert b"built without its web pages: " in everything().assets["/"].data
         assert b"{{" not in everything().assets["/"].data
