@@ -11,6 +11,8 @@ from typing import Any, Callable, Iterator
 from openapi import BadSchema, KNOWN, METHODS, Schemas, TYPES
 
 NAME = re.compile(r"[a-zA-Z0-9._-]+")
+# Types of the languages and libraries that generated clients rely on: a component of that name hides one.
+TAKEN = {"Blob", "Client", "Date", "File", "FormData", "Headers", "Promise", "Record", "Request", "Response"}
 STATUS = re.compile(r"[1-5]\d\d|default")
 # object: keys it must have, keys it may have
 SHAPES: dict[str, tuple[str, str]] = {
@@ -242,6 +244,8 @@ class Structure:
             for name, inner in node.get(part, {}).items():
                 if not NAME.fullmatch(name):
                     self.problem(part, "%s is not a valid name" % name)
+                if part == "schemas" and name in TAKEN:
+                    self.problem("schemas " + name, "is also a type of generated code")
                 look(inner, "%s %s" % (part, name))
         for name, inner in node.get("schemas", {}).items():  # generators name an inner object so
             for key, prop in inner.get("properties", {}).items() if isinstance(inner, dict) else ():

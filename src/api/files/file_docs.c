@@ -110,7 +110,7 @@ static const struct kr_api_prop file_props[] = {
     {.name = "size", .type = KR_API_INT, .help = "Bytes.", .example = "10240"},
     {.name = "modified_at", .type = KR_API_NUMBER, .help = "Unix time.", .example = "1763200000.123456"},
 };
-static const struct kr_api_schema file_schema = KR_API_SCHEMA("File", "An entry of a folder.", file_props);
+static const struct kr_api_schema file_schema = KR_API_SCHEMA("FileEntry", "An entry of a folder.", file_props);
 static const struct kr_api_prop files_props[] = {
     {.name = "path", .type = KR_API_STRING, .help = "The folder, from the workspace; empty: the workspace itself.",
      .example = "plots"}, PROP_B64,

@@ -44,7 +44,7 @@ static const struct kr_api_field file_fields[] = {
      .example = "https://example.org/a"},
     {.name = "id", .type = KR_API_INT, KR_API_AT(struct file, id), .help = "A number.", .example = "1"},
 };
-static const struct kr_api_table file_table = KR_API_TABLE("File", "A file to fetch.", file_fields, struct file);
+static const struct kr_api_table file_table = KR_API_TABLE("FileToFetch", "A file to fetch.", file_fields, struct file);
 static const struct kr_api_field fields[] = {
     {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct request, code), .required = true, KR_API_LENGTH(1, 20),
      .help = "What to run.", .example = "print(1)"},
@@ -75,7 +75,7 @@ static const struct kr_api_field fields[] = {
     {.name = "password", .type = KR_API_STRING, KR_API_AT(struct request, password), .secret = true,
      KR_API_LENGTH(3, 9), .help = "Secret.", .example = "secret"},
 };
-static const struct kr_api_table table = KR_API_TABLE("Request", "A request.", fields, struct request);
+static const struct kr_api_table table = KR_API_TABLE("RunIt", "A request.", fields, struct request);
 
 struct page {
     int64_t limit;

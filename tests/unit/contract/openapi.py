@@ -71,7 +71,7 @@ def operations_are_described():
 
 @check
 def fields_become_json_schema():
-    request = DOCUMENT["components"]["schemas"]["Request"]
+    request = DOCUMENT["components"]["schemas"]["RunIt"]
     equal(request["required"], ["code"])
     equal(
         request["properties"]["timeout"],
