@@ -42,13 +42,13 @@ struct kr_api {
     struct kr_api_files *files;
     struct kr_accounts *accounts;
     struct kr_monitor *monitor;
-    struct kr_pages *pages;
+    struct kr_pages *pages[KR_DIALECT_MAX_]; /* by listener's tag */
     struct kr_mcp *mcp;
     /* A user's file was changed by a request. Set by what notifies subscribers; NULL: nothing does. */
     void (*on_file_changed)(struct kr_api *api, const char *user, const struct kr_sandbox *sandbox, const char *path);
-    /* Rows that /openapi.json tells beside kr_api_routes, kept by what set this; NULL: no memory. May itself be NULL:
-     * there are none. */
-    const struct kr_http_route *(*openapi_more)(struct kr_api *api, size_t *ret_count);
+    /* Rows that /openapi.json tells beside kr_api_routes, for a listener where a run may ask for timeout_ms (0: for any
+     * time). Kept until the next call by what set this; NULL: no memory. May itself be NULL: there are none. */
+    const struct kr_http_route *(*openapi_more)(struct kr_api *api, uint64_t timeout_ms, size_t *ret_count);
 };
 
 /* THE table of routes (routes.c). */
@@ -65,6 +65,12 @@ static inline const struct kr_profile *kr_api_dialect_profile(const struct kr_ap
 static inline const struct kr_profile *kr_api_profile(const struct kr_api *api, const struct kr_http_ex *ex)
 {
     return kr_api_dialect_profile(api, (enum kr_dialect)kr_http_tag(ex));
+}
+
+/* Seconds that a link may be good for. */
+static inline uint64_t kr_api_link_most_s(const struct kr_api *api)
+{
+    return (api->config.link_ttl_ms + 999) / 1000;
 }
 
 /* The caller of the exchange, or false: it is answered already. */

@@ -271,7 +271,7 @@ static int check_spec(const struct kr_box *b, const struct kr_caller *who, const
     if ((r = kr_box_session_check_name(spec->session, err)) < 0)
         return r;
     if (longest && spec->timeout_ms > longest)
-        return kr_err_set(err, KR_ERR_INVALID, ERANGE, "timeout: at most %llu s", (unsigned long long)longest / 1000);
+        return kr_err_set(err, KR_ERR_INVALID, ERANGE, "timeout: at most %.10g s", (double)longest / 1000);
     if ((r = check_variables(spec->variables, err)) < 0)
         return r;
     return kr_box_env_check(spec->env, err);

@@ -52,6 +52,9 @@ extern const struct kr_api_type_words kr_api_type_words[KR_API_TYPE_MAX_];
 /* What the request said of a field; kept where .given points. */
 enum kr_api_given { KR_API_ABSENT = 0, KR_API_VALUE, KR_API_NULL };
 
+/* Maxima that an administrator sets, which a row cannot know. */
+enum kr_api_ceiling { KR_API_NO_CEILING = 0, KR_API_CEILING_TIMEOUT, KR_API_CEILING_LINK, KR_API_CEILING_MAX_ };
+
 struct kr_api_table;
 
 /* One field. Absent and without a default: 0, NULL, false, -1 (enum). */
@@ -67,6 +70,7 @@ struct kr_api_field {
     bool secret;           /* never echoed, not even to its sender */
     bool has_min, has_max; /* KR_API_RANGE(1, 3600), KR_API_LENGTH(1, 100), KR_API_AT_LEAST(0) */
     double min, max;
+    enum kr_api_ceiling ceiling;   /* of INT, NUMBER: seconds; the handler refuses what is past it */
     const char *const *choices;    /* ENUM: words, NULL terminated; of STRINGS the words that its handler takes */
     const struct kr_api_table *of; /* OBJECT, ARRAY */
     const char *def;               /* default of a STRING, TEXT, ENUM, INT, NUMBER, BOOL, as plain text; NULL: none */

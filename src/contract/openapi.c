@@ -1,9 +1,8 @@
-/* OpenAPI 3.1, from the route table. Called once at start (the bytes are kept and served as /openapi.json), by `krait
- * dump openapi` and by the unit tests.
+/* OpenAPI 3.1, from the route table. Called at the first request for /openapi.json (pages.c keeps the bytes) and by the
+ * unit tests.
  *
- * Invariant: the same rows give the same bytes: paths (krait's own, then those of each document), methods and schemas
- * are sorted, nothing of the time or the
- * machine is in it. */
+ * Invariant: the same rows and ceiling give the same bytes: paths (krait's own, then those of each document), methods
+ * and schemas are sorted, nothing of the time or the machine is in it. */
 #include "openapi_internal.h"
 #include "buf.h"
 #include "err.h"
@@ -40,7 +39,7 @@ static void write_param(struct kr_json *j, const struct kr_api_param *row, bool 
     kr_json_object_end(j);
 }
 
-static void write_query_param(struct kr_json *j, const struct kr_api_field *f)
+static void write_query_param(struct kr_json *j, const struct kr_api_field *f, const struct kr_api_openapi *config)
 {
     kr_json_object(j);
     kr_json_key_str(j, "name", f->name);
@@ -48,13 +47,13 @@ static void write_query_param(struct kr_json *j, const struct kr_api_field *f)
     kr_json_key_bool(j, "required", f->required);
     kr_json_key_str(j, "description", f->help);
     kr_json_key(j, "schema");
-    kr_api_field_write(j, f, false);
+    kr_api_field_write(j, f, false, config);
     kr_json_key(j, "example");
     kr_api_sample_write(j, f->type, f->example);
     kr_json_object_end(j);
 }
 
-static void write_parameters(struct kr_json *j, const struct kr_http_route *route)
+static void write_parameters(struct kr_json *j, const struct kr_http_route *route, const struct kr_api_openapi *config)
 {
     const struct kr_api_doc *doc = route->doc;
     const char *at = route->pattern;
@@ -70,7 +69,7 @@ static void write_parameters(struct kr_json *j, const struct kr_http_route *rout
             if (strcmp(p->name, name) == 0)
                 write_param(j, p, rest);
     for (size_t i = 0; doc->query && i < doc->query->count; i++)
-        write_query_param(j, &doc->query->fields[i]);
+        write_query_param(j, &doc->query->fields[i], config);
     kr_json_array_end(j);
 }
 
@@ -198,7 +197,8 @@ static int rank_of(const struct kr_http_route *route)
     return rank;
 }
 
-static void write_operation(struct kr_json *j, const struct kr_http_route *routes, const struct kr_http_route *route)
+static void write_operation(struct kr_json *j, const struct kr_http_route *routes, const struct kr_http_route *route,
+                            const struct kr_api_openapi *config)
 {
     const struct kr_api_doc *doc = route->doc;
     char method[16];
@@ -218,7 +218,7 @@ static void write_operation(struct kr_json *j, const struct kr_http_route *route
     kr_json_key_str(j, "summary", doc->summary);
     write_description(j, doc);
     write_rights(j, doc);
-    write_parameters(j, route);
+    write_parameters(j, route, config);
     write_body(j, doc);
     kr_api_responses_write(j, route);
     kr_json_object_end(j);
@@ -236,7 +236,8 @@ static int by_path(const void *a, const void *b)
     return r ? r : (int)x->method - (int)y->method;
 }
 
-static int write_paths(struct kr_json *j, const struct kr_http_route *routes, size_t count)
+static int write_paths(struct kr_json *j, const struct kr_http_route *routes, size_t count,
+                       const struct kr_api_openapi *config)
 {
     const struct kr_http_route **sorted = calloc(count + 1, sizeof(struct kr_http_route *));
     char path[KR_API_PATH_MAX], last[KR_API_PATH_MAX] = "";
@@ -259,7 +260,7 @@ static int write_paths(struct kr_json *j, const struct kr_http_route *routes, si
             kr_json_object(j);
             snprintf(last, sizeof last, "%s", path);
         }
-        write_operation(j, routes, sorted[i]);
+        write_operation(j, routes, sorted[i], config);
     }
     if (last[0])
         kr_json_object_end(j);
@@ -364,7 +365,7 @@ static void write_tags(struct kr_json *j, const struct kr_http_route *routes, si
     kr_json_array_end(j);
 }
 
-static void write_components(struct kr_json *j, const struct kr_api_components *c)
+static void write_components(struct kr_json *j, const struct kr_api_components *c, const struct kr_api_openapi *config)
 {
     kr_json_key(j, "components");
     kr_json_object(j);
@@ -372,7 +373,7 @@ static void write_components(struct kr_json *j, const struct kr_api_components *
     kr_json_object(j);
     for (size_t i = 0; i < c->count; i++) {
         kr_json_key(j, c->rows[i].name);
-        kr_api_component_write(j, &c->rows[i]);
+        kr_api_component_write(j, &c->rows[i], config);
     }
     kr_json_object_end(j);
     kr_api_errors_write(j);
@@ -392,8 +393,8 @@ int kr_api_openapi_write(const struct kr_http_route *routes, size_t count, const
         kr_json_object(&j);
         write_about(&j, config);
         write_tags(&j, routes, count);
-        r = write_paths(&j, routes, count);
-        write_components(&j, c);
+        r = write_paths(&j, routes, count, config);
+        write_components(&j, c, config);
         kr_json_object_end(&j);
         if (r == 0)
             r = kr_json_done(&j);

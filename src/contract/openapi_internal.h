@@ -25,7 +25,7 @@ struct kr_api_components {
 int kr_api_components_collect(struct kr_api_components *c, const struct kr_http_route *routes, size_t count,
                               struct kr_err *err);
 /* "components/schemas/X", whole. */
-void kr_api_component_write(struct kr_json *j, const struct kr_api_component *c);
+void kr_api_component_write(struct kr_json *j, const struct kr_api_component *c, const struct kr_api_openapi *config);
 
 /* The schema of what has none of its own: a text, or bytes. */
 void kr_api_raw_schema_write(struct kr_json *j, const char *media);
@@ -33,7 +33,8 @@ void kr_api_raw_schema_write(struct kr_json *j, const char *media);
 void kr_api_ref_write(struct kr_json *j, const char *name);
 /* {"type":"integer",…} for a row: a property of a body or, with `inner` false, the schema of a parameter, which has its
  * help and example beside it. */
-void kr_api_field_write(struct kr_json *j, const struct kr_api_field *f, bool inner);
+void kr_api_field_write(struct kr_json *j, const struct kr_api_field *f, bool inner,
+                        const struct kr_api_openapi *config);
 /* A default or an example as JSON. */
 void kr_api_sample_write(struct kr_json *j, enum kr_api_type type, const char *text);
 /* An example made from the rows: of a table those that are required, or the first; of a schema all that are always

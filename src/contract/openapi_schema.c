@@ -5,6 +5,7 @@
 #include "json.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What a row of either table says of its type. */
@@ -70,15 +71,20 @@ static void write_choices(struct kr_json *j, const struct shape *s)
     kr_json_array_end(j);
 }
 
+static void write_number(struct kr_json *j, double number)
+{
+    if (floor(number) == number && fabs(number) < 9e15)
+        kr_json_int(j, (int64_t)number);
+    else
+        kr_json_double(j, number);
+}
+
 static void write_bound(struct kr_json *j, const char *key, double bound)
 {
     if (!key)
         return;
     kr_json_key(j, key);
-    if (floor(bound) == bound && fabs(bound) < 9e15)
-        kr_json_int(j, (int64_t)bound);
-    else
-        kr_json_double(j, bound);
+    write_number(j, bound);
 }
 
 /* Any string, or one of the words. */
@@ -164,27 +170,55 @@ static void write_help(struct kr_json *j, const struct kr_api_field *f)
     kr_json_key_str(j, "description", text);
 }
 
-void kr_api_field_write(struct kr_json *j, const struct kr_api_field *f, bool inner)
+/* A row's maximum: lower than it says where the administrator allows less. */
+static void lower_to_ceiling(const struct kr_api_field *f, const struct kr_api_openapi *config, struct shape *s)
+{
+    double most = (double)config->most_ms[f->ceiling] / 1000;
+
+    if (most == 0)
+        return;
+    if (f->type == KR_API_INT)
+        most = floor(most);
+    if (!s->has_max || s->max > most)
+        s->max = most;
+    s->has_max = true;
+}
+
+/* A default or an example; of a row with a ceiling at most what that allows. */
+static void write_allowed(struct kr_json *j, const struct kr_api_field *f, const struct shape *s, const char *text)
+{
+    if (f->ceiling && s->has_max && strtod(text, NULL) > s->max)
+        write_number(j, s->max);
+    else
+        kr_api_sample_write(j, f->type, text);
+}
+
+void kr_api_field_write(struct kr_json *j, const struct kr_api_field *f, bool inner,
+                        const struct kr_api_openapi *config)
 {
     struct shape s = {f->type, f->nullable, f->has_min, f->has_max, f->min, f->max, f->choices, f->format, NULL};
 
     s.of = f->of ? f->of->name : NULL;
+    lower_to_ceiling(f, config, &s);
     if (f->secret && !s.format)
         s.format = "password";
     kr_json_object(j);
     write_shape(j, &s);
     if (f->def) {
         kr_json_key(j, "default");
-        kr_api_sample_write(j, f->type, f->def);
+        write_allowed(j, f, &s, f->def);
     }
     if (inner) {
         write_help(j, f);
-        write_example(j, f->type, f->example);
+        kr_json_key(j, "examples");
+        kr_json_array(j);
+        write_allowed(j, f, &s, f->example);
+        kr_json_array_end(j);
     }
     kr_json_object_end(j);
 }
 
-static void write_table(struct kr_json *j, const struct kr_api_table *t)
+static void write_table(struct kr_json *j, const struct kr_api_table *t, const struct kr_api_openapi *config)
 {
     bool any = false;
 
@@ -192,7 +226,7 @@ static void write_table(struct kr_json *j, const struct kr_api_table *t)
     kr_json_object(j);
     for (size_t i = 0; i < t->count; i++) {
         kr_json_key(j, t->fields[i].name);
-        kr_api_field_write(j, &t->fields[i], true);
+        kr_api_field_write(j, &t->fields[i], true, config);
         any |= t->fields[i].required;
     }
     kr_json_object_end(j);
@@ -309,7 +343,7 @@ static void write_one_of(struct kr_json *j, const struct kr_api_schema *s)
     kr_json_array_end(j);
 }
 
-void kr_api_component_write(struct kr_json *j, const struct kr_api_component *c)
+void kr_api_component_write(struct kr_json *j, const struct kr_api_component *c, const struct kr_api_openapi *config)
 {
     const char *help = c->table ? c->table->help : c->schema->help;
 
@@ -319,7 +353,7 @@ void kr_api_component_write(struct kr_json *j, const struct kr_api_component *c)
     if (help)
         kr_json_key_str(j, "description", help);
     if (c->table)
-        write_table(j, c->table);
+        write_table(j, c->table, config);
     else if (c->schema->one_of)
         write_one_of(j, c->schema);
     else

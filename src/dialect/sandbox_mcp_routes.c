@@ -30,7 +30,7 @@ static const struct kr_api_field execute_fields[] = {
      .help = "The session whose variables it sees; made if it is not there. Without it: a new one, named in "
      "X-Session-Id.", .example = "my-session"},
     {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct execute_request, timeout), .nullable = true,
-     KR_API_RANGE(0, 86400),
+     KR_API_RANGE(0, 86400), .ceiling = KR_API_CEILING_TIMEOUT,
      .help = "Seconds; 0 and absent: the default.", .example = "10"},
     {.name = "variables", .type = KR_API_OBJECT, KR_API_AT(struct execute_request, variables), .nullable = true,
      .help = "Set as variables before the code runs.", .example = "{\"n\":3}"},

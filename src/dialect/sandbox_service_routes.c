@@ -19,6 +19,7 @@
 struct service_request {
     struct kr_text code;
     int64_t timeout;
+    uint8_t timeout_given;
 };
 struct install_request {
     const char *package, *version;
@@ -29,7 +30,8 @@ static const struct kr_api_field service_fields[] = {
     {.name = "code", .type = KR_API_TEXT, KR_API_AT(struct service_request, code), .required = true,
      .help = "Python to run.", .example = "print('Hello, World!')"},
     {.name = "timeout", .type = KR_API_INT, KR_API_AT(struct service_request, timeout), KR_API_RANGE(1, 120),
-     .def = "30", .help = "Seconds.", .example = "10"},
+     KR_API_GIVEN(struct service_request, timeout_given), .nullable = true,
+     .ceiling = KR_API_CEILING_TIMEOUT, .def = "30", .help = "Seconds.", .example = "10"},
 };
 static const struct kr_api_table service_table = KR_API_TABLE("ServiceExecuteRequest", "What to run.", service_fields,
     struct service_request);
@@ -46,7 +48,7 @@ static const struct kr_api_response service_ok[] = {{200, "The outcome; a progra
 const struct kr_api_doc kr_api_service_execute_doc = {.id = "service_execute", .tag = KR_API_TAG_002,
     .summary = "Run code in a fresh process",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &service_table,
-    .body_example = "{\"code\":\"print('Hello, World!')\",\"timeout\":10}", .responses = service_ok};
+    .body_example = "{\"code\":\"print('Hello, World!')\"}", .responses = service_ok};
 
 static const struct kr_api_field install_fields[] = {
     {.name = "package", .type = KR_API_STRING, KR_API_AT(struct install_request, package), .required = true,
@@ -127,6 +129,15 @@ static void on_service_admitted(struct kr_api *api, struct kr_http_ex *ex, struc
     kr_api_collect(api, ex, log, run_id, false, write_service);
 }
 
+/* Its own, or the document's 30 s, or what the administrator allows if that is less: a client that asked for nothing
+ * has done nothing wrong. */
+static uint64_t service_timeout(const struct service_request *q, const struct kr_profile *profile)
+{
+    uint64_t ms = (uint64_t)q->timeout * 1000, most = profile->ceilings.timeout_ms;
+
+    return q->timeout_given != KR_API_VALUE && most && ms > most ? most : ms;
+}
+
 static void service_execute(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
     struct kr_api *api = app;
@@ -135,7 +146,7 @@ static void service_execute(struct kr_http_ex *ex, void *app, void *request, str
     struct kr_run_spec spec = {.sandbox = KR_STORE_DEFAULT,
                                .fresh = true,
                                .code = q->code,
-                               .timeout_ms = (uint64_t)q->timeout * 1000,
+                               .timeout_ms = service_timeout(q, kr_api_profile(api, ex)),
                                .leave_cancels = true};
 
     (void)in;

@@ -139,6 +139,17 @@ def limits_of_the_other_documents_are_theirs():
 
 
 @check
+def each_listeners_document_tells_its_most_of_timeout():
+    for dialect, most in (("krait", 3600), ("sandbox-mcp", 30), ("sandbox-service", 120), ("python-executor", 300)):
+        s = at(dialect)
+        schemas = s.get("/openapi.json").json()["components"]["schemas"]
+        equal(schemas["RunRequest"]["properties"]["timeout"]["maximum"], most, dialect)
+        for seconds, status in ((most, 200), (most + 1, 400)):
+            reply = s.post("/api/v1/runs", {"code": "1", "stream": False, "timeout": seconds})
+            equal(reply.status, status, "%s: %s" % (dialect, reply.text))
+
+
+@check
 def what_the_administrator_gives_holds_on_every_listener():
     args = listening("--memory", "300M", "--max-sandboxes-per-user", "2", "--max-sessions", "3",
                      "--allow-registration=false", "--pool-size", "0")

@@ -108,6 +108,23 @@ def a_ceiling_moves_below_that_of_the_start_alone():
 
 
 @check
+def the_document_tells_the_bounds_of_now():
+    def told(s: Server) -> "tuple[float, float, str]":
+        reply = s.get("/openapi.json")
+        schemas = reply.json()["components"]["schemas"]
+        return (schemas["RunRequest"]["properties"]["timeout"]["maximum"],
+                schemas["LinkRequest"]["properties"]["expires_in"]["maximum"], reply.headers["etag"])
+
+    with Reloading('[limits]\nmax_timeout = "60s"\n[auth]\nlink_ttl = "1h"\n') as r:
+        before = told(r.server)
+        r.reload('[limits]\nmax_timeout = "30s"\n[auth]\nlink_ttl = "2m"\n')
+        after = told(r.server)
+        equal((before[:2], after[:2]), ((60, 3600), (30, 120)))
+        assert before[2] != after[2], "one ETag for two documents"
+        equal(told(r.server), after)
+
+
+@check
 def the_log_level_changes():
     with Reloading('[log]\nlevel = "info"\n') as r:
         run(r.server, "secret_of_mine = 1")

@@ -59,9 +59,9 @@ static const struct kr_api_field link_fields[] = {
     {.name = "path_b64", .type = KR_API_STRING, KR_API_AT(struct kr_link_request, path_b64), KR_API_LENGTH(1, 8192),
      .help = "Base64 of the path instead, for names that are not UTF-8.", .example = "cmVwb3J0Lf8uY3N2"},
     {.name = "expires_in", .type = KR_API_INT, KR_API_AT(struct kr_link_request, expires_in),
-     KR_API_GIVEN(struct kr_link_request, expires_given),
-     KR_API_RANGE(1, 31536000), .help = "Seconds it is good for; at most, and if left out, what the server allows.",
-         .example = "3600"},
+     KR_API_GIVEN(struct kr_link_request, expires_given), .nullable = true, KR_API_RANGE(1, 31536000),
+     .ceiling = KR_API_CEILING_LINK,
+     .help = "Seconds it is good for; at most, and if left out, what the server allows.", .example = "3600"},
     {.name = "download", .type = KR_API_BOOL, KR_API_AT(struct kr_link_request, download), .def = "false",
      .nullable = true,
      .help = "A browser that follows it saves the file.", .example = "false"},
@@ -251,7 +251,7 @@ const struct kr_api_doc kr_api_folders_post_doc = {DOC("create_folder", "Make a 
 const struct kr_api_doc kr_api_links_post_doc = {DOC("create_link", "Make a link to a file", KR_RIGHT_READ),
     .description = "A client that has it can read the file without a key until its time is over, or the file, "
         "the sandbox or its owner are deleted.",
-    .params = sandbox_params, .body = &kr_link_table, .body_example = "{\"path\":\"plots/a.png\",\"expires_in\":3600}",
+    .params = sandbox_params, .body = &kr_link_table, .body_example = "{\"path\":\"plots/a.png\"}",
          .responses = links_ok};
 const struct kr_api_doc kr_api_link_get_doc = {DOC("follow_link", "Read a file by a link", 0), .open = true,
     .params = link_params, .query = &kr_files_link_query, .responses = link_ok};

@@ -74,7 +74,7 @@ static void make_link(struct kr_http_ex *ex, void *app, void *request, struct kr
     static const struct kr_file_kind kind = {.op.size = sizeof(struct linking), .calls = {.on_gone = kr_file_on_gone}};
     const struct kr_link_request *q = request;
     const struct kr_api *api = app;
-    uint64_t most = (api->config.link_ttl_ms + 999) / 1000;
+    uint64_t most = kr_api_link_most_s(api);
     char path[KR_FILES_PATH_MAX];
     struct linking *l;
     struct kr_err err;

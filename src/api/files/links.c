@@ -122,8 +122,8 @@ int kr_link_add_base(const struct kr_api *api, const struct kr_http_ex *ex, stru
 static int fill_link(const struct kr_api *api, const char *owner, const char *sandbox, uint64_t seconds,
                      struct kr_link *ret)
 {
-    *ret = (struct kr_link){.expires = kr_store_now() / 1000000 +
-                                       (int64_t)(seconds ? seconds : (api->config.link_ttl_ms + 999) / 1000)};
+    *ret =
+        (struct kr_link){.expires = kr_store_now() / 1000000 + (int64_t)(seconds ? seconds : kr_api_link_most_s(api))};
     snprintf(ret->owner, sizeof ret->owner, "%s", owner);
     snprintf(ret->sandbox, sizeof ret->sandbox, "%s", sandbox);
     return 0;

@@ -62,19 +62,46 @@ const struct kr_api_doc kr_api_openapi_doc = {DOC("read_openapi", "Read the desc
     .responses = openapi_ok};
 /* clang-format on */
 
-/* ---- sending what is in memory for good ---- */
+/* ---- sending what stays in memory ---- */
+
+/* kr_api.pages: the document of a listener, written at the first request for it and again when the administrator has
+ * changed what it tells; the same rows and ceiling always give the same bytes. */
+struct kr_pages {
+    unsigned refs; /* of kr_api.pages and of replies that are being sent */
+    struct kr_api_openapi about;
+    struct kr_buf buf;
+    char *gzip; /* the same compressed; NULL for want of memory */
+    char etag[24], gzip_etag[32];
+    struct kr_asset asset;
+};
+
+static void pages_unref(struct kr_pages *p)
+{
+    if (!p || --p->refs > 0)
+        return;
+    kr_buf_done(&p->buf);
+    free(p->gzip);
+    free(p);
+}
 
 #define PIECE 65536u
 
 struct sending {
     const unsigned char *at;
     size_t left;
+    struct kr_pages *of; /* what holds the bytes; NULL: the program */
 };
+
+static void free_sending(struct sending *s)
+{
+    pages_unref(s->of);
+    free(s);
+}
 
 static void on_sending_gone(void *data, struct kr_http_ex *ex)
 {
     (void)ex;
-    free(data);
+    free_sending(data);
 }
 
 static void on_sending_drain(void *data, struct kr_http_ex *ex)
@@ -89,11 +116,11 @@ static void on_sending_drain(void *data, struct kr_http_ex *ex)
         if (waits > KR_HTTP_QUEUE_HIGH)
             return;
     }
-    free(s);
+    free_sending(s);
     kr_http_end(ex);
 }
 
-static void send_body(struct kr_http_ex *ex, const char *type, const struct kr_asset_body *body)
+static void send_body(struct kr_http_ex *ex, const char *type, const struct kr_asset_body *body, struct kr_pages *of)
 {
     static const struct kr_http_calls calls = {.on_drain = on_sending_drain, .on_gone = on_sending_gone};
     struct sending *s = body->len > KR_HTTP_QUEUE_HIGH ? malloc(sizeof *s) : NULL;
@@ -102,14 +129,17 @@ static void send_body(struct kr_http_ex *ex, const char *type, const struct kr_a
         kr_http_reply(ex, 200, type, body->data, body->len);
         return;
     }
-    *s = (struct sending){body->data, body->len};
+    *s = (struct sending){body->data, body->len, of};
+    if (of)
+        of->refs++;
     kr_http_defer(ex, &calls, s);
     kr_http_begin(ex, 200, type, (int64_t)body->len);
     on_sending_drain(s, ex);
 }
 
 /* Headers fail only for want of memory; the page then has fewer of them, and the next request has them again. */
-static void send_asset(struct kr_http_ex *ex, const struct kr_asset *a, enum kr_guard_kind kind, const char *vary)
+static void send_asset(struct kr_http_ex *ex, const struct kr_asset *a, enum kr_guard_kind kind, const char *vary,
+                       struct kr_pages *of)
 {
     struct kr_guard_header headers[KR_GUARD_HEADERS_MAX];
     size_t count = kr_guard_security_headers(kind, a->content_type, headers);
@@ -130,7 +160,7 @@ static void send_asset(struct kr_http_ex *ex, const struct kr_asset *a, enum kr_
     }
     if (reply.content_encoding)
         kr_http_set_header(ex, "Content-Encoding", reply.content_encoding);
-    send_body(ex, a->content_type, reply.body);
+    send_body(ex, a->content_type, reply.body, of);
 }
 
 static void no_page(struct kr_http_ex *ex)
@@ -143,7 +173,7 @@ static void send_carried(struct kr_http_ex *ex, const char *path, const char *va
     const struct kr_asset *a = kr_asset_find(path, strlen(path));
 
     if (a)
-        send_asset(ex, a, a->is_page ? KR_GUARD_PAGE : KR_GUARD_ASSET, vary);
+        send_asset(ex, a, a->is_page ? KR_GUARD_PAGE : KR_GUARD_ASSET, vary, NULL);
     else
         no_page(ex);
 }
@@ -244,14 +274,6 @@ void kr_api_redoc(struct kr_http_ex *ex, void *app)
 
 /* ---- /openapi.json ---- */
 
-/* kr_api.pages: the document, written at the first request for it; the same rows always give the same bytes. */
-struct kr_pages {
-    struct kr_buf buf;
-    char *gzip; /* the same compressed; NULL for want of memory */
-    char etag[24], gzip_etag[32];
-    struct kr_asset asset;
-};
-
 /* FNV-1a: it tells versions apart, and guards nothing. */
 static uint64_t hash(const char *data, size_t len)
 {
@@ -263,12 +285,11 @@ static uint64_t hash(const char *data, size_t len)
 }
 
 /* The rows of the API and those that others serve beside it. */
-static int write_openapi(struct kr_api *api, struct kr_buf *out, struct kr_err *err)
+static int write_openapi(struct kr_api *api, const struct kr_api_openapi *about, struct kr_buf *out, struct kr_err *err)
 {
-    struct kr_api_openapi config = {
-        .version = api->config.version, .server_url = api->config.public_url, .auth = api->config.auth};
+    uint64_t timeout_ms = about->most_ms[KR_API_CEILING_TIMEOUT];
     size_t count = 0;
-    const struct kr_http_route *more = api->openapi_more ? api->openapi_more(api, &count) : NULL;
+    const struct kr_http_route *more = api->openapi_more ? api->openapi_more(api, timeout_ms, &count) : NULL;
     struct kr_http_route *all = calloc(kr_api_routes_count + count, sizeof *all);
     int r;
 
@@ -279,13 +300,13 @@ static int write_openapi(struct kr_api *api, struct kr_buf *out, struct kr_err *
     memcpy(all, kr_api_routes, kr_api_routes_count * sizeof *all);
     if (more)
         memcpy(all + kr_api_routes_count, more, count * sizeof *all);
-    r = kr_api_openapi_write(all, kr_api_routes_count + count, &config, out, err);
+    r = kr_api_openapi_write(all, kr_api_routes_count + count, about, out, err);
     free(all);
     return r;
 }
 
 /* NULL with err. */
-static struct kr_pages *write_pages(struct kr_api *api, struct kr_err *err)
+static struct kr_pages *write_pages(struct kr_api *api, const struct kr_api_openapi *about, struct kr_err *err)
 {
     struct kr_pages *p = calloc(1, sizeof *p);
 
@@ -293,10 +314,11 @@ static struct kr_pages *write_pages(struct kr_api *api, struct kr_err *err)
         kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "openapi");
         return NULL;
     }
+    p->refs = 1;
+    p->about = *about;
     kr_buf_init(&p->buf, KR_API_OPENAPI_MAX);
-    if (write_openapi(api, &p->buf, err) < 0) {
-        kr_buf_done(&p->buf);
-        free(p);
+    if (write_openapi(api, about, &p->buf, err) < 0) {
+        pages_unref(p);
         return NULL;
     }
     snprintf(p->etag, sizeof p->etag, "\"%016llx\"", (unsigned long long)hash(p->buf.data, p->buf.len));
@@ -314,24 +336,31 @@ static struct kr_pages *write_pages(struct kr_api *api, struct kr_err *err)
 void kr_api_openapi(struct kr_http_ex *ex, void *app)
 {
     struct kr_api *api = app;
+    struct kr_pages **p = &api->pages[kr_http_tag(ex)];
+    struct kr_api_openapi about = {.version = api->config.version,
+                                   .server_url = api->config.public_url,
+                                   .auth = api->config.auth,
+                                   .most_ms = {[KR_API_CEILING_TIMEOUT] = kr_api_profile(api, ex)->ceilings.timeout_ms,
+                                               [KR_API_CEILING_LINK] = kr_api_link_most_s(api) * 1000}};
     struct kr_err err;
-    struct kr_pages *p = api->pages ? api->pages : write_pages(api, &err);
 
-    api->pages = p;
-    if (p)
-        send_asset(ex, &p->asset, KR_GUARD_API, NULL);
+    if (*p &&
+        memcmp((*p)->about.most_ms, about.most_ms, sizeof about.most_ms) != 0) { /* the settings were read again */
+        pages_unref(*p);
+        *p = NULL;
+    }
+    if (!*p)
+        *p = write_pages(api, &about, &err);
+    if (*p)
+        send_asset(ex, &(*p)->asset, KR_GUARD_API, NULL, *p);
     else
         kr_api_fail(ex, &err);
 }
 
 void kr_api_pages_free(struct kr_api *api)
 {
-    struct kr_pages *p = api->pages;
-
-    if (!p)
-        return;
-    kr_buf_done(&p->buf);
-    free(p->gzip);
-    free(p);
-    api->pages = NULL;
+    for (unsigned i = 0; i < KR_DIALECT_MAX_; i++) {
+        pages_unref(api->pages[i]);
+        api->pages[i] = NULL;
+    }
 }

@@ -1,7 +1,8 @@
 /* The tools as rows of OpenAPI: a path for each that the server's own dialect lists. Called by src/api/pages/pages.c
  * through kr_api.openapi_more. The rows are documentation only: POST /api/v1/tools/{name} serves them all.
  *
- * Invariant: a row's schema is that of tools/list, byte by byte. */
+ * Invariant: a row's schema is that of tools/list, but for the most of `timeout`, which is here only where more is
+ * refused: that a run has the most when it asks for more is advice to models. */
 #include "mcp_http_tools.h"
 #include "mcp_internal.h"
 #include "tool.h"
@@ -56,10 +57,20 @@ static char *sentence(const char *text)
     return copy;
 }
 
-static bool fill_row(struct row *row, const struct kr_mcp_tool *tool)
+static bool has_ceiling(const struct kr_api_table *t)
+{
+    for (size_t i = 0; t && i < t->count; i++)
+        if (t->fields[i].ceiling == KR_API_CEILING_TIMEOUT)
+            return true;
+    return false;
+}
+
+static bool fill_row(struct row *row, const struct kr_mcp_tool *tool, uint64_t timeout_ms)
 {
     json_t *schema = kr_mcp_input_schema(tool->input, (tool->dialects & KR_IN_KRAIT) != 0);
 
+    if (has_ceiling(tool->input))
+        kr_mcp_bound_timeout(schema, timeout_ms);
     row->schema = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
     row->description = sentence(tool->description);
     json_decref(schema);
@@ -90,7 +101,7 @@ void kr_mcp_openapi_free(struct kr_mcp_openapi *o)
     free(o);
 }
 
-static struct kr_mcp_openapi *openapi_new(const struct kr_mcp *m)
+static struct kr_mcp_openapi *openapi_new(const struct kr_mcp *m, uint64_t timeout_ms)
 {
     struct kr_mcp_openapi *o = calloc(1, sizeof *o);
 
@@ -112,7 +123,7 @@ static struct kr_mcp_openapi *openapi_new(const struct kr_mcp *m)
             continue;
         o->routes[o->count++] =
             (struct kr_http_route){KR_HTTP_POST, row->pattern, KR_MCP_MESSAGE_MAX, 0, kr_mcp_http_tool, &row->doc};
-        if (!fill_row(row, tool))
+        if (!fill_row(row, tool, timeout_ms))
             goto out;
     }
     return o;
@@ -121,12 +132,12 @@ out:
     return NULL;
 }
 
-const struct kr_http_route *kr_mcp_openapi_rows(struct kr_api *api, size_t *ret_count)
+const struct kr_http_route *kr_mcp_openapi_rows(struct kr_api *api, uint64_t timeout_ms, size_t *ret_count)
 {
     struct kr_mcp *m = api->mcp;
 
-    if (!m->openapi)
-        m->openapi = openapi_new(m);
+    kr_mcp_openapi_free(m->openapi);
+    m->openapi = openapi_new(m, timeout_ms);
     *ret_count = m->openapi ? m->openapi->count : 0;
     return m->openapi ? m->openapi->routes : NULL;
 }

@@ -20,7 +20,7 @@ void kr_mcp_plain_answer(struct kr_http_ex *ex, int code, const char *json, size
 
 /* ---- mcp_http_openapi.c ---- */
 
-/* For kr_api.openapi_more: the two routes, and a row for each tool that the server's own dialect lists. Made once, and
- * kept until kr_mcp_free(). NULL: no memory. */
-const struct kr_http_route *kr_mcp_openapi_rows(struct kr_api *api, size_t *ret_count);
+/* For kr_api.openapi_more: the two routes, and a row for each tool that the server's own dialect lists. Kept until the
+ * next call, or kr_mcp_free(). NULL: no memory. */
+const struct kr_http_route *kr_mcp_openapi_rows(struct kr_api *api, uint64_t timeout_ms, size_t *ret_count);
 void kr_mcp_openapi_free(struct kr_mcp_openapi *o); /* takes NULL */

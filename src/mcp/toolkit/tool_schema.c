@@ -87,6 +87,14 @@ json_t *kr_mcp_input_schema(const struct kr_api_table *table, bool strict)
     return schema;
 }
 
+void kr_mcp_bound_timeout(json_t *schema, uint64_t most_ms)
+{
+    json_t *timeout = json_object_get(json_object_get(schema, "properties"), "timeout");
+
+    if (timeout && most_ms)
+        set_bound(timeout, "maximum", (double)most_ms / 1000);
+}
+
 /* ---- results ---- */
 
 static json_t *prop_schema(const struct kr_api_prop *p)

@@ -61,8 +61,8 @@ uint64_t kr_mcp_clamp_timeout(const struct kr_mcp_call *c, double seconds, struc
     double ms = ceil(seconds * 1000);
 
     if (most && ms > (double)most) {
-        snprintf(how->note, sizeof how->note, "timeout: %.0f s was asked for, %llu s is the most", seconds,
-                 (unsigned long long)most / 1000);
+        snprintf(how->note, sizeof how->note, "timeout: %.10g s was asked for, %.10g s is the most", seconds,
+                 (double)most / 1000);
         return most;
     }
     return ms < 1e15 ? (uint64_t)ms : (uint64_t)1e15;

@@ -10,6 +10,7 @@
 #include "sandbox_fields.h"
 #include "tool_rows.h"
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #define LIST_MAX 500u /* sandboxes in one answer */
@@ -34,7 +35,7 @@ static struct kr_api_field create_fields[3 + KR_SANDBOX_SETTINGS_MAX] = {
      .help = "Of each session, as 512M or 2G.", .example = "512M"},
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct create_args, timeout),
      KR_API_GIVEN(struct create_args, timeout_given), .nullable = true, KR_API_RANGE(0.1, 86400),
-     .help = "Seconds of a run.", .example = "120"},
+     .ceiling = KR_API_CEILING_TIMEOUT, .help = "Seconds of a run.", .example = "120"},
 };
 static struct kr_api_table create_table = {.name = "CreateSandboxInput", .help = "What the sandbox is to be.",
     .fields = create_fields, .count = 3,
@@ -147,7 +148,7 @@ static int settings_of(const struct create_args *a, json_t **ret, struct kr_err 
     if (r >= 0 && a->memory)
         r = add_limit(settings, "memory", json_string(a->memory), err);
     if (r >= 0 && a->timeout_given == KR_API_VALUE)
-        r = add_limit(settings, "timeout", json_real(a->timeout), err);
+        r = add_limit(settings, "timeout", json_real(ceil(a->timeout * 1000) / 1000), err);
     if (r < 0)
         json_decref(settings);
     else

@@ -94,16 +94,14 @@ static json_t *annotations(const struct kr_mcp_tool *tool, bool with_title)
     return hints;
 }
 
-/* `timeout` of krait's tools, at most what is configured for the caller, which the rows do not know. A call that asks
- * for more has the most, and is told. */
+/* `timeout` of krait's tools, at most what is configured for the caller, which the rows do not know. A run that asks
+ * for more has the most, and is told; a sandbox that asks for more is refused. */
 static json_t *input_schema(const struct kr_mcp_call *c, const struct kr_mcp_tool *tool, bool ours)
 {
     uint64_t most_ms = ours ? kr_box_profile(kr_mcp_api(c)->box, kr_mcp_caller(c))->ceilings.timeout_ms : 0;
     json_t *schema = kr_mcp_input_schema(tool->input, ours);
-    json_t *timeout = json_object_get(json_object_get(schema, "properties"), "timeout");
 
-    if (timeout && most_ms)
-        json_object_set_new(timeout, "maximum", json_integer((json_int_t)(most_ms / 1000)));
+    kr_mcp_bound_timeout(schema, most_ms);
     return schema;
 }
 
