@@ -42,7 +42,7 @@ static const struct kr_api_field execute_fields[] = {
     {.name = "env", .type = KR_API_MAP, KR_API_AT(struct execute_request, env), .nullable = true, KR_API_LENGTH(0, 64),
      .help = "Environment variables of this run alone.", .example = "{\"MODE\":\"test\"}"},
     {.name = "stream", .type = KR_API_BOOL, KR_API_AT(struct execute_request, stream), .def = "true",
-     .help = "false: one JSON object when the run has ended.", .example = "false"},
+     .nullable = true, .help = "false: one JSON object when the run has ended.", .example = "false"},
 };
 static const struct kr_api_table execute_table = KR_API_TABLE("ExecuteRequest", "What to run.", execute_fields,
     struct execute_request);

@@ -55,7 +55,7 @@ static const struct kr_api_field install_fields[] = {
      KR_API_LENGTH(1, 100),
      .aliases = (const char *const[]){"package_name", NULL}, .help = "Its name.", .example = "requests"},
     {.name = "version", .type = KR_API_STRING, KR_API_AT(struct install_request, version), .def = "latest",
-     .help = "Its version.", .example = "latest"},
+     .nullable = true, .help = "Its version.", .example = "latest"},
 };
 static const struct kr_api_table install_table = KR_API_TABLE("ServiceInstallRequest", "What to install.",
     install_fields, struct install_request);

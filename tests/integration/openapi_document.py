@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""/openapi.json tells what this server does: bounds are those in force, and the native API and MCP come
-first.
+"""/openapi.json tells what this server does: bounds are those in force, null is taken where the document says so, and
+the native API and MCP come first.
 
 That the document is valid is for tests/unit/contract/openapi.py; what generators make of it for openapi_client.py; that
 it follows the listener and the settings for contracts/listeners.py and server_reload.py.
@@ -70,6 +70,7 @@ def a_link_is_good_for_what_is_told():
     equal(longest, 86400)
     equal(s.post(LINKS, {"path": "a.txt", "expires_in": longest}).status, 201)
     equal(s.post(LINKS, {"path": "a.txt", "expires_in": longest + 1}).status, 400)
+    equal(s.post(LINKS, {"path": "a.txt", "path_b64": None, "expires_in": None, "download": None}).status, 201)
 
 
 @check
@@ -78,6 +79,21 @@ def rights_are_an_enum_wherever_they_are():
     found = {name: schema["properties"]["rights"]["items"].get("enum")
              for name, schema in told["components"]["schemas"].items() if "rights" in schema.get("properties", {})}
     equal(found, dict.fromkeys(("Key", "KeyCreate", "KeyMade", "Me", "User", "UserChange", "UserCreate"), RIGHTS))
+
+
+@check
+def null_is_the_default_where_a_field_has_one():
+    s = kept()
+    told = document(s)
+    for name, schema in told["components"]["schemas"].items():
+        for key, field in schema.get("properties", {}).items():
+            assert "default" not in field or "null" in field["type"], "%s.%s" % (name, key)
+    for path, body in ((RUNS, "RunRequest"), ("/api/v1/execute", "ExecuteRequest"),
+                       ("/execute", "ServiceExecuteRequest")):
+        nulls = {key: None for key, field in fields(told, body).items() if "null" in field.get("type", ())}
+        reply = s.post(path, {**nulls, "code": "print(6 * 7)"})
+        equal((reply.status, "42" in reply.text), (200, True), reply.text)
+        equal(s.post(path, {"code": None}).status // 100, 4, "%s: the control" % path)
 
 
 @check

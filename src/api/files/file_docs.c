@@ -54,10 +54,11 @@ const struct kr_api_table kr_folder_table = KR_API_TABLE("FolderRequest", "A fol
     struct kr_folder_request);
 
 static const struct kr_api_field link_fields[] = {
-    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct kr_link_request, path), KR_API_LENGTH(1, PATH_MAX_),
-     .help = "The file.", .example = "plots/a.png"},
-    {.name = "path_b64", .type = KR_API_STRING, KR_API_AT(struct kr_link_request, path_b64), KR_API_LENGTH(1, 8192),
-     .help = "Base64 of the path instead, for names that are not UTF-8.", .example = "cmVwb3J0Lf8uY3N2"},
+    {.name = "path", .type = KR_API_STRING, KR_API_AT(struct kr_link_request, path), .nullable = true,
+     KR_API_LENGTH(1, PATH_MAX_), .help = "The file.", .example = "plots/a.png"},
+    {.name = "path_b64", .type = KR_API_STRING, KR_API_AT(struct kr_link_request, path_b64), .nullable = true,
+     KR_API_LENGTH(1, 8192), .help = "Base64 of the path instead, for names that are not UTF-8.",
+     .example = "cmVwb3J0Lf8uY3N2"},
     {.name = "expires_in", .type = KR_API_INT, KR_API_AT(struct kr_link_request, expires_in),
      KR_API_GIVEN(struct kr_link_request, expires_given), .nullable = true, KR_API_RANGE(1, 31536000),
      .ceiling = KR_API_CEILING_LINK,

@@ -159,6 +159,103 @@ static void limits_are_those_of_the_wire(void)
     }
 }
 
+/* A required field's example, or one of the row's choices. */
+static json_t *sample_of(const struct kr_api_field *f)
+{
+    bool is_text = f->type == KR_API_STRING || f->type == KR_API_TEXT || f->type == KR_API_ENUM;
+    json_t *value = is_text ? NULL : json_loads(f->example, JSON_DECODE_ANY, NULL);
+
+    return value ? value : json_string(f->choices ? f->choices[0] : f->example);
+}
+
+/* A change of a user has no defaults: there null takes away what can be taken away, and is refused for the rest. */
+static bool stays_without(const struct kr_api_table *t, const struct kr_api_field *f)
+{
+    return strcmp(t->name, "UserChange") == 0 && (strcmp(f->name, "rights") == 0 || strcmp(f->name, "disabled") == 0);
+}
+
+/* A body with its required fields, and null for those that are not. */
+static json_t *body_of_nulls(const struct kr_api_table *t)
+{
+    json_t *body = json_object();
+
+    for (size_t i = 0; i < t->count; i++)
+        if (!stays_without(t, &t->fields[i]))
+            json_object_set_new(body, t->fields[i].name,
+                                t->fields[i].required ? sample_of(&t->fields[i]) : json_null());
+    return body;
+}
+
+static int parse_body(const struct kr_api_doc *doc, json_t *body, void *request, struct kr_api_input *in)
+{
+    struct kr_err err = {0};
+
+    kr_api_input_init(in, doc->voice);
+    return kr_api_parse_object(doc->body, body, request, in, &err);
+}
+
+static void check_nulls(const struct kr_http_route *route)
+{
+    const struct kr_api_doc *doc = route->doc;
+    const struct kr_api_table *t = doc->body;
+    struct kr_api_input in, in_without;
+    char *with_null = calloc(1, t->size), *without = calloc(1, t->size);
+    json_t *body = body_of_nulls(t), *short_body = json_object();
+    int r = parse_body(doc, body, with_null, &in);
+
+    if (r < 0)
+        printf("FAIL null_is_the_default_in_every_body: %s: %s\n", route->pattern, in.field);
+    CHECK(r == 0);
+    for (size_t i = 0; i < t->count; i++)
+        if (t->fields[i].required)
+            json_object_set(short_body, t->fields[i].name, json_object_get(body, t->fields[i].name));
+    CHECK(parse_body(doc, short_body, without, &in_without) == 0);
+    for (size_t i = 0; i < t->count; i++) {
+        enum kr_api_type type = t->fields[i].type;
+        size_t size = type == KR_API_BOOL ? sizeof(bool) : type == KR_API_ENUM ? sizeof(int) : sizeof(int64_t);
+
+        if (type == KR_API_INT || type == KR_API_NUMBER || type == KR_API_BOOL || type == KR_API_ENUM)
+            CHECK(t->fields[i].required ||
+                  memcmp(with_null + t->fields[i].offset, without + t->fields[i].offset, size) == 0);
+    }
+    kr_api_input_done(&in);
+    kr_api_input_done(&in_without);
+    json_decref(body);
+    json_decref(short_body);
+    free(with_null);
+    free(without);
+}
+
+/* Clients fill in what they leave out. The same of a required one is refused: the control. */
+static void null_is_the_default_in_every_body(void)
+{
+    size_t bodies = 0, refused = 0;
+
+    for (size_t i = 0; i < kr_api_routes_count; i++) {
+        const struct kr_api_doc *doc = kr_api_routes[i].doc;
+        const struct kr_api_table *t = doc->body;
+
+        if (!t)
+            continue;
+        check_nulls(&kr_api_routes[i]);
+        bodies++;
+        for (size_t k = 0; k < t->count; k++) {
+            json_t *body = body_of_nulls(t);
+            char *request = calloc(1, t->size);
+            struct kr_api_input in;
+
+            json_object_set_new(body, t->fields[k].name, json_null());
+            refused += t->fields[k].required && parse_body(doc, body, request, &in) < 0;
+            CHECK(!t->fields[k].required || strcmp(in.field, t->fields[k].name) == 0);
+            if (t->fields[k].required)
+                kr_api_input_done(&in);
+            json_decref(body);
+            free(request);
+        }
+    }
+    CHECK(bodies > 10 && refused > 5);
+}
+
 static void accept_is_read(void)
 {
     CHECK(kr_api_accepts("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html") == 1000);
@@ -183,6 +280,7 @@ int main(void)
     RUN(changes_need_more_than_reading);
     RUN(ids_are_named_the_same);
     RUN(limits_are_those_of_the_wire);
+    RUN(null_is_the_default_in_every_body);
     RUN(accept_is_read);
     CHECK_DONE();
 }
