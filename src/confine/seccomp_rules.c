@@ -94,8 +94,16 @@ static const struct kr_sc_rule sockopt_rules[] = {
 };
 static const struct kr_sc_rule getsockopt_rules[] = {OPT_PIDFD("SO_PEERPIDFD", 77)};
 
-static const struct kr_sc_rule sendto_rules[] = {{"MSG_OOB", EPERM, {ANY(3, MSG_OOB)}}};
-static const struct kr_sc_rule sendmsg_rules[] = {{"MSG_OOB", EPERM, {ANY(2, MSG_OOB)}}};
+/* MSG_FASTOPEN makes a send connect a TCP socket, past the row of connect() and past Landlock, which judges connect()
+ * alone; a listener that was shut down can be such a socket. The answer is that of a kernel whose net.ipv4.tcp_fastopen
+ * is off, after which callers connect. TCP_FASTOPEN_CONNECT stays: it only delays what connect() was granted. */
+#define SEND_RULES(n) {"MSG_OOB", EPERM, {ANY(n, MSG_OOB)}}, {"MSG_FASTOPEN", EOPNOTSUPP, {ANY(n, MSG_FASTOPEN)}}
+static const struct kr_sc_rule sendto_rules[] = {SEND_RULES(3)};
+static const struct kr_sc_rule sendmsg_rules[] = {SEND_RULES(2)};
+/* All that the server sends to is connected. A name in sendmsg() is behind a pointer. */
+static const struct kr_sc_rule send_connected_rules[] = {
+    SEND_RULES(3), {"an address", EPERM, {NOT(4, 0)}}, {"an address far up", EPERM, {NOT_HIGH(4, 0)}},
+};
 
 #define SET_ID (S_ISUID | S_ISGID)
 static const struct kr_sc_rule mode1_rules[] = {{"S_ISUID, S_ISGID", EPERM, {ANY(1, SET_ID)}}};
@@ -275,6 +283,7 @@ const struct kr_sc_check kr_sc_checks[] = {
     CHECK(PRLIMIT, "prlimit", "whose and which", prlimit_rules, 0),
     CHECK(SENDTO, "sendto", "flags", sendto_rules, 0),
     CHECK(SENDMSG, "sendmsg", "flags", sendmsg_rules, 0),
+    CHECK(SEND_CONNECTED, "send-connected", "flags and address", send_connected_rules, 0),
     CHECK(GETSOCKOPT, "getsockopt", "option", getsockopt_rules, 0),
     CHECK(FADVISE, "fadvise", "advice", fadvise_rules, 0),
     CHECK(READ_FLAGS, "read-flags", "flags", read_flags_rules, 0),
@@ -359,7 +368,9 @@ static_assert(LEN(kr_sc_groups) == G_MAX_, "a sentence for every group");
 #define LATE(n, nr, g, ...) {#n, nr, G_##g, {KR_SC_ENOSYS, KR_SC_ENOSYS, KR_SC_ENOSYS}, "" __VA_ARGS__}
 
 #define CHMOD_WHY "contained, it would reach any file of the same owner: Landlock does not look at modes and times"
-#define SEND_WHY "all but out-of-band bytes, whose code for unix sockets gave a browser's sandbox away (CVE-2025-38236)"
+#define SEND_WHY \
+    "all but out-of-band bytes, whose code for unix sockets gave a browser's sandbox away (CVE-2025-38236), and TCP " \
+    "connections that a send opens, which Landlock does not judge"
 const struct kr_sc_row kr_sc_rows[] = {
     ALL(read, IO, ALLOW),
     ALL(write, IO, ALLOW),

@@ -61,6 +61,7 @@ enum kr_sc_act {
     KR_SC_PRLIMIT,
     KR_SC_SENDTO,
     KR_SC_SENDMSG,
+    KR_SC_SEND_CONNECTED,
     KR_SC_GETSOCKOPT,
     KR_SC_FADVISE,
     KR_SC_READ_FLAGS,

@@ -62,7 +62,7 @@ const struct kr_sc_server_row kr_sc_server_rows[] = {
     SERVER(getpid, ALLOW, SELF),
     SERVER(sendfile, ALLOW, "downloads"),
     SERVER(accept, ALLOW, SOCKETS),
-    SERVER(sendto, SENDTO, SOCKETS),
+    SERVER(sendto, SEND_CONNECTED, SOCKETS),
     SERVER(recvfrom, ALLOW, SOCKETS),
     SERVER(sendmsg, SENDMSG, SOCKETS),
     SERVER(recvmsg, ALLOW, SOCKETS),

@@ -1,5 +1,6 @@
 """Section A, last part: what cells have in common with the host and each other beneath their namespaces: the page cache
-(A27), processes behind sockets (A28), processors (A29), signed segments (A30), options of the architecture (A31).
+(A27), processes behind sockets (A28), processors (A29), signed segments (A30), options of the architecture (A31), and
+connections without connect() (A32).
 
 Each refusal stands beside a use of the same call that has to work in a session.
 """
@@ -89,6 +90,48 @@ def a31():
     }
 
 
+def a32():
+    target = socket.socket()
+    target.bind(("127.0.0.1", 0))
+    target.listen(8)
+    target.settimeout(10)
+    where = target.getsockname()
+    name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", where[1]) + socket.inet_aton(where[0]) + bytes(8)
+    room, byte = ctypes.create_string_buffer(name, 16), ctypes.create_string_buffer(b"x", 1)
+    part = ctypes.create_string_buffer(struct.pack("QQ", ctypes.addressof(byte), 1), 16)
+    head = struct.pack("QQQQQQQ", ctypes.addressof(room), 16, ctypes.addressof(part), 1, 0, 0, 0)
+
+    def spent():
+        """A listener that was shut down: a TCP socket that could be connected."""
+        s = socket.socket()
+        s.bind(("127.0.0.1", 0))
+        s.listen(1)
+        s.shutdown(socket.SHUT_RD)
+        return s
+
+    seen = {}
+    for way in ("connect", "sendto", "sendmsg", "sendmmsg"):
+        with spent() as s:
+            if way == "connect":
+                seen[way] = attempt(s.connect, where)
+            elif way == "sendto":
+                seen[way] = call(44, s.fileno(), byte, 1, 0x20000000, room, 16)
+            elif way == "sendmsg":
+                seen[way] = call(46, s.fileno(), head, 0x20000000)
+            else:
+                seen[way] = call(307, s.fileno(), head + bytes(8), 1, 0x20000000)
+            if seen[way] == "ok":
+                seen[way] = attempt(lambda: target.accept()[0].close())
+    target.close()
+    return seen
+
+
+def control_a32(o, ctx):
+    if o["sendto"] == "ENOTSUP":
+        ctx.note("A32: this machine has net.ipv4.tcp_fastopen off, so the refusal cannot be told from its absence")
+    return expect({"connect": "ok", "*": "ok ENOTSUP"})(o, ctx)
+
+
 ROWS = [
     Row(
         "A27",
@@ -135,5 +178,13 @@ ROWS = [
         a31,
         {"get_fs": "ok", "unknown": "EINVAL", "*": "EPERM"},
         control=REACHED,
+    ),
+    Row(
+        "A32",
+        "TCP connections that a send opens",
+        a32,
+        {"connect": "ok", "*": "ENOTSUP"},
+        control=control_a32,
+        network="loopback",
     ),
 ]

@@ -6,7 +6,9 @@
 #include "seccomp-probes.h"
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/wait.h>
@@ -138,6 +140,8 @@ static const struct {
     {"socketpair", SYS_socketpair, {AF_UNIX, SOCK_STREAM, 0, 0}, EFAULT},
     {"connect", SYS_connect, {-1, 0, 0}, EBADF},
     {"bind", SYS_bind, {-1, 0, 0}, EBADF},
+    {"sendto an address", SYS_sendto, {-1, 0, 0, 0, 1, 0}, EBADF},
+    {"sendto an address, upper half alone", SYS_sendto, {-1, 0, 0, 0, HIGH, 0}, EBADF},
     {"kill", SYS_kill, {NOPID, 0}, ESRCH},
     {"tkill", SYS_tkill, {NOPID, 0}, ESRCH},
     {"tgkill with another signal", SYS_tgkill, {NOPID, NOPID, SIGTERM}, ESRCH},
@@ -246,6 +250,62 @@ static void no_process_and_no_code_is_made(void)
     CHECK(in_child(0, make_code, NULL) == 0 && in_child(1, make_code, NULL) == EPERM);
 }
 
+/* A listener that was shut down is an unconnected TCP socket, which a send can connect: what a server that was taken
+ * over holds, without socket() and connect(). */
+struct opening {
+    int listener;
+    struct sockaddr_in to;
+    bool by_message;
+};
+
+static int open_by_sending(void *arg)
+{
+    struct opening *o = arg;
+    struct iovec v = {"x", 1};
+    struct msghdr m = {.msg_name = &o->to, .msg_namelen = sizeof o->to, .msg_iov = &v, .msg_iovlen = 1};
+    ssize_t n;
+
+    if (shutdown(o->listener, SHUT_RD) < 0)
+        return 98;
+    n = o->by_message ? sendmsg(o->listener, &m, MSG_FASTOPEN)
+                      : sendto(o->listener, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&o->to, sizeof o->to);
+    return n < 0 ? errno : 0;
+}
+
+static int listen_somewhere(struct sockaddr_in *ret)
+{
+    socklen_t len = sizeof *ret;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    *ret = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (fd < 0 || bind(fd, (struct sockaddr *)ret, len) < 0 || listen(fd, 4) < 0 ||
+        getsockname(fd, (struct sockaddr *)ret, &len) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void no_connection_is_opened_by_sending(void)
+{
+    for (int by_message = 0; by_message <= 1; by_message++) {
+        for (int filtered = 0; filtered <= 1; filtered++) {
+            struct sockaddr_in own;
+            struct opening o = {.listener = listen_somewhere(&own), .by_message = by_message};
+            int target = listen_somewhere(&o.to), got;
+            struct pollfd seen = {.fd = target, .events = POLLIN};
+
+            CHECK(o.listener >= 0 && target >= 0);
+            got = in_child(filtered, open_by_sending, &o);
+            /* Without the filter it is refused only by a machine whose net.ipv4.tcp_fastopen is off. */
+            CHECK_THAT(filtered ? got == EOPNOTSUPP : got == 0 || got == EOPNOTSUPP, "filtered %d: %d", filtered, got);
+            CHECK_THAT(poll(&seen, 1, got == 0 ? 10000 : 0) == (got == 0), "filtered %d", filtered);
+            close(o.listener);
+            close(target);
+        }
+    }
+}
+
 /* --- what the server lives by ---------------------------------------------- */
 
 static char word;
@@ -309,6 +369,7 @@ int main(void)
     RUN(the_refusals_are_the_filter_s);
     RUN(probes_of_sessions_are_answered_by_the_server_s_rows);
     RUN(no_process_and_no_code_is_made);
+    RUN(no_connection_is_opened_by_sending);
     RUN(what_the_server_lives_by_works);
     kr_seccomp_done(&filter);
     CHECK_DONE();
