@@ -82,17 +82,18 @@ static const struct kr_sc_rule pair_bound_rules[] = {
 #define OPT(level, name) {#name, EPERM, {IS(1, level), IS(2, name)}}
 #define OPT_AS(level, name, v) {name, EPERM, {IS(1, level), IS(2, v)}}
 /* A pidfd of the process that made the other end: on the channel, of the warden. The answer is that of a kernel without
- * it, after which callers ask for SO_PEERCRED. */
-#define OPT_PIDFD(name, v) {name, ENOPROTOOPT, {IS(1, SOL_SOCKET), IS(2, v)}}
+ * it, after which callers ask for SO_PEERCRED. SO_PASSRIGHTS is off on both ends of the channel (birth.c), and stays
+ * so. */
+#define OPT_UNKNOWN(name, v) {name, ENOPROTOOPT, {IS(1, SOL_SOCKET), IS(2, v)}}
 static const struct kr_sc_rule sockopt_rules[] = {
     OPT(SOL_SOCKET, SO_ATTACH_FILTER), OPT(SOL_SOCKET, SO_ATTACH_BPF), OPT(SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF),
     OPT(SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF), OPT(SOL_SOCKET, SO_LINGER), OPT(IPPROTO_TCP, TCP_ULP),
     OPT(IPPROTO_TCP, TCP_MD5SIG), OPT_AS(IPPROTO_TCP, "TCP_MD5SIG_EXT", 32),
     OPT_AS(IPPROTO_TCP, "TCP_AO_ADD_KEY", 38), OPT_AS(IPPROTO_TCP, "TCP_AO_DEL_KEY", 39),
     OPT_AS(IPPROTO_TCP, "TCP_AO_INFO", 40), OPT_AS(IPPROTO_TCP, "TCP_AO_REPAIR", 42),
-    OPT_AS(IPPROTO_UDP, "UDP_ENCAP", 100), OPT_PIDFD("SO_PASSPIDFD", 76),
+    OPT_AS(IPPROTO_UDP, "UDP_ENCAP", 100), OPT_UNKNOWN("SO_PASSPIDFD", 76), OPT_UNKNOWN("SO_PASSRIGHTS", 83),
 };
-static const struct kr_sc_rule getsockopt_rules[] = {OPT_PIDFD("SO_PEERPIDFD", 77)};
+static const struct kr_sc_rule getsockopt_rules[] = {OPT_UNKNOWN("SO_PEERPIDFD", 77)};
 
 /* MSG_FASTOPEN makes a send connect a TCP socket, past the row of connect() and past Landlock, which judges connect()
  * alone; a listener that was shut down can be such a socket. The answer is that of a kernel whose net.ipv4.tcp_fastopen
@@ -433,8 +434,9 @@ const struct kr_sc_row kr_sc_rows[] = {
         "get connected kinds only"),
     ALL(setsockopt, SOCKET, SOCKOPT,
         "everything but attaching BPF programs, stacking protocols and signing segments (TCP_MD5SIG, TCP_AO), all ways "
-        "to kernel code that plain sockets do not reach, a linger time, which would be the engine's to wait, and "
-        "handles on the sender's process; UDP_SEGMENT stays, as sendmsg can ask for it where no filter sees it"),
+        "to kernel code that plain sockets do not reach, a linger time, which would be the engine's to wait, handles "
+        "on the sender's process, and taking descriptors along the channel; UDP_SEGMENT stays, as sendmsg can ask for "
+        "it where no filter sees it"),
     ALL(getsockopt, SOCKET, GETSOCKOPT, "all but a handle on the process at the other end, which may be outside"),
     ALL(clone, PROCESS, CLONE,
         "threads and children yes; new namespaces open the kernel's mount and netfilter code, and "

@@ -180,8 +180,11 @@ static int make_pipes(struct kr_cell *c, int theirs[4])
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p) < 0)
         return -errno;
     c->ends[0] = p[0], theirs[0] = p[1];
-    /* No peer may hand the engine descriptors; before Linux 6.16, which lacks the option, read(2) drops them. */
+    /* Neither end may hand the other descriptors: not a session to the engine, and not a server that was taken over its
+     * sockets of the host's network to a session, which may connect. Before Linux 6.16, which lacks the option, read(2)
+     * drops them, and a session that asks for them gets them. */
     (void)setsockopt(p[0], SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
+    (void)setsockopt(p[1], SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
     for (int i = 1; i <= 3; i++) {
         if (i == 3 && !(c->flags & KR_OPEN_STDIN))
             return 0;

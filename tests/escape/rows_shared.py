@@ -44,10 +44,12 @@ def a28():
         "peercred": asked(a.fileno(), 17, twelve, 12),
         "pair.peerpidfd": asked(a.fileno(), 77, four, 4),
         "pair.passpidfd": call(54, b.fileno(), socket.SOL_SOCKET, 76, struct.pack("i", 1), 4),
+        "pair.passrights": call(54, b.fileno(), socket.SOL_SOCKET, 83, struct.pack("i", 1), 4),
     }
     if INSIDE:
         seen["channel.peerpidfd"] = asked(3, 77, four, 4)
         seen["channel.passpidfd"] = call(54, 3, socket.SOL_SOCKET, 76, struct.pack("i", 1), 4)
+        seen["channel.passrights"] = call(54, 3, socket.SOL_SOCKET, 83, struct.pack("i", 1), 4)
     return seen
 
 
@@ -150,7 +152,7 @@ ROWS = [
     ),
     Row(
         "A28",
-        "handles on the process at the other end of a socket",
+        "handles on the process at the other end of a socket, and descriptors from it",
         a28,
         {"peercred": "ok", "*": "ENOPROTOOPT"},
         control=control_a28,

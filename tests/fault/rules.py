@@ -254,7 +254,7 @@ TOLERATED: tuple[Row, ...] = (
         "setsockopt",
         "SOL_SOCKET",
         ALL,
-        "before Linux 6.16 no socket refuses descriptors; the engine's read() drops them",
+        "before Linux 6.16 no socket refuses descriptors; the engine's read() drops them, SECURITY.md says the rest",
     ),
     Row(
         "warden",

@@ -1,7 +1,11 @@
 #!/usr/bin/python3
 """What krait's own processes may still do, as the kernel tells it in /proc/PID/status, while they serve."""
+import array
+import ctypes
+import errno
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +20,8 @@ from processes import children, is_alive, name_of, roles
 from serving import eventually
 
 NOTHING = "0" * 16
+SO_PASSRIGHTS = 83  # Linux 6.16
+PIDFD_GETFD = 438
 SLEEP = "import time; print('begun', flush=True); time.sleep(60)"
 FILL = """
 import time
@@ -38,6 +44,32 @@ def powerless(pid: int) -> None:
     sets = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
     equal({name: seen[name] for name in sets}, {name: NOTHING for name in sets})
     equal((seen["NoNewPrivs"], seen["Seccomp"]), ("1", "2"))
+
+
+def sockets_of(pid: int) -> list:
+    """The process's unix stream sockets, as descriptors of ours."""
+    libc, handle, found = ctypes.CDLL(None, use_errno=True), os.pidfd_open(pid), []
+    for name in os.listdir("/proc/%d/fd" % pid):
+        fd = libc.syscall(PIDFD_GETFD, handle, int(name), 0)
+        try:
+            s = socket.socket(fileno=fd)
+        except OSError:  # closed since, or no socket
+            if fd >= 0:
+                os.close(fd)
+            continue
+        if (s.family, s.type) == (socket.AF_UNIX, socket.SOCK_STREAM):
+            found.append(s)
+    os.close(handle)
+    return found
+
+
+def hand_over(to: socket.socket) -> str:
+    """Sends a descriptor: "ok" or the errno's name."""
+    try:
+        to.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
+        return "ok"
+    except OSError as e:
+        return errno.errorcode[e.errno]
 
 
 def root_only() -> None:
@@ -66,6 +98,26 @@ def server_of_a_plain_user_has_no_capability():
             seen = status_of(s.server_pid())
             equal([seen[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp")],
                   [NOTHING] * 4 + ["1", "2"])
+
+
+@check
+def server_hands_no_descriptor_to_a_session():
+    """Its listeners are sockets of the host's network, and a session may connect. The server's end of a channel is
+    known by what was set on it for its own sake; a pair of ours shows that a descriptor would arrive."""
+    root_only()
+    ours, theirs = socket.socketpair()
+    try:
+        ours.getsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS)
+    except OSError:
+        return  # before Linux 6.16 they can be handed over: SECURITY.md says what that leaves
+    equal((hand_over(ours), len(socket.recv_fds(theirs, 1, 1)[1])), ("ok", 1))
+    with Server() as s:
+        equal(s.run("6 * 7")["result"], "42")
+        channels = [c for c in sockets_of(s.server_pid())
+                    if c.getsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS) == 0]
+        equal(len(channels) > 0, True, "channels")
+        equal({hand_over(c) for c in channels}, {"EPERM"})
+        equal(s.run("6 * 7")["result"], "42")
 
 
 @check

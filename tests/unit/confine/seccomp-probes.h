@@ -151,6 +151,7 @@ static const struct probe {
     {"setsockopt SO_LINGER", SYS_setsockopt, {-1, SOL_SOCKET, SO_LINGER, 0, 0}, EBADF, SAME(EPERM)},
     {"setsockopt SO_REUSEADDR", SYS_setsockopt, {-1, SOL_SOCKET, SO_REUSEADDR, 0, 0}, EBADF, SAME(EBADF)},
     {"setsockopt SO_PASSPIDFD", SYS_setsockopt, {-1, SOL_SOCKET, 76, 0, 0}, EBADF, SAME(ENOPROTOOPT)},
+    {"setsockopt SO_PASSRIGHTS", SYS_setsockopt, {-1, SOL_SOCKET, 83, 0, 0}, EBADF, SAME(ENOPROTOOPT)},
     {"setsockopt TCP_MD5SIG", SYS_setsockopt, {-1, IPPROTO_TCP, 14, 0, 0}, EBADF, SAME(EPERM)},
     {"setsockopt TCP_AO_ADD_KEY", SYS_setsockopt, {-1, IPPROTO_TCP, HIGH | 38, 0, 0}, EBADF, SAME(EPERM)},
     {"setsockopt TCP_NODELAY", SYS_setsockopt, {-1, IPPROTO_TCP, 1, 0, 0}, EBADF, SAME(EBADF)},
