@@ -15,7 +15,7 @@ from typing import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests/lib")]
-from check import check, contains, equal, main  # noqa: E402
+from check import check, contains, equal, main, skip  # noqa: E402
 from krait_server import Server  # noqa: E402
 from serving import eventually  # noqa: E402
 from two_values import KEY, OTHER_KEY, RUNS, run  # noqa: E402
@@ -162,6 +162,41 @@ def a_key_in_a_file_of_its_own_is_read_again():
             path.write_text(OTHER_KEY + "\n")
             equal(r.reload(text), ({"auth.api_key"}, set(), ""))
             equal(who_may(r.server), [401, 200])
+
+
+@check
+def what_the_server_s_user_can_choose_is_not_read_for_it():
+    """As root. A server that was taken over puts a link where its key is read from; a link of root's is followed."""
+    if os.geteuid() != 0:
+        skip("needs root: another user's server has that user's files anyway")
+    with tempfile.TemporaryDirectory() as folder:
+        key, place = Path(folder, "key"), Path(folder, "place")
+        key.write_text(KEY + "\n")
+        key.chmod(0o600)
+        place.mkdir()
+        path = place / "key"
+        path.symlink_to(key)
+        text = '[auth]\napi_key_file = "%s"\n' % path
+        with Reloading(text, key=KEY) as r:
+            uid = os.stat("/proc/%d" % r.server.server_pid()).st_uid
+            equal(uid == 0, False, "runs as root")
+            key.write_text(OTHER_KEY + "\n")
+            equal(r.reload(text), ({"auth.api_key"}, set(), ""))
+            equal(who_may(r.server), [401, 200])
+            key.write_text(KEY + "\n")
+            for owned in (path, place, key):
+                os.chown(owned, uid, uid, follow_symlinks=False)
+                changed, _waiting, wrong = r.reload(text)
+                equal((changed, "uid %d" % uid in wrong, str(path) in wrong), (set(), True, True), wrong)
+                os.chown(owned, 0, 0, follow_symlinks=False)
+            place.chmod(0o777)
+            equal("can write it" in r.reload(text)[2], True)
+            place.chmod(0o1777)  # in a sticky folder root's link stays root's
+            equal(r.reload(text), ({"auth.api_key"}, set(), ""))
+            equal(who_may(r.server), [200, 401])
+            os.chown(r.folder.name, uid, uid)
+            equal(str(r.path) in r.reload(text)[2], True)
+            os.chown(r.folder.name, 0, 0)
 
 
 @check

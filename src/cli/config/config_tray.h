@@ -20,6 +20,8 @@ struct kr_config_kept {
 struct kr_config_tray {
     int is_full;  /* filled by another process: nothing is opened, only what was kept is there */
     uint32_t uid; /* of the process that filled it */
+    /* While it is filled: whom for, if that is another user, who must not choose what is read. 0: the same user. */
+    uint32_t reader_uid, reader_gid;
     size_t count;
     struct kr_config_kept kept[KR_CONFIG_KEPT_MAX];
 };

@@ -5,7 +5,8 @@
  * config_tray.h) in a memory file, whose descriptor it sends to the server. The server makes a configuration of them as
  * at the start, with the options and the environment of the start, and takes over what its table allows.
  *
- * Invariants: the server never waits for a file; a configuration that is wrong in any place changes nothing, and its
+ * Invariants: the server never waits for a file, and chooses none: what its user could have put in a file's place is
+ * not read (config_file.c); a configuration that is wrong in any place changes nothing, and its
  * line in the log says where it is wrong; each reload ends with one line that names what changed and, if there is
  * something, one that names what waits for a restart. */
 #include "config_tray.h"
@@ -59,7 +60,8 @@ void kr_serve_reload_read(void *arg)
 {
     struct kr_serve *s = arg;
     cleanup_config struct kr_config *config = NULL;
-    cleanup_config_tray struct kr_config_tray tray = {0};
+    cleanup_config_tray struct kr_config_tray tray = {.reader_uid = s->warden.engine_uid,
+                                                      .reader_gid = s->warden.engine_gid};
     struct kr_config_how how = s->how;
     cleanup_fd int file = memfd_create("settings", MFD_CLOEXEC);
     int r = file < 0 ? -errno : 0;

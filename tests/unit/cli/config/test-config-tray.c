@@ -4,9 +4,12 @@
 #include "config_tray.h"
 #include "fd.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int load_from(struct kr_config_tray *tray, struct kr_config **ret, struct kr_err *err)
@@ -86,6 +89,50 @@ static void a_tray_has_its_bound(void)
     CHECK(kr_config_keep(NULL, &kept) == 0);
 }
 
+/* ---- for another user ---- */
+
+#define READER 12345u /* a user that this machine does not have */
+
+/* Reads a file of the current folder, or one that is named, for another user. The error of a refusal is looked at. */
+static int read_for_reader(const char *name, bool here)
+{
+    cleanup_config_tray struct kr_config_tray tray = {.reader_uid = READER, .reader_gid = READER};
+    cleanup_free char *text = NULL;
+    char why[192];
+    struct kr_err err = {0};
+    size_t len = 0;
+    int r = here ? kr_config_read_here(&tray, name, 100, &text, &len, why, sizeof why, &err)
+                 : kr_config_read_named(&tray, name, 100, &text, &len, &err);
+
+    return r == -EPERM && !strstr(err.msg, "is not read again") ? -EBADMSG : r;
+}
+
+static void what_another_user_can_choose_is_not_read_for_it(void)
+{
+    char folder[] = "/tmp/krait-tray-XXXXXX";
+    cleanup_fd int back = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1;
+
+    if (geteuid() != 0)
+        return; /* the user of the server is another one for root alone */
+    CHECK(mkdtemp(folder) && chdir(folder) == 0);
+    fd = open("file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && symlink("file", "link") == 0 && symlink("loop", "loop") == 0 && mkdir("inner", 0755) == 0);
+    CHECK(symlink("../link", "inner/far") == 0);
+    CHECK(read_for_reader("file", true) == 1 && read_for_reader("missing", true) == 0);
+    CHECK(read_for_reader("file", false) == 0 && read_for_reader("inner/far", false) == 0);
+    CHECK(read_for_reader("loop", false) == -ELOOP && read_for_reader("missing", false) == -ENOENT);
+    CHECK(read_for_reader("inner", false) == -EINVAL && read_for_reader("file/x", false) == -ENOTDIR);
+
+    CHECK(lchown("link", READER, READER) == 0 && read_for_reader("inner/far", false) == -EPERM);
+    CHECK(read_for_reader("file", false) == 0);
+    CHECK(chown("file", 0, READER) == 0 && chmod("file", 0660) == 0 && read_for_reader("file", false) == -EPERM);
+    CHECK(chmod("file", 0640) == 0 && read_for_reader("file", false) == 0);
+    CHECK(chown(".", READER, READER) == 0 && read_for_reader("file", false) == -EPERM);
+    CHECK(read_for_reader("file", true) == -EPERM && read_for_reader("missing", true) == 0);
+    CHECK(unlink("inner/far") == 0 && rmdir("inner") == 0 && unlink("loop") == 0 && unlink("link") == 0);
+    CHECK(unlink("file") == 0 && rmdir(folder) == 0 && fchdir(back) == 0);
+}
+
 /* ---- changes ---- */
 
 static struct kr_config *with(const char *text)
@@ -154,6 +201,7 @@ int main(void)
     RUN(what_was_not_kept_is_missing);
     RUN(a_damaged_tray_is_refused);
     RUN(a_tray_has_its_bound);
+    RUN(what_another_user_can_choose_is_not_read_for_it);
     RUN(rows_that_change_are_numbers_or_secrets);
     RUN(a_limit_moves_with_its_ceiling_or_not_at_all);
     RUN(lists_and_mounts_wait_for_a_restart);
