@@ -33,7 +33,10 @@ static int may_stay_bound(void)
            prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
 }
 
-int kr_caps_bound(uint64_t keep, struct kr_err *err)
+/* The bounding set becomes these at most; the other sets stay. CAP_SETPCAP is needed as long as there is something to
+ * take out: so before an id is changed, which loses it. A process that never had a capability and is under no_new_privs
+ * keeps its bounding set, from which nothing can be drawn. 0 or -errno. */
+static int shrink_bounding_set(uint64_t keep, struct kr_err *err)
 {
     for (int cap = 0; cap < 64; cap++) {
         int has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
@@ -73,7 +76,7 @@ int kr_caps_hold(uint64_t keep, struct kr_err *err)
 
 int kr_caps_keep(uint64_t keep, struct kr_err *err)
 {
-    int r = kr_caps_bound(keep, err);
+    int r = shrink_bounding_set(keep, err);
     return r < 0 ? r : kr_caps_hold(keep, err);
 }
 
@@ -103,4 +106,17 @@ int kr_become(uint32_t uid, uint32_t gid, struct kr_err *err)
     if (syscall(SYS_setresuid, uid, uid, uid) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "setresuid %u", uid);
     return 0;
+}
+
+/* Before: the host's root, or the user who started us. After: the user given, or the same, who can gain nothing. The
+ * bounding set goes first: a change of ids takes away CAP_SETPCAP, without which it stays full. If it fails the caller
+ * must not go on. */
+int kr_become_powerless(uint32_t uid, uint32_t gid, struct kr_err *err)
+{
+    int r;
+    if ((r = kr_no_new_privs(err)) < 0 || (r = shrink_bounding_set(0, err)) < 0)
+        return r;
+    if (uid != 0 && geteuid() == 0 && (r = kr_become(uid, gid, err)) < 0)
+        return r;
+    return kr_caps_keep(0, err);
 }

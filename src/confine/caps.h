@@ -11,10 +11,6 @@ uint64_t kr_caps_effective(void);
 /* Permitted and effective alone become the set (as far as we had it), inheritable and ambient become empty. 0 or
  * -errno. */
 int kr_caps_hold(uint64_t keep, struct kr_err *err);
-/* The bounding set becomes these at most; the other sets stay. CAP_SETPCAP is needed as long as there is something to
- * take out: so before an id is changed, which loses it. A process that never had a capability and is under
- * no_new_privs keeps its bounding set, from which nothing can be drawn. 0 or -errno. */
-int kr_caps_bound(uint64_t keep, struct kr_err *err);
 /* Keeps exactly these: bounding, permitted and effective become the set (as far as we had it), inheritable and ambient
  * become empty. keep = 0 gives everything up. 0 or -errno. */
 int kr_caps_keep(uint64_t keep, struct kr_err *err);
@@ -23,3 +19,6 @@ int kr_no_new_privs(struct kr_err *err);
 /* Becomes one id in the calling user namespace: groups, gid, uid, in this order. Where setgroups is denied there are no
  * groups to give up. */
 int kr_become(uint32_t uid, uint32_t gid, struct kr_err *err);
+/* Gives everything up: no_new_privs, no capability in any set, and as root, if uid is not 0, that uid and gid without
+ * further groups. 0 or -errno. */
+int kr_become_powerless(uint32_t uid, uint32_t gid, struct kr_err *err);

@@ -101,7 +101,6 @@ static void close_folders(struct kr_warden *w)
  * descriptors. */
 static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main *engine, void *arg)
 {
-    uint32_t uid = w->engine_uid, gid = w->engine_gid;
     struct kr_err err;
     sigset_t none;
     kr_log_set_who("engine");
@@ -116,9 +115,8 @@ static _Noreturn void be_engine(struct kr_warden *w, int control, kr_engine_main
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     /* Before: the host's root, or the user who started us. After: the server's own user, who owns its data and nothing
-     * else. The bounding set goes first: a change of ids takes away CAP_SETPCAP, without which it stays full. */
-    if (kr_no_new_privs(&err) < 0 || kr_caps_bound(0, &err) < 0 ||
-        (uid != 0 && geteuid() == 0 && kr_become(uid, gid, &err) < 0) || kr_caps_keep(0, &err) < 0) {
+     * else. */
+    if (kr_become_powerless(w->engine_uid, w->engine_gid, &err) < 0) {
         kr_log(KR_LOG_ERROR, "the engine cannot give up its privileges", "error=\"%s\"", err.msg);
         _exit(1);
     }

@@ -5,7 +5,9 @@ import ctypes
 import errno
 import os
 import shutil
+import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, equal, main, skip
 from drive import KRAIT, run
-from krait_server import Server
+from krait_server import Server, data_folder
 from mcp import Stdio
 from processes import children, is_alive, name_of, roles
 from serving import eventually
@@ -22,6 +24,12 @@ from serving import eventually
 NOTHING = "0" * 16
 SO_PASSRIGHTS = 83  # Linux 6.16
 PIDFD_GETFD = 438
+# A table whose rows never end, as a server that was taken over could leave it.
+ENDLESS = """
+ALTER TABLE sandboxes RENAME TO kept;
+CREATE VIEW sandboxes AS WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)
+    SELECT n, n AS id, n AS owner, n AS created, n + 1 AS used FROM c;
+"""
 SLEEP = "import time; print('begun', flush=True); time.sleep(60)"
 FILL = """
 import time
@@ -118,6 +126,38 @@ def server_hands_no_descriptor_to_a_session():
         equal(len(channels) > 0, True, "channels")
         equal({hand_over(c) for c in channels}, {"EPERM"})
         equal(s.run("6 * 7")["result"], "42")
+
+
+@check
+def a_store_is_asked_without_privilege_and_not_for_ever():
+    """Before a start, whether sandboxes that are gone were used. The server wrote the store, so a process that reads it
+    has no more than the server, and one that does not answer is given up."""
+    root_only()
+    with data_folder() as folder:
+        with Server(data=folder) as s:
+            equal(s.run("open('a', 'w').write('x')")["cause"], "ok")
+            uid = status_of(s.server_pid())["Uid"].split()[0]
+        os.rename(folder + "/data/sandboxes", folder + "/kept")
+        with sqlite3.connect(folder + "/data/krait.db") as db:
+            db.executescript(ENDLESS)
+        db.close()
+        start = subprocess.Popen([os.path.abspath(KRAIT), "serve", "--no-files", "--port", "0", "--shelf", "folder",
+                                  "--data", folder + "/data", "--preload", "basic"], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            eventually(lambda: any(status_of(pid)["Seccomp"] == "2" for pid in children(start.pid)), 30, "a filter")
+            (asker,) = children(start.pid)
+            powerless(asker)
+            equal(set(status_of(asker)["Uid"].split()), {uid})
+            _out, said = start.communicate(timeout=120)
+        finally:
+            left = children(start.pid)
+            start.kill()
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            start.wait()
+        equal((start.returncode, "krait.db" in said, "--accept-loss" in said), (125, True, True), said)
+        equal(is_alive(asker), False)
 
 
 @check

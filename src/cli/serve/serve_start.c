@@ -3,10 +3,13 @@
  * Called by cmd_serve.c with whatever privilege krait was started with. Each failure is one line that says what, why
  * and which setting changes it. */
 #include "caps.h"
+#include "clock.h"
 #include "exit_status.h"
 #include "fd.h"
 #include "id.h"
 #include "instance.h"
+#include "landlock.h"
+#include "launch.h"
 #include "level.h"
 #include "serve.h"
 #include "store_sandbox.h"
@@ -15,7 +18,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +28,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define STORE_MS 20000u /* for a store's one answer before the start; a usual one takes milliseconds */
 
 /* ---- sockets ---- */
 
@@ -257,43 +264,59 @@ static bool has_sandboxes(int data)
     return found;
 }
 
-/* In the child: the store is the server's, and is read with its rights. */
+/* In the child. Before: root, or the user who started us. After: the server's user without any right beyond its own,
+ * within Landlock and the server's filter, for a server that was taken over may have written the store, and SQLite
+ * reads it here. Failing means that it is not read. */
 static int count_used(const struct kr_serve *s, uint64_t *ret, struct kr_err *err)
 {
+    const struct kr_landlock_path paths[] = {{"/usr", KR_LL_READ},
+                                             {"/proc", KR_LL_READ},
+                                             {"/dev/urandom", KR_LL_READ},
+                                             {s->config->data, KR_LL_READ | KR_LL_WRITE}};
     cleanup_store struct kr_store *store = NULL;
-    int r = 0;
+    int r;
 
-    if (s->warden.engine_uid != 0 && geteuid() == 0)
-        r = kr_become(s->warden.engine_uid, s->warden.engine_gid, err);
-    if (r >= 0)
-        r = kr_store_open(s->config->data, 0, &store, err);
-    return r < 0 ? r : kr_store_sandbox_count_used(store, ret, err);
+    if ((r = kr_become_powerless(s->warden.engine_uid, s->warden.engine_gid, err)) < 0 ||
+        (r = kr_cli_confine(paths, sizeof paths / sizeof *paths, err)) < 0 ||
+        (r = kr_store_open(s->config->data, 0, &store, err)) < 0)
+        return r;
+    return kr_store_sandbox_count_used(store, ret, err);
 }
 
 /* How many sandboxes the store says have been used. Asked in a child process, as the store belongs to the server's
- * user. 0 also where the store cannot be read: the server says why when it opens it. */
-static uint64_t ask_store(const struct kr_serve *s)
+ * user. 0 also where the store cannot be read: the server says why when it opens it. -errno where there is no answer in
+ * time. */
+static int ask_store(const struct kr_serve *s, uint64_t *ret, struct kr_err *err)
 {
     uint64_t used = 0;
-    struct kr_err err;
-    int p[2], status;
+    int p[2], status, in_time = 1;
     pid_t pid;
 
+    *ret = 0;
     if (pipe2(p, O_CLOEXEC) < 0)
         return 0;
     pid = fork();
     if (pid == 0) {
-        ssize_t n = count_used(s, &used, &err) < 0 ? -1 : write(p[1], &used, sizeof used);
+        ssize_t n = count_used(s, &used, err) < 0 ? -1 : write(p[1], &used, sizeof used);
 
         _exit(n == (ssize_t)sizeof used ? 0 : 1);
     }
     close(p[1]);
-    if (pid < 0 || read(p[0], &used, sizeof used) != (ssize_t)sizeof used)
-        used = 0;
+    if (pid > 0 && (in_time = kr_fd_wait(p[0], POLLIN, kr_clock_after_ms(STORE_MS))) > 0 &&
+        read(p[0], &used, sizeof used) == (ssize_t)sizeof used)
+        *ret = used;
     close(p[0]);
+    if (pid > 0)
+        (void)kill(pid, SIGKILL); /* what it has to say is said */
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return used;
+    if (in_time > 0)
+        return 0;
+    return kr_err_set(err, KR_ERR_SYSTEM, 0,
+                      "there are no folders of sandboxes, and %.100s/krait.db did not answer within %u s whether there "
+                      "should be: restore it, or start once with --accept-loss, which does not ask",
+                      s->config->data, STORE_MS / 1000),
+           -ETIMEDOUT;
 }
 
 /* A store that knows sandboxes, and none of their folders there: a volume that is not mounted must not look like an
@@ -301,10 +324,14 @@ static uint64_t ask_store(const struct kr_serve *s)
 static int check_sandboxes(const struct kr_serve *s, int data, struct kr_err *err)
 {
     uint64_t used;
+    int r;
 
     if (s->config->box.accepts_loss || faccessat(data, "krait.db", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
-        has_sandboxes(data) || (used = ask_store(s)) == 0)
+        has_sandboxes(data))
         return 0;
+    r = ask_store(s, &used, err);
+    if (r < 0 || used == 0)
+        return r;
     return kr_err_set(err, KR_ERR_SYSTEM, 0,
                       "the folders of all %llu sandboxes are gone from %s: mount or restore it, or start once with "
                       "--accept-loss to go on with empty ones",
