@@ -3,7 +3,7 @@
  * The kernel's own /proc can be mounted with subset=pid, which leaves processes alone; no file can be put into it then,
  * for it has no names to mount on. So a cell's /proc is mounted whole, our files are bound over some of its names, and
  * then it is narrowed: a name that is a mount point stays in the kernel's cache and is found there, any other is looked
- * up, and is not there. Between the two steps only krait's own code is in the cell.
+ * up, and is not there. Between the two steps only krait's own code is in the cell, and it holds no other name.
  *
  * What is bound comes from the cell's own root, an overlay (view.c) with the warden's folder for it as one more layer.
  * So the inodes are the cell's: locks that it takes on them hold up neither another cell nor the warden, which opens
@@ -165,10 +165,15 @@ static int hold_links(const char *proc)
     return 0;
 }
 
+/* The remount drops names that were looked up and let go (reconfigure_super() in the kernel); a held one would stay.
+ * The witness is looked up before, so that a kernel which keeps the names it has shown is found out; without a witness
+ * nothing is known. */
 static int narrow(const char *proc)
 {
     char path[64];
     snprintf(path, sizeof path, "%s/" WITNESS, proc);
+    if (access(path, F_OK) < 0)
+        return -errno;
     if (mount(NULL, proc, NULL, MS_REMOUNT | PROC_FLAGS, NARROW) < 0)
         return -errno;
     if (access(path, F_OK) == 0 || errno != ENOENT)

@@ -25,6 +25,12 @@ while os.read(0, 1): pass
 """
 
 
+def names_of_proc() -> list:
+    """What this machine's /proc has beside processes, and no cell: neither krait's files nor links to /proc/self."""
+    ours = "cpuinfo diskstats filesystems loadavg meminfo mounts net self stat sys thread-self uptime version vmstat"
+    return sorted(n for n in os.listdir("/proc") if not n.isdigit() and n not in ours.split())
+
+
 class Bait:
     def __init__(self, uid: int) -> None:
         self.uid = uid
@@ -53,6 +59,7 @@ class Bait:
             "shm_name": "bait-" + word,
             "ipc_key": 0x4B000000 | secrets.randbits(20),
             "cgroup": find_cgroup(),
+            "proc_names": names_of_proc(),
         }
         self.start_victim()
         self.listen()

@@ -355,7 +355,7 @@ def b16():
     ).split()
     attempt(os.listdir, "/proc")
     for i in range(2):
-        for name in rest:
+        for name in sorted({*rest, *PARAMS["proc_names"]}):
             seen["name%d %s" % (i, name)] = attempt(os.lstat, "/proc/" + name)
     seen["beneath"] = []
     attempt(lambda: seen["beneath"].extend(sorted(os.listdir("/proc/sys"))))
