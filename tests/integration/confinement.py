@@ -129,6 +129,21 @@ def server_hands_no_descriptor_to_a_session():
 
 
 @check
+def systemd_hears_of_a_server_that_can_name_no_address():
+    """Its socket is connected before the filter is taken, which refuses sendto() with an address."""
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        os.chmod(folder, 0o755)
+        heard.bind(folder + "/notify")
+        os.chmod(folder + "/notify", 0o666)
+        heard.settimeout(30)
+        with Server(env={"NOTIFY_SOCKET": folder + "/notify"}) as s:
+            equal(heard.recv(100), b"READY=1")
+            equal({status_of(int(t))["Seccomp"] for t in os.listdir("/proc/%d/task" % s.server_pid())}, {"2"})
+        equal(heard.recv(100), b"STOPPING=1")
+
+
+@check
 def a_store_is_asked_without_privilege_and_not_for_ever():
     """Before a start, whether sandboxes that are gone were used. The server wrote the store, so a process that reads it
     has no more than the server, and one that does not answer is given up."""
