@@ -99,6 +99,12 @@ struct kr_session {
     uint64_t still_ns;     /* since when that counter stands still */
     unsigned idle_tick_ms; /* until the next look between two runs */
     bool tick_is_slow;     /* the tick is armed for that */
+    struct kr_count_ask count_ask; /* for deleted files that are still open */
+    uint64_t count_not_before_ns;  /* the next one */
+    bool count_due;                /* a verdict between two runs waits for an answer */
+    bool count_settles;            /* that of the question under way, which was asked since then */
+    bool cannot_count;             /* its holder cannot tell */
+    unsigned blind_counts;         /* answers in a row that were not whole */
 
     struct kr_output between; /* output that no run made */
     uint64_t between_cpu_ns, stale_frames;

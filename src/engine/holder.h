@@ -63,6 +63,15 @@ struct kr_usage_ask {
     uint32_t left; /* of clear: processes that were there, besides the session */
 };
 
+/* A question for deleted files of the workspace that the session's processes have open, in the memory of who asks.
+ * counted is NULL if it failed; then err says why: KR_ERR_UNAVAILABLE if it cannot be answered for this session. */
+typedef void kr_count_fn(void *data, const struct kr_w_counted *counted, const struct kr_err *err);
+struct kr_count_ask {
+    uint32_t id; /* 0: no answer is awaited */
+    kr_count_fn *fn;
+    void *data;
+};
+
 /* A question about the folders of sandboxes, in the memory of who asks. shelved is NULL if it failed; then err says
  * why, and its code is EDQUOT, ENOSPC, EEXIST, ENOENT or another errno. */
 typedef void kr_shelf_fn(void *data, const struct kr_w_shelved *shelved, const struct kr_err *err);
@@ -106,6 +115,9 @@ struct kr_holder_ops {
     int (*clear)(struct kr_held *held, struct kr_usage_ask *ask, uint64_t since_ns, bool hard);
     /* ask->fn is not called any more. */
     void (*forget)(struct kr_held *held, struct kr_usage_ask *ask);
+    /* 0 and ask->fn is called once, from the loop, or -errno. NULL: the holder cannot tell. */
+    int (*count)(struct kr_held *held, struct kr_count_ask *ask);
+    void (*forget_count)(struct kr_held *held, struct kr_count_ask *ask);
     /* Frees it; nothing is called for its session after that. A process that is left ends with the holder. */
     void (*release)(struct kr_held *held);
     /* Makes, limits, measures or drops the folder of a sandbox. 0 and ask->fn is called once, from the loop, or -errno.
@@ -184,6 +196,18 @@ static inline void kr_held_forget(struct kr_held *held, struct kr_usage_ask *ask
 {
     if (ask->id)
         held->holder->ops->forget(held, ask);
+}
+
+static inline int kr_held_count(struct kr_held *held, struct kr_count_ask *ask, kr_count_fn *fn, void *data)
+{
+    *ask = (struct kr_count_ask){.fn = fn, .data = data};
+    return held->holder->ops->count ? held->holder->ops->count(held, ask) : -EOPNOTSUPP;
+}
+
+static inline void kr_held_forget_count(struct kr_held *held, struct kr_count_ask *ask)
+{
+    if (ask->id)
+        held->holder->ops->forget_count(held, ask);
 }
 
 static inline int kr_holder_shelf(struct kr_holder *h, const struct kr_w_shelf *question, struct kr_shelf_ask *ask,

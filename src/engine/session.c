@@ -35,6 +35,7 @@ static_assert(sizeof kr_session_state_names / sizeof kr_session_state_names[0] =
 #define GONE (BIT(KILLED) | BIT(ENDING))
 #define LOST_TRIES 3u
 #define IDLE_PART 8u            /* of the time that a session stands still passes until its folder is looked at again */
+#define BLIND_COUNTS 4u         /* one may be of a process that is just ending */
 #define SHORT_GROWTH (1u << 20) /* a folder that has grown by less is not what fills the server's disk */
 /* Where each state may go. */
 static const unsigned next_states[] = {
@@ -137,6 +138,31 @@ static void on_tick_usage(void *data, const struct kr_usage *usage)
     }
 }
 
+static void on_counted(void *data, const struct kr_w_counted *counted, const struct kr_err *err)
+{
+    struct kr_session *s = data;
+
+    s->count_due &= !s->count_settles;
+    if (!counted) { /* what was counted last stands */
+        s->cannot_count |= err->kind == KR_ERR_UNAVAILABLE;
+        return;
+    }
+    s->blind_counts = counted->blind ? s->blind_counts + 1 : 0;
+    s->count_not_before_ns = kr_clock_ns() + counted->took_ns * KR_SWEEP_REST;
+    kr_sweep_set_unlinked(s->sweep, counted->bytes);
+}
+
+/* A deleted file that is still open takes room, and no walk of the folder finds it. The holder, which sees the
+ * session's processes, is asked with each look; as a folder rests between two walks, so does the question. */
+static void count_unlinked(struct kr_session *s)
+{
+    if (s->counts_only || s->cannot_count || s->count_ask.id || kr_clock_ns() < s->count_not_before_ns)
+        return;
+    s->count_settles = s->count_due;
+    if (kr_held_count(s->held, &s->count_ask, on_counted, s) == -EOPNOTSUPP)
+        s->cannot_count = true;
+}
+
 /* What a look found that began after the run did, or after the session was last seen to use CPU time. Sessions of one
  * sandbox share their looks: what an older one found may be another session's, and gone. False: the session is ended
  * for it. */
@@ -147,16 +173,21 @@ static bool folder_is_within(struct kr_session *s)
                                            .left =
                                                s->spec.disk_left && !s->counts_only ? s->spec.disk_left : UINT64_MAX,
                                            .grows = s->spec.workspace != KR_WORKSPACE_SHELF};
-    const struct kr_measure *base, *now;
+    const struct kr_measure *base, *last;
+    struct kr_measure now;
 
-    if (!kr_sweep_seen(s->sweep, s->look_from_ns, &base, &now))
+    if ((!s->run && s->count_due) || !kr_sweep_seen(s->sweep, s->look_from_ns, &base, &last))
         return true;
     if (!s->run)
         s->look_from_ns = KR_SESSION_NO_LOOK;
-    s->disk_over = kr_measure_judge(&bound, base, now);
-    s->disk_gap = now->gap;
+    now = *last;
+    now.bytes += kr_sweep_unlinked(s->sweep);
+    if (s->blind_counts >= BLIND_COUNTS && now.gap == KR_MEASURE_WHOLE)
+        now.gap = KR_MEASURE_HIDDEN;
+    s->disk_over = kr_measure_judge(&bound, base, &now);
+    s->disk_gap = now.gap;
     s->disk_short =
-        !s->disk_over && !s->counts_only && now->bytes > base->bytes + SHORT_GROWTH && kr_session_disk_is_short(s);
+        !s->disk_over && !s->counts_only && now.bytes > base->bytes + SHORT_GROWTH && kr_session_disk_is_short(s);
     if (s->disk_over || s->disk_short)
         kr_session_kill(s);
     return !s->disk_over && !s->disk_short;
@@ -173,12 +204,16 @@ static void check_idle_folder(struct kr_session *s)
     if (!is_known || usage.cpu_ns != s->swept_cpu_ns) {
         if (kr_sweep_again(s->sweep)) { /* else the next tick tries again */
             s->swept_cpu_ns = usage.cpu_ns;
+            s->count_due = !s->counts_only;
             if (s->look_from_ns == KR_SESSION_NO_LOOK)
                 s->look_from_ns = now;
         }
         if (is_known || !s->still_ns)
             s->still_ns = now;
     }
+    if (s->count_due)
+        count_unlinked(s);
+    s->count_due &= !s->cannot_count;
     ms = (now - (s->still_ns > s->idle_since_ns ? s->still_ns : s->idle_since_ns)) / 1000000u / IDLE_PART;
     s->idle_tick_ms = ms < KR_SESSION_TICK_MS        ? KR_SESSION_TICK_MS
                       : ms > KR_SESSION_IDLE_TICK_MS ? KR_SESSION_IDLE_TICK_MS
@@ -189,10 +224,12 @@ static void check_folder(struct kr_session *s)
 {
     if (!folder_is_within(s))
         return;
-    if (s->run && !s->counts_only)
+    if (s->run && !s->counts_only) {
         (void)kr_sweep_again(s->sweep);
-    else
+        count_unlinked(s);
+    } else {
         check_idle_folder(s);
+    }
 }
 
 static void on_session_tick(void *data)
@@ -460,6 +497,7 @@ void kr_session_kill(struct kr_session *s)
         return;
     kr_held_forget(s->held, &s->ask);
     kr_held_forget(s->held, &s->background_ask);
+    kr_held_forget_count(s->held, &s->count_ask);
     if (s->state == KR_SESSION_PARKED && s->pool)
         kr_pool_lost(steal_ptr(&s->pool), s);
     s->killed = true;
@@ -520,6 +558,7 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
     kr_session_set_state(s, KR_SESSION_ENDING);
     kr_held_forget(s->held, &s->ask);
     kr_held_forget(s->held, &s->background_ask);
+    kr_held_forget_count(s->held, &s->count_ask);
     kr_session_last_frames(s);
     kr_session_last_bytes(s);
     ended = ended ? ended : &unknown;
@@ -562,6 +601,7 @@ void kr_session_free(struct kr_session *s)
     if (s->held) {
         kr_held_forget(s->held, &s->ask);
         kr_held_forget(s->held, &s->background_ask);
+        kr_held_forget_count(s->held, &s->count_ask);
         s->held->holder->ops->release(s->held);
     }
     kr_session_close_pipes(s);

@@ -268,6 +268,8 @@ static uint16_t answer_type(uint16_t question)
         return KR_W_SHELVED;
     case KR_W_PING:
         return KR_W_PONG;
+    case KR_W_COUNT:
+        return KR_W_COUNTED;
     default:
         return KR_F_NONE;
     }
@@ -351,6 +353,7 @@ static int handle_control(struct kr_wc *wc, const struct kr_frame *f, const void
     case KR_W_CLEARED:
     case KR_W_SHELVED:
     case KR_W_PONG:
+    case KR_W_COUNTED:
     case KR_W_FAILED:
         return handle_answer(wc, f, payload, fds);
     default:

@@ -293,6 +293,27 @@ static void forget_usage(struct kr_held *held, struct kr_usage_ask *ask)
     ask->id = 0;
 }
 
+static void on_count_answer(void *data, const struct kr_wc_answer *a)
+{
+    struct kr_count_ask *ask = data;
+
+    ask->id = 0;
+    ask->fn(ask->data, a->r < 0 ? NULL : a->payload, a->r < 0 ? a->err : NULL);
+}
+
+static int count_cell(struct kr_held *held, struct kr_count_ask *ask)
+{
+    struct kr_w_cell question = {.cell = ((struct cell *)held)->id};
+
+    return kr_wc_ask(holder_of(held)->wc, KR_W_COUNT, &question, sizeof question, on_count_answer, ask, &ask->id);
+}
+
+static void forget_count(struct kr_held *held, struct kr_count_ask *ask)
+{
+    kr_wc_forget(holder_of(held)->wc, ask->id);
+    ask->id = 0;
+}
+
 /* ---- folders of sandboxes ---- */
 
 static void on_shelf_answer(void *data, const struct kr_wc_answer *a)
@@ -417,6 +438,8 @@ static const struct kr_holder_ops warden_ops = {
     .pace = pace_cell,
     .clear = clear_cell,
     .forget = forget_usage,
+    .count = count_cell,
+    .forget_count = forget_count,
     .release = release_cell,
     .shelf = ask_shelf,
     .forget_shelf = forget_shelf,

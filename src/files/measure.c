@@ -29,6 +29,7 @@ const char *const kr_measure_gap_texts[] = {
     [KR_MEASURE_TOO_LATE] = "it could not be measured in time",
     [KR_MEASURE_UNREADABLE] = "a folder in it cannot be read",
     [KR_MEASURE_MOVED] = "folders deep in it move while it is measured",
+    [KR_MEASURE_HIDDEN] = "files that its processes have open cannot be counted",
 };
 static_assert(sizeof kr_measure_gap_texts / sizeof kr_measure_gap_texts[0] == KR_MEASURE_GAP_MAX_,
               "every gap has its text");

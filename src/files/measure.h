@@ -12,6 +12,7 @@ enum kr_measure_gap {
     KR_MEASURE_TOO_LATE,   /* the deadline came first */
     KR_MEASURE_UNREADABLE, /* a folder could not be opened or read */
     KR_MEASURE_MOVED,      /* folders were moved during the walk, each time it was tried */
+    KR_MEASURE_HIDDEN,     /* files that processes have open could not be looked at; no walk finds this */
     KR_MEASURE_GAP_MAX_,
 };
 /* "it has more than 200000 entries": completes a sentence about the folder. */

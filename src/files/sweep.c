@@ -25,6 +25,7 @@ struct folder {
     char *path;
     unsigned sweeps;
     uint64_t numbered; /* the least of what its sweeps said: what is shown for it is judged by each */
+    uint64_t unlinked; /* the sum of theirs */
     uint64_t walks;    /* that succeeded */
     struct kr_measure last;
     uint64_t last_began_ns; /* when the walk began that found it */
@@ -46,6 +47,7 @@ struct kr_sweep {
     uint64_t base_walk; /* the walk whose result is the baseline; it may be to come */
     struct kr_measure base;
     bool have_base;
+    uint64_t unlinked;
 };
 
 /* 0 or -errno. */
@@ -217,6 +219,7 @@ void kr_sweep_close(struct kr_sweep *s)
     if (!s)
         return;
     f = s->folder;
+    kr_sweep_set_unlinked(s, 0);
     free(s);
     if (--f->sweeps > 0 || kr_work_busy(&f->work)) /* on_walk_done() looks again */
         return;
@@ -234,6 +237,17 @@ bool kr_sweep_again(struct kr_sweep *s)
         s->base_walk = f->walks;
     }
     return walk_folder(f);
+}
+
+void kr_sweep_set_unlinked(struct kr_sweep *s, uint64_t bytes)
+{
+    s->folder->unlinked += bytes - s->unlinked;
+    s->unlinked = bytes;
+}
+
+uint64_t kr_sweep_unlinked(const struct kr_sweep *s)
+{
+    return s->folder->unlinked;
 }
 
 bool kr_sweep_seen(const struct kr_sweep *s, uint64_t from_ns, const struct kr_measure **ret_base,

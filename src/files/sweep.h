@@ -29,6 +29,10 @@ void kr_sweep_close(struct kr_sweep *s);
 /* Starts another walk. False if one is under way or the folder must be left alone: then what was written last is not
  * seen yet. */
 bool kr_sweep_again(struct kr_sweep *s);
+/* What deleted files take that the session's processes have open: a walk does not find them. */
+void kr_sweep_set_unlinked(struct kr_sweep *s, uint64_t bytes);
+/* The sum for all sessions of the folder. */
+uint64_t kr_sweep_unlinked(const struct kr_sweep *s);
 /* The baseline and the last look. False until there is a look that began at from_ns or later (kr_clock_ns() scale): an
  * older one, which another session may have asked for, does not say what the folder holds since then. */
 bool kr_sweep_seen(const struct kr_sweep *s, uint64_t from_ns, const struct kr_measure **ret_base,

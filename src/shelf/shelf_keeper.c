@@ -1,5 +1,6 @@
 /* The keeper: a process of its own between the warden and the disk. A question takes tens of microseconds, but a
- * filesystem that is committing can hold it for seconds, and the warden must not wait that long. It has the warden's
+ * filesystem that is committing can hold it for seconds, and the warden must not wait that long. Neither must it wait
+ * for a look at all descriptors of a cell (unlinked.c). It has the warden's
  * user and only the capabilities that its calls need, and holds no descriptor but the shelf's and its socket. */
 #include "caps.h"
 #include "clock.h"
@@ -8,6 +9,7 @@
 #include "log.h"
 #include "shelf_internal.h"
 #include "signals.h"
+#include "unlinked.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -46,21 +48,44 @@ static int close_others(int *keep, size_t count)
     return close_range(from, ~0u, 0) < 0 ? -errno : 0;
 }
 
+static int answer_shelf(struct kr_shelf *s, int sock, uint32_t id, const struct kr_w_shelf *question)
+{
+    struct kr_w_shelved shelved;
+    struct kr_err err = {0};
+    if (kr_shelf_do(s, question, &shelved, &err) < 0)
+        return kr_frame_send(sock, KR_W_FAILED, id, &err, sizeof err, NULL, 0);
+    return kr_frame_send(sock, KR_W_SHELVED, id, &shelved, sizeof shelved, NULL, 0);
+}
+
+/* The rights for it: our user made the user namespace that the cell's is in, and that gives every capability over its
+ * processes (user_namespaces(7)); CAP_DAC_READ_SEARCH opens their folders in /proc. */
+static int answer_count(int sock, uint32_t id, const struct kr_k_count *question, int proc)
+{
+    struct kr_w_counted counted;
+    struct kr_err err = {0};
+    int r = kr_unlinked_count(proc, (dev_t)question->dev, &counted);
+    if (r >= 0)
+        return kr_frame_send(sock, KR_W_COUNTED, id, &counted, sizeof counted, NULL, 0);
+    kr_err_set(&err, KR_ERR_UNAVAILABLE, -r, "processes of the cell cannot be looked at");
+    return kr_frame_send(sock, KR_W_FAILED, id, &err, sizeof err, NULL, 0);
+}
+
 static int answer(struct kr_shelf *s, int sock)
 {
     _Alignas(8) char buf[KR_FRAME_CONTROL_MAX];
     int fds[KR_FRAME_FDS_MAX];
-    struct kr_w_shelved shelved;
     struct kr_frame f;
     struct kr_err err = {0};
     int r = kr_frame_recv(sock, &f, buf, sizeof buf, fds, 0, &err);
     if (r == -ETIMEDOUT)
         return 0;
-    if (r < 0 || f.type != KR_W_SHELF)
+    if (r >= 0 && f.type == KR_W_SHELF)
+        return answer_shelf(s, sock, f.id, (const struct kr_w_shelf *)buf);
+    if (r < 0 || f.type != KR_K_COUNT)
         return -1;
-    if (kr_shelf_do(s, (const struct kr_w_shelf *)buf, &shelved, &err) < 0)
-        return kr_frame_send(sock, KR_W_FAILED, f.id, &err, sizeof err, NULL, 0);
-    return kr_frame_send(sock, KR_W_SHELVED, f.id, &shelved, sizeof shelved, NULL, 0);
+    r = answer_count(sock, f.id, (const struct kr_k_count *)buf, fds[0]);
+    kr_fd_close(fds[0]);
+    return r;
 }
 
 /* One question, or until that time. -1: the warden is gone. */

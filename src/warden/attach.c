@@ -40,11 +40,14 @@ static int workspace_tree(struct kr_cell *c, const struct kr_w_start *req, struc
     struct kr_warden *w = c->family->w;
     struct kr_workspace folder;
     int r;
-    if (req->workspace >= 0)
+    if (req->workspace >= 0) {
+        c->workspace_dev = w->workspaces[req->workspace].dev;
         return tree_for(c, &w->workspaces[req->workspace], err);
+    }
     r = kr_workspace_on_shelf(&w->shelf, req->folder, &folder, err);
     if (r < 0)
         return r;
+    c->workspace_dev = folder.dev;
     r = tree_for(c, &folder, err);
     close(folder.dir);
     return r;

@@ -8,12 +8,15 @@
 #include "warden_internal.h"
 #include "log.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define ANSWER_MS 5000
@@ -213,6 +216,23 @@ int kr_cell_signal(struct kr_cell *c, uint64_t since_ns, int signo)
     if (syscall(SYS_pidfd_send_signal, c->session_pidfd, 0, NULL, 0) < 0)
         return -errno;
     return kill(-c->session, signo) < 0 ? -errno : 0;
+}
+
+/* By way of the session, for the init has made itself unreadable. The pid is the session's: its zygote reports the end
+ * before another process can have the number. What lies on the way is the root that the init built, in which the cell
+ * can mount and rename nothing. */
+int kr_cell_proc(const struct kr_cell *c)
+{
+    struct statfs fs;
+    char path[40];
+    cleanup_fd int proc = -1;
+    if (c->family->w->standing.level == KR_LEVEL_CONTAINED || !(c->layers & KR_LAYER_PROC))
+        return -EOPNOTSUPP;
+    snprintf(path, sizeof path, "/proc/%d/root/proc", c->session);
+    proc = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (proc < 0 || fstatfs(proc, &fs) < 0)
+        return -errno;
+    return fs.f_type == PROC_SUPER_MAGIC ? steal_fd(&proc) : -EOPNOTSUPP;
 }
 
 /* A cell that rests rests among all cells only if its user's cgroup does: the weights of cells count within it. */

@@ -259,13 +259,9 @@ static int raise_shelf(struct kr_warden *w, struct kr_err *err)
     return 0;
 }
 
-int kr_setup_shelf(struct kr_warden *w, struct kr_err *err)
+int kr_setup_keeper(struct kr_warden *w, struct kr_err *err)
 {
-    int r = 0;
-    if (w->shelf.dir < 0)
-        return kr_err_set(err, KR_ERR_UNAVAILABLE, ENOENT, "no shelf was given at start");
-    if (w->quota.dir < 0 && (r = raise_shelf(w, err)) < 0)
-        return r;
+    int r;
     if (w->keeper >= 0)
         return 0;
     if (w->keeper_pid > 0) /* it has ended a moment ago */
@@ -275,6 +271,16 @@ int kr_setup_shelf(struct kr_warden *w, struct kr_err *err)
         return w->keeper;
     r = kr_warden_watch(w, w->keeper, &w->from_keeper, KR_SRC_KEEPER, w);
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "watch the keeper") : 0;
+}
+
+int kr_setup_shelf(struct kr_warden *w, struct kr_err *err)
+{
+    int r;
+    if (w->shelf.dir < 0)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, ENOENT, "no shelf was given at start");
+    if (w->quota.dir < 0 && (r = raise_shelf(w, err)) < 0)
+        return r;
+    return kr_setup_keeper(w, err);
 }
 
 static int open_workspaces(struct kr_warden *w, struct kr_err *err)

@@ -226,6 +226,36 @@ static void on_shelf(struct kr_warden *w, uint32_t id, const struct kr_w_shelf *
         kr_warden_refuse(w, id, &err);
 }
 
+/* Hands the cell's /proc to the keeper, which looks at each descriptor of the cell and answers by itself. */
+static int ask_keeper(struct kr_warden *w, uint32_t id, const struct kr_cell *c, int proc, struct kr_err *err)
+{
+    struct kr_k_count question = {.dev = c->workspace_dev};
+    int r = w->shelf.dir >= 0 ? kr_setup_shelf(w, err) : kr_setup_keeper(w, err);
+    if (r >= 0 && (r = kr_frame_send(w->keeper, KR_K_COUNT, id, &question, sizeof question, &proc, 1)) < 0)
+        kr_err_set(err, KR_ERR_BUSY, -r, "the keeper does not take a question");
+    return r;
+}
+
+/* A session whose first thread has ended shows no /proc while others of its threads live: that is blind, not gone. */
+static void on_count(struct kr_warden *w, uint32_t id, uint64_t cell)
+{
+    static const struct kr_w_counted blind = {.blind = 1};
+    struct kr_cell *c = kr_cell_find(w, cell);
+    struct kr_err err = {0};
+    cleanup_fd int proc = -1;
+    int r = 0;
+    if (!c || c->state != KR_CELL_STARTED)
+        r = kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no session in cell %llx", (unsigned long long)cell);
+    else if (c->workspace_dev == 0 || (proc = kr_cell_proc(c)) == -EOPNOTSUPP)
+        r = kr_err_set(&err, KR_ERR_UNAVAILABLE, EOPNOTSUPP, "open files of this cell cannot be counted");
+    else if (proc >= 0)
+        r = ask_keeper(w, id, c, proc, &err);
+    else
+        (void)kr_warden_tell(w, KR_W_COUNTED, id, &blind, sizeof blind, NULL, 0);
+    if (r < 0)
+        kr_warden_refuse(w, id, &err);
+}
+
 /* One that has ended is started again by the next question; those that it took are answered by their deadlines. */
 static void on_keeper(struct kr_warden *w)
 {
@@ -233,7 +263,7 @@ static void on_keeper(struct kr_warden *w)
     struct kr_frame f;
     struct kr_err err;
     int r = kr_frame_recv_few(w->keeper, &f, buf, sizeof buf, NULL, 0, 0, &err);
-    if (r >= 0 && (f.type == KR_W_SHELVED || f.type == KR_W_FAILED)) {
+    if (r >= 0 && (f.type == KR_W_SHELVED || f.type == KR_W_COUNTED || f.type == KR_W_FAILED)) {
         (void)kr_warden_tell(w, f.type, f.id, buf, f.len, NULL, 0);
         return;
     }
@@ -364,6 +394,9 @@ static void on_engine(struct kr_warden *w)
         return;
     case KR_W_SHELF:
         on_shelf(w, f.id, (const struct kr_w_shelf *)buf);
+        return;
+    case KR_W_COUNT:
+        on_count(w, f.id, ((const struct kr_w_cell *)buf)->cell);
         return;
     case KR_W_PING:
         (void)kr_warden_tell(w, KR_W_PONG, f.id, NULL, 0, NULL, 0);

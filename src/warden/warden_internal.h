@@ -116,6 +116,7 @@ struct kr_cell {
     uint64_t promised;              /* memory: what it counts for in the warden's sum */
     int placed;                     /* its session was seen in its cgroup, which it has no means to leave */
     uint64_t tmp_bytes, tmp_inodes; /* what its tmpfs have */
+    uint64_t workspace_dev;         /* the filesystem of the folder that is its workspace; 0: none is */
     unsigned cpus;                  /* how many processors its /proc shows */
     struct {
         int shown, followed; /* its init has put them in place; it is in the warden's list */
@@ -219,6 +220,9 @@ int kr_cell_signal(struct kr_cell *c, uint64_t since_ns, int signo);
 /* It will not become what was asked for: the requester gets the error, and the cell ends. */
 void kr_cell_fail(struct kr_cell *c, const struct kr_err *err);
 void kr_cell_kill(struct kr_cell *c);
+/* The cell's own /proc, in which its processes are and no others: a descriptor, -EOPNOTSUPP where the cell has none, or
+ * -errno. */
+int kr_cell_proc(const struct kr_cell *c);
 /* Only a cell whose session was handed over is paced, and one that ends runs freely: it must have the time to die. One
  * that can be neither frozen nor thawed is ended. */
 void kr_cell_pace(struct kr_cell *c, enum kr_pace pace);

@@ -34,6 +34,7 @@ int kr_workspace_open(struct kr_workspace *w, const char *path, int read_only, s
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "stat workspace %s", path);
     w->uid = st.st_uid;
     w->gid = st.st_gid;
+    w->dev = st.st_dev;
     return 0;
 }
 
@@ -71,7 +72,7 @@ int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, st
         return kr_err_set(err, KR_ERR_NOT_FOUND, errno, "sandbox folder %s", name);
     if (st.st_uid != shelf->uid || st.st_gid != shelf->gid)
         return kr_err_set(err, KR_ERR_DENIED, EPERM, "sandbox folder %s belongs to another user", name);
-    *ret = (struct kr_workspace){.uid = st.st_uid, .gid = st.st_gid};
+    *ret = (struct kr_workspace){.uid = st.st_uid, .gid = st.st_gid, .dev = st.st_dev};
     snprintf(ret->path, sizeof ret->path, "%s", name);
     ret->dir = steal_fd(&dir);
     return 0;

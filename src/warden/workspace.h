@@ -7,6 +7,7 @@
 struct kr_workspace {
     int dir;           /* O_PATH, opened at start; -1: none */
     uint32_t uid, gid; /* who owns it on disk: what the session writes will be theirs */
+    uint64_t dev;      /* of its filesystem */
     int read_only;
     char path[256]; /* for messages */
 };

@@ -320,7 +320,7 @@ int kr_frame_reader_next(struct kr_frame_reader *r, struct kr_frame *ret_frame, 
         return 0;
     }
     memcpy(&head, r->buf + r->used, sizeof head); /* frames lie unaligned in the buffer */
-    if (head.type < KR_S_GO && head.type != KR_F_NONE)
+    if ((head.type < KR_S_GO && head.type != KR_F_NONE) || head.nfds > 0)
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "frame of type %u does not belong on a channel", head.type);
     e = kr_frame_check(&head, r->max_len, err);
     if (e < 0)

@@ -62,6 +62,9 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_W_SHELVED] = { "w_shelved", FIXED(kr_w_shelved), 0, 0, 0 },
     [KR_W_PING]    = { "w_ping",    EMPTY,               0, 0, 1 },
     [KR_W_PONG]    = { "w_pong",    EMPTY,               0, 0, 0 },
+    [KR_W_COUNT]   = { "w_count",   FIXED(kr_w_cell),    0, 0, 1 },
+    [KR_W_COUNTED] = { "w_counted", FIXED(kr_w_counted), 0, 0, 0 },
+    [KR_K_COUNT]   = { "k_count",   FIXED(kr_k_count),   1, 1, 1 },
 };
 /* clang-format on */
 
@@ -84,4 +87,5 @@ static_assert(sizeof(struct kr_z_hello) == 16 + 64, "no holes");
 static_assert(sizeof(struct kr_s_start) == KR_RLIMIT_MAX_ * 8 + 8, "no holes");
 static_assert(sizeof(struct kr_w_shelf) == 8 + KR_FOLDER_ROOM + 2 * 8, "no holes");
 static_assert(sizeof(struct kr_w_shelved) == 2 * 4 + 7 * 8, "no holes");
+static_assert(sizeof(struct kr_w_counted) == 2 * 8 + 2 * 4, "no holes");
 static_assert(sizeof(struct kr_z_fork) == 8 + 4 * 4, "no holes");

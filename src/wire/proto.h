@@ -74,6 +74,10 @@ enum kr_frame_type {
     /* engine <-> warden: is it there */
     KR_W_PING,    /* engine: empty */
     KR_W_PONG,    /* warden: empty, at once */
+    /* engine <-> warden: deleted files of the workspace that processes of the cell have open */
+    KR_W_COUNT,   /* engine: struct kr_w_cell */
+    KR_W_COUNTED, /* warden: struct kr_w_counted; the keeper's answer is passed on */
+    KR_K_COUNT,   /* warden, to the keeper: struct kr_k_count + /proc of the cell */
     KR_F_MAX_,
 };
 
@@ -234,6 +238,16 @@ struct kr_w_shelved {
     uint64_t room;               /* bytes that the shelf still takes, whatever the limit of the folder */
     uint64_t size;               /* bytes of the shelf's filesystem */
     uint64_t host_free;          /* bytes that are free where the image lies; without one: as room */
+};
+/* Deleted files that are still open. */
+struct kr_w_counted {
+    uint64_t bytes;              /* as the blocks on disk count them; one that is open several times counts once */
+    uint64_t took_ns;            /* the look at them */
+    uint32_t files;
+    uint32_t blind;              /* 1: something could not be looked at, so there may be more */
+};
+struct kr_k_count {
+    uint64_t dev;                /* st_dev of the workspace */
 };
 
 struct kr_b_ready {

@@ -60,10 +60,70 @@ def plain_file(kind: str) -> None:
     attack(server(kind), "plain", "with open('big', 'wb') as f:\n    for i in range(60): f.write(B)\n", "disk limit of 8 MiB")
 
 
+UNLINKED = "fd = os.open('u', os.O_CREAT | os.O_RDWR)\nos.unlink('u')\nfor i in range(%d): os.write(fd, B)\n"
+
+
 def unlinked_file(kind: str) -> None:
-    attack(server(kind), "unlinked",
-           "fd = os.open('u', os.O_CREAT | os.O_RDWR)\nos.unlink('u')\nfor i in range(60): os.write(fd, B)\n",
-           "disk limit of 8 MiB")
+    attack(server(kind), "unlinked", UNLINKED % 60, "disk limit of 8 MiB")
+
+
+def small_unlinked_file(kind: str) -> None:
+    """A control: what stays within the limit passes, however often it is open and by how many processes."""
+    s = server(kind)
+    sandbox(s, "loose")
+    end = run(s, B + UNLINKED % 5 + "import subprocess\nmore = [os.dup(fd) for i in range(9)]\n"
+              "p = subprocess.Popen(['sleep', '60'], pass_fds=more)\ntime.sleep(2)\np.kill()\n"
+              "print(os.fstat(fd).st_nlink)", "loose")
+    equal((end["cause"], end["stdout"]), ("ok", "0\n"), str(end)[:600])
+    end = run(s, B + "os.close(fd)\n[os.close(i) for i in more]\nopen('named', 'wb').write(B * 6)\n"
+              "time.sleep(2)\nprint(1)", "loose")
+    equal((end["cause"], end["stdout"]), ("ok", "1\n"), "what was closed does not count: %s" % str(end)[:600])
+    s.delete("/api/v1/sandboxes/loose")
+
+
+def unlinked_file_of_a_child(kind: str) -> None:
+    """Open in a process beside the session alone, and without a name from the start. On an image its writes fail."""
+    attack(server(kind), "child", """if os.fork() == 0:
+    fd = os.open('.', os.O_TMPFILE | os.O_RDWR)
+    for i in range(60): os.write(fd, B)
+    time.sleep(60)
+""", "disk limit of 8 MiB")
+
+
+def unlinked_file_of_a_thread(kind: str) -> None:
+    """The first thread of the process has ended: its own table of descriptors is empty."""
+    attack(server(kind), "thread", OF_A_THREAD, "disk limit of 8 MiB")
+
+
+OF_A_THREAD = """import ctypes, threading
+leave = {'x86_64': 60, 'aarch64': 93}[os.uname().machine]  # SYS_exit
+def write():
+    time.sleep(0.5)
+    fd = os.open('u', os.O_CREAT | os.O_RDWR)
+    os.unlink('u')
+    for i in range(60): os.write(fd, B)
+    time.sleep(60)
+if os.fork() == 0:
+    threading.Thread(target=write).start()
+    ctypes.CDLL(None).syscall(leave, 0)
+"""
+
+
+def unlinked_files_of_two_sessions(kind: str) -> None:
+    s = server(kind)
+    sandbox(s, "two")
+    equal(run(s, B + UNLINKED % 5, "two", session_id="a")["cause"], "ok")
+    end = run(s, B + UNLINKED % 5 + WAIT, "two", session_id="b")
+    if end["cause"] != "disk_limit":  # else it was the other that had to go, between two runs
+        equal(end["cause"], "ok", str(end)[:600])
+        end = run(s, "1", "two", session_id="a")
+        contains(end.get("session_notice") or "", "disk limit of 8 MiB")
+    s.delete("/api/v1/sandboxes/two")
+    sandbox(s, "pair", disk="16M")
+    equal(run(s, B + UNLINKED % 5, "pair", session_id="a")["cause"], "ok")
+    equal(run(s, B + UNLINKED % 5 + "time.sleep(2)", "pair", session_id="b")["cause"], "ok", "control")
+    equal(run(s, "1", "pair", session_id="a")["session_restarted"], False, "control")
+    s.delete("/api/v1/sandboxes/pair")
 
 
 def closed_folder(kind: str) -> None:
@@ -174,6 +234,16 @@ def work_after_the_end(kind: str) -> None:
     end = run(s, "import os\nprint(x, os.path.getsize('bg') >> 20)", "quiet")
     equal((end["stdout"], end["session_restarted"]), ("7 60\n", False))
     s.delete("/api/v1/sandboxes/quiet")
+
+
+def unlinked_file_after_the_end(kind: str) -> None:
+    s = server(kind)
+    sandbox(s, "later")
+    equal(run(s, WRITER.replace('f = open("/workspace/bg", "wb")', 'import os; f = os.fdopen(os.open("/workspace", '
+                                'os.O_TMPFILE | os.O_RDWR), "wb")') % 0.02, "later")["cause"], "ok")
+    eventually(lambda: not s.get("/api/v1/sessions?sandbox_id=later").json()["sessions"], 30, "the session lives")
+    contains(run(s, "1", "later")["session_notice"], "disk limit of 8 MiB")
+    s.delete("/api/v1/sandboxes/later")
 
 
 # ---- what was there before -----------------------------------------------------------------------------
@@ -366,11 +436,30 @@ def only_image() -> None:
         skip("needs root and loop devices")
 
 
-ROWS = [plain_file, closed_folder, closed_workspace, deep_file, many_entries, countless_entries, work_after_the_end,
-        the_limit_is_of_the_whole_sandbox, an_excess_that_is_undone_ends_no_later_run]
-ON_IMAGE_ONLY = [unlinked_file]
-for row in ROWS + ON_IMAGE_ONLY:
-    for kind in ("folder", "image") if row in ROWS else ("image",):
+@check
+def an_unlinked_file_of_a_plain_user():
+    """Level user: the warden is the user's own process, outside of the cells' user namespaces."""
+    if os.geteuid() != 0:
+        skip("needs root: another user")
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chown(folder, 65534, 65534)
+        with Server(data=folder, wrap=["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                                       "--inh-caps=-all"], env={"HOME": folder}) as s:
+            attack(s, "unlinked", UNLINKED % 60, "disk limit of 8 MiB")
+            attack(s, "thread", OF_A_THREAD, "disk limit of 8 MiB")
+            sandbox(s, "small")
+            end = run(s, B + UNLINKED % 5 + "import subprocess\ndead = subprocess.Popen('true')\ntime.sleep(3)\n"
+                      "print(1)", "small")
+            equal((end["cause"], end["stdout"]), ("ok", "1\n"), "control: %s" % str(end)[:600])
+
+
+ROWS = [plain_file, unlinked_file, small_unlinked_file, closed_folder, closed_workspace, deep_file, many_entries,
+        countless_entries, work_after_the_end, the_limit_is_of_the_whole_sandbox,
+        an_excess_that_is_undone_ends_no_later_run]
+ON_FOLDER_ONLY = [unlinked_file_of_a_child, unlinked_file_of_a_thread, unlinked_files_of_two_sessions,
+                  unlinked_file_after_the_end]
+for row in ROWS + ON_FOLDER_ONLY:
+    for kind in ("folder", "image") if row in ROWS else ("folder",):
         def one(row=row, kind=kind) -> None:
             row(kind)
         one.__name__ = row.__name__ + "_on_" + kind

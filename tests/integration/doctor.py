@@ -131,6 +131,7 @@ def as_an_ordinary_user():
     contains(layers["unique_ids"]["detail"], "uid %d" % WAYS["user"].uid)
     are(layers, ["disk_quota_sandboxes"], "degraded")
     contains(layers["disk_quota_sandboxes"]["detail"], "not root")
+    assert "deleted files" not in layers["disk_quota_sandboxes"]["detail"], layers["disk_quota_sandboxes"]
 
 
 @check
@@ -193,6 +194,8 @@ def contained_is_reported_as_less():
     equal((report["ok"], report["level"]), (False, "contained"))
     are(layers, NAMESPACES + ["unique_ids", "private_files", "private_devices", "terminals"], "missing")
     are(layers, RESTRICTIONS + ["zygote_basic"], "ok")
+    are(layers, ["disk_quota_sandboxes"], "degraded")
+    contains(layers["disk_quota_sandboxes"]["detail"], "deleted files that are still open are not counted")
     for word in ("/etc/shadow: EACCES", "signal to krait outside: EPERM"):
         contains(layers["landlock"]["detail"], word)
 

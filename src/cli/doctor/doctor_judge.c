@@ -332,11 +332,23 @@ static void judge_nothing(const struct kr_doctor_facts *f, struct kr_doctor_repo
                       t->opened ? "the probes did not answer" : "no cell", t->message[0] ? t->message : "stopped");
 }
 
+/* Deleted files that are still open are found by way of the cell's own /proc. */
+static void judge_counting(const struct kr_doctor_facts *f, struct kr_doctor_report *r)
+{
+    struct kr_doctor_finding *shelf = &r->findings[KR_DOC_SHELF];
+    size_t len = strlen(shelf->detail);
+
+    if (shelf->state == KR_DOCTOR_DEGRADED && !(f->layers & KR_LAYER_PROC))
+        snprintf(shelf->detail + len, sizeof shelf->detail - len,
+                 "; deleted files that are still open are not counted: a cell has no /proc of its own");
+}
+
 void kr_doctor_judge(const struct kr_doctor_facts *f, struct kr_doctor_report *r)
 {
     bool contained = f->hello.level == KR_LEVEL_CONTAINED;
 
     judge_cgroup_backend(f, r);
+    judge_counting(f, r);
     if (!f->trials[KR_TRIAL_BATTERY].facts) {
         judge_nothing(f, r);
         return;

@@ -74,8 +74,7 @@ void kr_doctor_shelf(const char *folder, struct kr_doctor_report *r)
     if (got < 0)
         kr_doctor_set(r, KR_DOC_SHELF, KR_DOCTOR_MISSING, "%s", err.msg);
     else if (s.kind == KR_SHELF_IS_FOLDER)
-        kr_doctor_set(r, KR_DOC_SHELF, KR_DOCTOR_DEGRADED,
-                      "counted by the server, not enforced, and not while a deleted file is still open: %s", plan.why);
+        kr_doctor_set(r, KR_DOC_SHELF, KR_DOCTOR_DEGRADED, "counted by the server, not enforced: %s", plan.why);
     else
         try_limit(&s, r);
     kr_shelf_down(&s);
