@@ -107,8 +107,8 @@ static void note_unopened(struct counting *c, int error, int threads, const char
     note_failure(c, error == EACCES && readlinkat(threads, path, &byte, 1) < 0 ? errno : error);
 }
 
-/* Each thread can have a table of descriptors of its own (clone(2) without CLONE_FILES), and that of the first thread is
- * empty once it has ended. */
+/* Each thread can have a table of descriptors of its own (clone(2) without CLONE_FILES), and that of the first thread
+ * is empty once it has ended. */
 static void look_at_threads(struct counting *c, int proc, const char *process)
 {
     char path[32];
