@@ -2,6 +2,7 @@
 """The disk limit of sandboxes: ways to pass it, each with a control, and what is told when it holds."""
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -9,7 +10,7 @@ import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal, main, skip
-from krait_server import Server
+from krait_server import KRAIT, Server
 from serving import eventually, kept
 
 RUNS = "/api/v1/runs"
@@ -451,6 +452,17 @@ def an_unlinked_file_of_a_plain_user():
             end = run(s, B + UNLINKED % 5 + "import subprocess\ndead = subprocess.Popen('true')\ntime.sleep(3)\n"
                       "print(1)", "small")
             equal((end["cause"], end["stdout"]), ("ok", "1\n"), "control: %s" % str(end)[:600])
+
+
+@check
+def an_unlinked_file_in_a_folder_of_krait_run():
+    """A warden without a shelf, whose keeper is there for the count alone."""
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        for count, status in ((60, 137), (5, 0)):
+            done = subprocess.run([KRAIT, "run", "--workspace", folder, "--disk", "8M", "--file-size", "64M", "-c",
+                                   B + UNLINKED % count + WAIT], capture_output=True, text=True, timeout=120)
+            equal(done.returncode, status, done.stderr[-300:])
+            equal("disk limit of 8 MiB" in done.stderr, status != 0, done.stderr[-300:])
 
 
 ROWS = [plain_file, unlinked_file, small_unlinked_file, closed_folder, closed_workspace, deep_file, many_entries,
