@@ -190,9 +190,9 @@ static void looks_are_bounded(void)
 
 static void *hold_on(void *arg)
 {
-    (void)arg;
-    for (;;)
-        pause();
+    while (pause() < 0) /* whatever wakes it */
+        ;
+    return arg;
 }
 
 /* One thread that outlives the first, or one with descriptors of its own. */
