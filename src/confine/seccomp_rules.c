@@ -147,6 +147,7 @@ static const struct kr_sc_rule ioctl_inet_rules[] = {
     IOCTL_RULES, TERMINAL_RULES,
     YES(1, SIOCGIFNAME), YES(1, SIOCGIFINDEX), YES(1, SIOCGIFCONF), YES(1, SIOCGIFFLAGS), YES(1, SIOCGIFADDR),
     YES(1, SIOCGIFNETMASK), YES(1, SIOCGIFMTU), YES(1, SIOCGIFHWADDR),
+    {"SIOCETHTOOL", EOPNOTSUPP, {IS(1, SIOCETHTOOL)}}, /* as many drivers answer; psutil raises another error */
 };
 
 static const struct kr_sc_rule fcntl_rules[] = {
