@@ -23,6 +23,7 @@ for command in %r:
     done = subprocess.run(command.split(), capture_output=True, text=True)
     told[command] = [done.returncode, done.stdout, done.stderr]
 told["python"] = [os.cpu_count(), len(os.sched_getaffinity(0)), os.sysconf("SC_NPROCESSORS_ONLN")]
+told["pages"] = [os.sysconf(n) * os.sysconf("SC_PAGESIZE") for n in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES")]
 told["child"] = subprocess.run(["python3", "-c", "import os; print(os.cpu_count())"], capture_output=True, text=True,
                                env={"PATH": "/usr/bin"}).stdout
 told["listed"] = sorted(n for n in os.listdir("/proc") if not n.isdigit())
@@ -52,6 +53,7 @@ def programs_show_the_limits_of_the_cell():
     contains(told["cat /proc/mounts /proc/net/dev /proc/sys/kernel/osrelease /sys/devices/system/cpu/online"][1],
              os.uname().release + "\n0-1\n")
     equal((told["python"], told["child"]), ([2, min(2, len(os.sched_getaffinity(0))), 2], "2\n"))
+    equal((told["pages"][0], told["pages"][1] <= 512 * MIB), (512 * MIB, True))
     equal(told["listed"], ["self", "thread-self"])
     # A process has not started before its machine, nor in the future.
     started = re.search(r"^user +\d+ +[\d.]+ +[\d.]+ .* (\d\d):(\d\d) +\d:\d\d /.*boot.py", told["ps aux"][1], re.M)

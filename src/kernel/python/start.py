@@ -21,10 +21,12 @@ HOME = "/workspace"
 PROGRAMS = os.path.join(os.path.dirname(__file__), "bin")  # python and pip of this interpreter
 OWN = "KRAIT_"  # variables for ourselves: the C side reads them in a new session, user code never
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+MEMORY = {"SC_PHYS_PAGES": "MemTotal:", "SC_AVPHYS_PAGES": "MemFree:"}  # lines of /proc/meminfo
 
 _cpus = 1  # what the zygote was settled for, then what the session has
 _sched_getaffinity = os.sched_getaffinity
 _getloadavg = os.getloadavg
+_sysconf = os.sysconf
 _own: list = []  # names with OWN that the zygote still has
 
 
@@ -73,6 +75,19 @@ def getloadavg():
         return _getloadavg()
 
 
+def sysconf(name):
+    """Return a setting of the system; of memory the cell's, where sysinfo(2) gives the machine's."""
+    field = MEMORY.get(name)
+    if field is None:
+        return _sysconf(name)
+    try:
+        with open("/proc/meminfo") as f:
+            kib = next(int(line.split()[1]) for line in f if line.startswith(field))
+    except (OSError, StopIteration):
+        return _sysconf(name)
+    return kib * 1024 // _sysconf("SC_PAGESIZE")
+
+
 def settle() -> None:
     """In the zygote, after the last import: what every session finds, unless START says
     otherwise.
@@ -91,6 +106,7 @@ def settle() -> None:
         os.process_cpu_count = cpu_count
     os.sched_getaffinity = sched_getaffinity
     os.getloadavg = getloadavg
+    os.sysconf = sysconf
     os.umask(0o022)
     threading.stack_size(STACK)
     sys.dont_write_bytecode = True
