@@ -190,6 +190,8 @@ int kr_box_session_interrupt(struct kr_box *b, const struct kr_caller *who, cons
 typedef void kr_box_admitted_fn(void *data, struct kr_box_run *run, const struct kr_err *err);
 int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct kr_run_spec *spec,
                      kr_box_admitted_fn *on_admitted, void *data, struct kr_box_run **ret_run, struct kr_err *err);
+/* Its starter is not to wait until its session is open: on_admitted comes in this turn, with the run. */
+void kr_box_run_show(struct kr_box_run *r);
 /* The starter has left: on_admitted does not come any more. */
 void kr_box_run_forget(struct kr_box_run *r);
 
@@ -229,7 +231,9 @@ struct kr_box_behind {
 };
 /* False: it does not wait, its session executes none yet, or it is another's. */
 bool kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_box_behind *ret);
-/* As text: "queued behind run …, which waits for input since 12 s"; "" if it does not wait. */
+/* Does it wait until the modules that its interpreter is forked with are imported? */
+bool kr_box_run_awaits_modules(struct kr_box *b, const struct kr_caller *who, const char *id);
+/* As text: "queued behind run …, which waits for input since 12 s", "waits until …"; "" if it does not wait. */
 #define KR_BOX_BEHIND_ROOM 112
 const char *kr_box_run_behind_text(struct kr_box *b, const struct kr_caller *who, const char *id,
                                    char buf[KR_BOX_BEHIND_ROOM]);

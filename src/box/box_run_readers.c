@@ -155,11 +155,10 @@ bool kr_box_run_asks(struct kr_box *b, const struct kr_caller *who, const char *
     return r && r->run && kr_run_asks(r->run);
 }
 
-bool kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_box_behind *ret)
+static bool find_behind(const struct kr_box_run *r, struct kr_box_behind *ret)
 {
-    const struct kr_box_run *r = kr_box_run_find(b, who, id), *first;
+    const struct kr_box_run *first = r && r->state == KR_BOX_RUN_WAITING && r->session ? r->session->current : NULL;
 
-    first = r && r->state == KR_BOX_RUN_WAITING && r->session ? r->session->current : NULL;
     if (!first)
         return false;
     *ret = (struct kr_box_behind){.asks = first->run && kr_run_asks(first->run)};
@@ -168,15 +167,39 @@ bool kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char
     return true;
 }
 
+bool kr_box_run_behind(struct kr_box *b, const struct kr_caller *who, const char *id, struct kr_box_behind *ret)
+{
+    return find_behind(kr_box_run_find(b, who, id), ret);
+}
+
+static bool awaits_modules(const struct kr_box *b, const struct kr_box_run *r)
+{
+    const struct kr_box_session *session = r && r->state == KR_BOX_RUN_WAITING ? r->session : NULL;
+    uint32_t zygote;
+
+    if (!session || session->state != KR_BOX_SESSION_OPENING || TAILQ_FIRST(&session->waiting) != r)
+        return false;
+    zygote = kr_engine_zygote_for(b->engine, session->spec.zygote, r->spec.code.text, r->spec.code.len);
+    return kr_engine_zygote(b->engine, zygote).state == KR_ZYG_STARTING;
+}
+
+bool kr_box_run_awaits_modules(struct kr_box *b, const struct kr_caller *who, const char *id)
+{
+    return awaits_modules(b, kr_box_run_find(b, who, id));
+}
+
 const char *kr_box_run_behind_text(struct kr_box *b, const struct kr_caller *who, const char *id,
                                    char buf[KR_BOX_BEHIND_ROOM])
 {
+    const struct kr_box_run *r = kr_box_run_find(b, who, id);
     struct kr_box_behind behind;
 
     *buf = '\0';
-    if (!kr_box_run_behind(b, who, id, &behind))
+    if (awaits_modules(b, r))
+        snprintf(buf, KR_BOX_BEHIND_ROOM, "waits until the modules that come with the interpreter are imported");
+    else if (!find_behind(r, &behind))
         return buf;
-    if (behind.asks)
+    else if (behind.asks)
         snprintf(buf, KR_BOX_BEHIND_ROOM, "queued behind run %s, which waits for input since %" PRIu64 " s", behind.run,
                  behind.asks_ms / 1000);
     else

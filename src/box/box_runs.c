@@ -52,7 +52,7 @@ void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct k
         kr_session_pause(kr_run_session(r->run), true);
 }
 
-static void log_queued(struct kr_box_run *r)
+static void log_queued(struct kr_box_run *r, unsigned ahead)
 {
     cleanup_buf struct kr_buf buf;
     struct kr_json j;
@@ -62,7 +62,7 @@ static void log_queued(struct kr_box_run *r)
     kr_json_object(&j);
     kr_json_key_str(&j, "run_id", r->id);
     kr_json_key_str(&j, "session_id", r->session_name);
-    kr_json_key_uint(&j, "ahead", r->session->waiting_count);
+    kr_json_key_uint(&j, "ahead", ahead);
     if (r->session->current) {
         kr_json_key_str(&j, "behind", r->session->current->id);
         kr_json_key_bool(&j, "behind_asks", r->session->current->run && kr_run_asks(r->session->current->run));
@@ -372,7 +372,7 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
     snprintf(r->request, sizeof r->request, "%s", who->request ? who->request : "");
     snprintf(r->address, sizeof r->address, "%s", who->address ? who->address : "");
     if (r->session->current || r->session->waiting_count) {
-        log_queued(r);
+        log_queued(r, r->session->waiting_count);
         kr_box_run_tell_later(r);
     }
     TAILQ_INSERT_TAIL(&r->session->waiting, r, link);
@@ -385,6 +385,14 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
     if (ret_run)
         *ret_run = r;
     return 0;
+}
+
+void kr_box_run_show(struct kr_box_run *r)
+{
+    if (r->news != KR_BOX_NEWS_NONE)
+        return;
+    log_queued(r, 0);
+    kr_box_run_tell_later(r);
 }
 
 /* ---- what it is ---- */

@@ -14,6 +14,7 @@
 
 #define MS UINT64_C(1000000)
 #define TASK_AFTER_MS 5000u /* a client that takes tasks gets one when a run has lasted so long */
+#define START_MS 4000u      /* some clients give a call 5 s: one whose interpreter still starts is answered by then */
 #define BEHIND_MS 2000u     /* how much longer a reader waits for what is in the log already */
 #define BEHIND_LOOK_MS 20u
 #define FIGURE_PX 1568u         /* longest side of a figure: models see no more */
@@ -135,12 +136,23 @@ static void arm(struct kr_mcp_exec *x, uint64_t now)
 
     if (x->task_ns && (!at || x->task_ns < at))
         at = x->task_ns;
-    if (x->answer_ns && !x->asked && (!at || x->answer_ns < at))
+    if (x->answer_ns && !x->asked && (x->reader || x->start_only) && (!at || x->answer_ns < at))
         at = x->answer_ns;
     if (at)
         kr_timer_arm(x->timer, at > now ? (at - now + MS - 1) / MS : 0);
     else
         kr_timer_disarm(x->timer);
+}
+
+/* The time of the early answer has come. If its interpreter still starts, it is answered as soon as it has a log; else
+ * the usual time counts. */
+static void judge_start(struct kr_mcp_exec *x)
+{
+    x->start_only = false;
+    if (!kr_box_run_awaits_modules(x->box, &x->who.caller, x->o.run_id))
+        x->answer_ns = x->begun_ns + x->answer_after_ms * MS;
+    else if (x->starting)
+        kr_box_run_show(x->starting);
 }
 
 /* Does what is due: becomes a task, answers with what there is, tells. True: it has answered, and x is gone. */
@@ -153,6 +165,8 @@ static bool do_what_is_due(struct kr_mcp_exec *x)
         if (kr_mcp_task_begin(x->call) < 0 && x->answer_after_ms) /* no room for one more */
             x->answer_ns = x->begun_ns + x->answer_after_ms * MS;
     }
+    if (x->start_only && now >= x->answer_ns)
+        judge_start(x);
     if (x->answer_ns && now >= x->answer_ns && !x->asked && x->reader) {
         if (is_behind(x) && now < x->answer_ns + BEHIND_MS * MS) {
             kr_timer_arm(x->timer, BEHIND_LOOK_MS);
@@ -175,6 +189,7 @@ void kr_mcp_exec_go_on(struct kr_mcp_exec *x)
 
     if (x->answer_ns)
         x->answer_ns = now + x->answer_after_ms * MS;
+    x->start_only = false;
     arm(x, now);
 }
 
@@ -297,8 +312,9 @@ static int set_times(struct kr_mcp_exec *x, uint64_t answer_after_ms)
         x->task_ns = x->begun_ns + TASK_AFTER_MS * MS;
     if (answer_after_ms && !kr_mcp_is_task(x->call) && !kr_mcp_exec_reports(x))
         x->answer_after_ms = answer_after_ms;
+    x->start_only = x->answer_after_ms > START_MS && !x->task_ns;
     if (x->answer_after_ms && !x->task_ns)
-        x->answer_ns = x->begun_ns + x->answer_after_ms * MS;
+        x->answer_ns = x->begun_ns + (x->start_only ? START_MS : x->answer_after_ms) * MS;
     return kr_timer_new(kr_mcp_api(x->call)->loop, on_exec_timer, x, &x->timer);
 }
 

@@ -49,6 +49,7 @@ struct kr_mcp_exec {
     bool password;
 
     uint64_t answer_after_ms;
+    bool start_only; /* answer_ns is the time of an early answer, for a run whose interpreter still starts */
     uint64_t begun_ns, answer_ns, task_ns; /* when to answer with what there is, when to become a task; 0: never */
     uint64_t page_max;                     /* characters after which a page of read_run is full; 0: no pages */
     uint64_t progress_ns;                  /* the last progress */
@@ -76,8 +77,9 @@ void kr_mcp_exec_done_outcome(struct kr_mcp_exec *x);
 bool kr_mcp_exec_read_files(struct kr_mcp_exec *x);
 
 /* ---- exec_progress.c ---- */
-#define KR_MCP_NEWS_MAX 1024u /* bytes of one message of progress */
-#define KR_MCP_BEAT_MS 5000u  /* how often a silent run is reported, so that clients do not give up */
+#define KR_MCP_NEWS_MAX 1024u      /* bytes of one message of progress */
+#define KR_MCP_BEAT_MS 5000u       /* how often a silent run is reported, so that clients do not give up */
+#define KR_MCP_START_BEAT_MS 2000u /* the same before its session is open: some clients give up after 5 s */
 bool kr_mcp_exec_reports(const struct kr_mcp_exec *x);
 void kr_mcp_exec_news(struct kr_mcp_exec *x, const char *text, size_t len);
 /* Sends what is due; returns when to come again (kr_clock_ns() scale), 0: not. */

@@ -49,15 +49,15 @@ static void send_progress(struct kr_mcp_exec *x, uint64_t now)
 
 uint64_t kr_mcp_exec_report(struct kr_mcp_exec *x, uint64_t now)
 {
-    uint64_t due;
+    uint64_t beat_ms = x->starting ? KR_MCP_START_BEAT_MS : KR_MCP_BEAT_MS, due;
 
     if (!kr_mcp_exec_reports(x))
         return 0;
-    due = x->progress_ns + (x->news.len > 0 ? KR_MCP_PROGRESS_MS : KR_MCP_BEAT_MS) * MS;
+    due = x->progress_ns + (x->news.len > 0 ? KR_MCP_PROGRESS_MS : beat_ms) * MS;
     if (now < due)
         return due;
     send_progress(x, now);
-    return now + KR_MCP_BEAT_MS * MS;
+    return now + beat_ms * MS;
 }
 
 void kr_mcp_exec_log(struct kr_mcp_exec *x, enum kr_mcp_level level, const char *what, const char *text)
