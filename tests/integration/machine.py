@@ -179,6 +179,41 @@ print(os.read(b, 10), os.ttyname(b))
 
 
 @check
+def pexpect_drives_programs_that_need_a_terminal():
+    """An interpreter's prompt, top(1) and a pager, each with keys that it reads from its terminal."""
+    out = python("""
+import os, pexpect
+how = dict(timeout=40, dimensions=(24, 80), env=dict(os.environ, TERM="xterm"))
+def leave(p, key):
+    p.send(key)
+    p.expect(pexpect.EOF)
+    p.close()
+    print(p.exitstatus, p.signalstatus)
+p = pexpect.spawn("python3", ["-q"], **how)
+p.expect(">>> ")
+p.sendline("6 * 7")
+p.expect("42.*>>> ")
+p.sendline("while True: pass")
+p.sendline("")
+p.sendintr()  # by the terminal's own job control
+p.expect("KeyboardInterrupt.*>>> ")
+leave(p, "\\x04")
+p = pexpect.spawn("top", **how)
+p.expect("load average")
+p.expect("PID")
+leave(p, "q")
+with open("long.txt", "w") as f:
+    f.writelines("line %d\\n" % i for i in range(1000))
+p = pexpect.spawn("less", ["long.txt"], **how)
+p.expect("line 0")
+p.send("G")
+p.expect("line 999")
+leave(p, "q")
+""")
+    equal(out, "0 None\n" * 3)
+
+
+@check
 def a_terminal_is_its_cell_s_alone():
     a, b = engine.open(), engine.open()
     equal(engine.run(a, "import os\nm, s = os.openpty()\nprint(os.ttyname(s), os.listdir('/dev/pts'))").stdout,
