@@ -8,6 +8,7 @@ A step: a tool with its arguments; `has`: texts of the answer, at least one, in 
 `$offset`, `$link` are those that the answer before it named. The tool GET is the model's user who opens a link. With
 SHOW=1 all transcripts are printed.
 """
+import functools
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/lib"))
 from check import check, contains, equal  # noqa: E402
+from krait_server import Server  # noqa: E402
 from mcp import Http  # noqa: E402
 from serving import kept, main  # noqa: E402
 
@@ -48,10 +50,18 @@ def attempt(c: Http, step: dict, said: str) -> str:
     return text
 
 
+@functools.cache
+def server(*args: str) -> Server:
+    """Once its modules are imported: a call that waits for them is answered early, which no task is about."""
+    s = kept(args=["--preload", "data", *args])
+    equal(s.run("import numpy", fresh=True)["cause"], "ok")
+    return s
+
+
 def add(task: dict) -> None:
     def run() -> None:
         said = ""
-        with Http(kept(args=["--preload", "data", *task.get("args", [])]).port) as c:
+        with Http(server(*task.get("args", [])).port) as c:
             for step in task["steps"]:
                 said = attempt(c, step, said)
 
