@@ -14,7 +14,7 @@ import time
 
 from census import Census, depth, text, tree
 from engine import Engine, Session
-from model import QUICK
+from model import QUICK, needs
 
 BUDGET, SLACK = 1.0, 0.6  # seconds of processor time; two looks, and a slow machine between them
 BURN = """
@@ -119,12 +119,10 @@ def background_budget(engine: Engine) -> list[str]:
     return bad + ([] if told == [False, True, False] else [f"session_frozen was told as {told}"])
 
 
+@needs("cgroup_cpu")
 def background_thread(engine: Engine) -> list[str]:
     """A thread of the interpreter counts, too, and the budget is that of each stretch anew."""
     state, session = Census(engine.pid), engine.open(dict(QUICK, background_cpu=f"{BUDGET}s"))
-    if not is_held(engine):
-        session.close()
-        return []
     session.run("import threading\ndef burn():\n    while True: pass\nthreading.Thread(target=burn, daemon=True).start()")
     bad = []
     for _ in range(2):
@@ -137,13 +135,11 @@ def background_thread(engine: Engine) -> list[str]:
     return bad
 
 
+@needs("cgroup_cpu")
 def background_weight(engine: Engine) -> list[str]:
     """Between runs a cell has the lowest weight, in a run the usual one."""
     state, session = Census(engine.pid), engine.open(QUICK)
     session.run("import time")
-    if not is_held(engine):
-        session.close()
-        return []
     time.sleep(1.5)
     idle = weights(state)
     number = session.start("time.sleep(0.5)")
@@ -173,10 +169,9 @@ def background_server(engine: Engine) -> list[str]:
     return bad
 
 
+@needs("cgroup_cpu")
 def background_freeze(engine: Engine) -> list[str]:
     """background = freeze: nothing runs between runs, clocks and sleeps are sane afterwards."""
-    if not is_held(engine):
-        return []
     state, session = Census(engine.pid), engine.open(QUICK, background="freeze")
     session.run(BURN + THREAD)
     time.sleep(0.2)
@@ -199,10 +194,9 @@ def background_freeze(engine: Engine) -> list[str]:
     return bad
 
 
+@needs("cgroup_cpu")
 def background_end(engine: Engine) -> list[str]:
     """background = end: processes that a run leaves are ended with it, variables and threads stay."""
-    if not is_held(engine):
-        return []
     state, session = Census(engine.pid), engine.open(dict(QUICK, processes=32), background="end")
     clean = session.run("print(6 * 7)")
     first = session.run(BURN + THREAD)
@@ -222,10 +216,9 @@ def background_end(engine: Engine) -> list[str]:
     return bad
 
 
+@needs("cgroup_cpu")
 def frozen_sessions_end(engine: Engine) -> list[str]:
     """Frozen sessions that are closed, and one whose next run is killed, leave nothing."""
-    if not is_held(engine):
-        return []
     state, closed = Census(engine.pid), frozen_session(engine)
     closed.close()
     bad = state.wait_empty(5)
@@ -236,10 +229,9 @@ def frozen_sessions_end(engine: Engine) -> list[str]:
     return bad + state.wait_empty(5)
 
 
+@needs("cgroup_cpu")
 def frozen_sessions_at_the_end(engine: Engine) -> list[str]:
     """An engine that ends with frozen sessions leaves no process and no folder."""
-    if not is_held(engine):
-        return []
     own = Engine("--stock", "0", user=engine.user)
     state = Census(own.pid)
     for background in ("keep", "freeze"):
@@ -263,10 +255,9 @@ def left_over(pids: list[int], folders: list[str], seconds: float) -> list[str]:
         time.sleep(0.05)
 
 
+@needs("cgroup_cpu")
 def frozen_sessions_after_kill(engine: Engine) -> list[str]:
     """kill -9 of everything of an engine with frozen sessions: they die, the next start cleans up."""
-    if not is_held(engine):
-        return []
     own = Engine("--stock", "0", user=engine.user)
     state = Census(own.pid)
     for background in ("keep", "freeze"):
@@ -287,10 +278,9 @@ def frozen_sessions_after_kill(engine: Engine) -> list[str]:
     return bad + following.close()
 
 
+@needs("cgroup_cpu")
 def unfreezable(engine: Engine) -> list[str]:
     """A cell whose control group refuses to freeze it is ended: it does not go on unbounded."""
-    if not is_held(engine) or not os.path.exists("/usr/bin/strace"):
-        return []
     state, session = Census(engine.pid), engine.open(dict(QUICK, background_cpu="100ms"))
     files = [p + f for p in state.cell_folders() for f in ("cpu.cfs_quota_us", "cgroup.freeze")]
     paths = [part for path in files if os.path.exists(path) for part in ("-P", path)]

@@ -72,6 +72,20 @@ class Row:
         ), f"{self.name}: what differs for a user must be said, and only then"
 
 
+def needs(*what: str) -> Callable:
+    """Of a scenario: what a level must have for it, a layer of the engine's or AROUND. The runner leaves it out of a level
+    without that: a scenario that does nothing must not pass."""
+
+    def mark(scenario: Callable) -> Callable:
+        scenario.needs = what
+        return scenario
+
+    return mark
+
+
+AROUND = "a control group around the engine"
+
+
 def but(expect: Expect, **changes) -> Expect:
     return replace(expect, **changes)
 

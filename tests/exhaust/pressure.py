@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import census
 from census import Census
 from engine import Engine, Gone
-from model import QUICK
+from model import AROUND, QUICK, needs
 
 MIB = 1 << 20
 
@@ -46,12 +46,8 @@ def remove_group(folder: str) -> None:
 
 @contextmanager
 def small_machine(mib: int):
-    """A memory control group of so many MiB: the words before a command that runs in it. None where
-    none can be made."""
+    """A memory control group of so many MiB: the words before a command that runs in it."""
     parent, limit = place_for_group()
-    if not parent or os.geteuid() != 0:
-        yield None
-        return
     folder = f"{parent}/exhaust-{os.getpid()}-{mib}"
     os.mkdir(folder)
     try:
@@ -65,15 +61,12 @@ def small_machine(mib: int):
 HOLD = "x = bytearray(b'x') * (75 << 20)\nimport time\ntime.sleep(2)\nprint(len(x) >> 20)"
 
 
+@needs(AROUND)
 def small_machine_kills_cells(engine: Engine) -> list[str]:
     """With all of krait in 600 MB eight runs of 75 MB are too many: the kernel kills cells and nothing
     else, and no run is told that its own limit of 1 GiB was reached.
     """
-    if engine.user is not None:
-        return []  # it has no cgroup of its own to be put into
     with small_machine(600) as wrap:
-        if wrap is None:
-            return []
         other = Engine("--preload", "basic,data", "--stock", "0", wrap=wrap)
         try:
             return judge_small_machine(other) + other.close()
@@ -118,15 +111,12 @@ def judge_small_machine(other: Engine) -> list[str]:
     return bad
 
 
+@needs(AROUND)
 def sessions_wait_for_memory(engine: Engine) -> list[str]:
     """Where sessions use nearly all that they may have together the next is refused with that
     reason; the others live on, and the end of one makes room.
     """
-    if engine.user is not None:
-        return []
     with small_machine(600) as wrap:
-        if wrap is None:
-            return []
         other = Engine("--stock", "0", wrap=wrap)
         limits, bad = dict(QUICK, memory="1G"), []
         sessions = [other.open(limits) for _ in range(6)]
@@ -151,10 +141,8 @@ def sessions_wait_for_memory(engine: Engine) -> list[str]:
 TAKE = "x = bytearray(b'x') * (150 << 20)\nprint(len(x) >> 20)"
 
 
-def user_engine(engine: Engine) -> Engine | None:
-    """One in which the sessions of an owner have 256 MiB together; None without control groups."""
-    if not Census(engine.pid).folders():
-        return None
+def user_engine(engine: Engine) -> Engine:
+    """One in which the sessions of an owner have 256 MiB together."""
     return Engine("--stock", "2", "--pool", "2", "--user-memory", str(256 * MIB), user=engine.user)
 
 
@@ -175,13 +163,12 @@ def left_by_next_starts(engine: Engine, folders: list[str]) -> list[str]:
     return bad + ([f"{len(started)} starts left {left}"] if left else [])
 
 
+@needs("cgroup_memory")
 def users_are_bounded(engine: Engine) -> list[str]:
     """Two sessions of one user that each stay below their own limit cannot have more than that user
     may; another user's session of the same size is not touched. What a user leaves is removed.
     """
     other = user_engine(engine)
-    if other is None:
-        return []
     limits, bad = dict(QUICK, memory="200M"), []
     first = other.open(limits, owner=7, pooled=True)
     second = other.open(limits, owner=7, pooled=True, joins=True)
@@ -211,11 +198,10 @@ def users_are_bounded(engine: Engine) -> list[str]:
     return bad
 
 
+@needs("cgroup_memory")
 def user_waits_for_memory(engine: Engine) -> list[str]:
     """A user whose sessions use nearly all that they may have gets no further one, other users do."""
     other = user_engine(engine)
-    if other is None:
-        return []
     limits, bad = dict(QUICK, memory="300M"), []
     first = other.open(limits, owner=7)
     run = first.run("x = bytearray(b'x') * (240 << 20)\nprint(len(x) >> 20)")
@@ -243,13 +229,12 @@ def weight_of_user(state: Census, pid: int) -> int:
     return 0
 
 
+@needs("cgroup_cpu")
 def user_rests(engine: Engine) -> list[str]:
     """Work that a run leaves has the lowest weight among all users' too, not only in its own user's
     control group; the next run has its weight again.
     """
     other = user_engine(engine)
-    if other is None:
-        return []
     state, bad = Census(other.pid), []
     session = other.open(QUICK, owner=7)
     child = session.run("import os\nn = os.fork()\nif n == 0:\n    while True: pass\nprint(n)").stdout.strip()

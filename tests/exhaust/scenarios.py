@@ -12,7 +12,7 @@ import time
 import census
 from census import Census
 from engine import Engine, Gone, as_user, krait, krait_engine, run_once
-from model import QUICK
+from model import QUICK, needs
 
 DAEMON = """
 import os, signal, time
@@ -128,15 +128,12 @@ def dead_between_runs(engine: Engine) -> list[str]:
     )
 
 
+@needs("cgroup_cpu")
 def cpu_between_runs(engine: Engine) -> list[str]:
     """Processor time used between runs is the session's too: its limit ends it then, or at the next
-    run.
+    run. RLIMIT_CPU is per process: a chain of short ones passes it (row cpu-in-children).
     """
     state = Census(engine.pid)
-    if not state.folders():
-        return (
-            []
-        )  # RLIMIT_CPU is per process: a chain of short ones passes it (row cpu-in-children)
     session = engine.open(dict(QUICK, cpu_time="1s", cpu="1"))
     first = session.run("""
 import os, time
@@ -331,12 +328,11 @@ print(got >> 20)
 )
 
 
+@needs("cgroup_memory")
 def tcp_buffers(engine: Engine) -> list[str]:
     """What waits in TCP sockets of a cell's own loopback counts against its memory; reading it
     makes room.
     """
-    if not Census(engine.pid).folders():
-        return []  # no cgroup counts it
     limits = dict(QUICK, memory="64M")
     session = engine.open(limits, network="loopback")
     flow = session.run(PASS_TCP)
