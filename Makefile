@@ -26,8 +26,8 @@ PACKAGES_RUN := python3-numpy python3-pandas python3-scipy python3-matplotlib py
 	python3-aiohttp python3-websocket fonts-droid-fallback fonts-wqy-microhei ca-certificates btrfs-progs \
 	python3-pip git curl librsvg2-bin procps python3-psutil python3-joblib
 PACKAGES_TEST := clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck strace bubblewrap \
-	python3-ipykernel python3-jupyter-client python3-pytest python3-pexpect libpython3.11-testsuite qemu-system-x86 e2fsprogs cpio busybox-static \
-	chromium
+	python3-ipykernel python3-jupyter-client python3-pytest python3-pexpect libpython3.11-testsuite qemu-system-x86 \
+	e2fsprogs xfsprogs cpio busybox-static chromium
 PACKAGES := $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_TEST)
 
 STRICT := $(filter true 1 yes,$(CI))

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/quota.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define PROJECTS 2 /* PRJQUOTA: the kind of quota */
@@ -18,6 +20,9 @@
 #define ID_COUNT (1u << 24)
 #define TRIES 4096u
 #define BLOCK 1024u /* of struct dqblk's limits */
+/* XFS reserves the most that a new folder could take before it knows what it needs (Linux 6.1: more than 160 KiB):
+ * within the smallest limit, 64 KiB, nothing could be made. */
+#define XFS_SLACK (UINT64_C(256) << 10)
 
 static int quota_call(int dir, int command, uint32_t id, void *arg)
 {
@@ -87,10 +92,18 @@ uint32_t kr_shelf_project_id(int folder)
     return attr.fsx_projid;
 }
 
+static uint64_t slack_of(int dir)
+{
+    struct statfs f;
+    return fstatfs(dir, &f) == 0 && f.f_type == XFS_SUPER_MAGIC ? XFS_SLACK : 0;
+}
+
 int kr_shelf_project_limit(const struct kr_shelf *s, uint32_t id, uint64_t bytes, uint64_t inodes)
 {
     struct dqblk q;
     memset(&q, 0, sizeof q);
+    if (bytes > 0)
+        bytes += slack_of(s->dir);
     q.dqb_bhardlimit = (bytes + BLOCK - 1) / BLOCK;
     q.dqb_ihardlimit = inodes;
     q.dqb_valid = QIF_LIMITS;

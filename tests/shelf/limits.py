@@ -1,8 +1,12 @@
 #!/usr/bin/python3
 """The shelf's limits, at the level of the keeper: what a process can write in a folder, by every way around a count that
-walks. Beside each attack, the same in a plain folder passes, so the attack is one."""
+walks. Beside each attack, the same in a plain folder passes, so the attack is one.
+
+What holds of the image holds where the data directory has project quotas of its own, on ext4 and XFS. Where the kernel
+has none of them that is not looked at, and said; KR_QUOTAS names the filesystems of which it must have them."""
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import struct
@@ -102,17 +106,32 @@ def folder(shelf: Shelf, name: str, limit: int = LIMIT, inodes: int = 0) -> str:
     return f"{path}/files"
 
 
-@check
-def no_way_past_a_limit():
-    with Data() as data, Shelf(data) as shelf:
-        assert shelf.kind in (BTRFS, PROJECT) and shelf.image, shelf.why
-        for attack in ATTACKS:
-            path = folder(shelf, attack.__name__)
-            got = in_user(attack, path)
-            assert got <= LIMIT + SLACK, f"{attack.__name__} wrote {got}"
-            assert got >= LIMIT // 3, f"{attack.__name__} was refused at {got}"
-            used = shelf.ask("usage", attack.__name__)
-            assert used.bytes <= used.max_bytes <= LIMIT + SLACK, used
+CASES = []
+
+
+def case(function):
+    """A check of the image; projects_of_own_disk() asks the same of other shelves."""
+
+    @functools.wraps(function)
+    def on_image():
+        with Data() as data, Shelf(data) as shelf:
+            assert shelf.image, shelf.why
+            function(shelf)
+
+    CASES.append(function)
+    return check(on_image)
+
+
+@case
+def no_way_past_a_limit(shelf):
+    assert shelf.kind in (BTRFS, PROJECT), shelf.why
+    for attack in ATTACKS:
+        path = folder(shelf, attack.__name__)
+        got = in_user(attack, path)
+        assert got <= LIMIT + SLACK, f"{attack.__name__} wrote {got}"
+        assert got >= LIMIT // 3, f"{attack.__name__} was refused at {got}"
+        used = shelf.ask("usage", attack.__name__)
+        assert used.bytes <= used.max_bytes <= LIMIT + SLACK, used
 
 
 @check
@@ -127,103 +146,96 @@ def a_plain_folder_is_passed():
             assert in_user(attack, path) >= MOST, attack.__name__
 
 
-@check
-def limits_change_while_a_process_writes():
-    with Data() as data, Shelf(data) as shelf:
-        path = folder(shelf, "aa")
-        first = in_user(append, path)
-        assert first < LIMIT + SLACK
-        equal(shelf.ask("limit", "aa", 2 * LIMIT).error, 0)
-        more = in_user(append, path)
-        assert LIMIT // 2 < more < LIMIT + SLACK, more
-        equal(shelf.ask("limit", "aa", LIMIT).error, 0)
-        equal(in_user(append, path), 0, "written over a lowered limit")
-        equal(shelf.ask("limit", "aa", 0).max_bytes, 0)
-        assert in_user(append, path) >= MOST, "no limit"
+@case
+def limits_change_while_a_process_writes(shelf):
+    path = folder(shelf, "aa")
+    first = in_user(append, path)
+    assert first < LIMIT + SLACK
+    equal(shelf.ask("limit", "aa", 2 * LIMIT).error, 0)
+    more = in_user(append, path)
+    assert LIMIT // 2 < more < LIMIT + SLACK, more
+    equal(shelf.ask("limit", "aa", LIMIT).error, 0)
+    equal(in_user(append, path), 0, "written over a lowered limit")
+    equal(shelf.ask("limit", "aa", 0).max_bytes, 0)
+    assert in_user(append, path) >= MOST, "no limit"
 
 
-@check
-def a_full_folder_can_be_emptied():
-    with Data() as data, Shelf(data) as shelf:
-        path = folder(shelf, "aa")
-        for _ in range(3):
-            assert LIMIT // 2 < in_user(append, path) < LIMIT + SLACK
-            os.unlink(f"{path}/file")
+@case
+def a_full_folder_can_be_emptied(shelf):
+    path = folder(shelf, "aa")
+    for _ in range(3):
+        assert LIMIT // 2 < in_user(append, path) < LIMIT + SLACK
+        os.unlink(f"{path}/file")
 
 
-@check
-def the_smallest_limit_holds_a_file():
-    with Data() as data, Shelf(data) as shelf:
-        path = folder(shelf, "aa", 64 * 1024)
-        with open(f"{path}/file", "wb") as f:
-            f.write(b"x" * 4096)
-        got = in_user(unlinked, path)
-        assert got <= 64 * 1024 + SLACK, got
-        used = shelf.ask("usage", "aa")
-        assert 0 < used.bytes <= used.max_bytes, used
+@case
+def the_smallest_limit_holds_a_file(shelf):
+    path = folder(shelf, "aa", 64 * 1024)
+    with open(f"{path}/file", "wb") as f:
+        f.write(b"x" * 4096)
+    got = in_user(unlinked, path)
+    assert got <= 64 * 1024 + SLACK, got
+    used = shelf.ask("usage", "aa")
+    assert 0 < used.bytes <= used.max_bytes, used
 
 
-@check
-def inodes_are_limited_by_projects():
-    with Data() as data, Shelf(data) as shelf:
-        path = folder(shelf, "aa", LIMIT, 100)
-        made = in_user(link, path)
-        if shelf.kind == PROJECT:
-            equal(made, 98, "besides the folder and files/")
-            equal(shelf.ask("usage", "aa").inodes, 100)
-        else:
-            equal((made, shelf.ask("usage", "aa").inodes), (300, 0), "btrfs does not count them")
+@case
+def inodes_are_limited_by_projects(shelf):
+    path = folder(shelf, "aa", LIMIT, 100)
+    made = in_user(link, path)
+    if shelf.kind == PROJECT:
+        equal(made, 98, "besides the folder and files/")
+        equal(shelf.ask("usage", "aa").inodes, 100)
+    else:
+        equal((made, shelf.ask("usage", "aa").inodes), (300, 0), "btrfs does not count them")
 
 
-@check
-def a_dropped_folder_gives_its_room_back():
-    with Data() as data, Shelf(data) as shelf:
-        path = folder(shelf, "aa", 200 * MIB)
-        with open(f"{path}/file", "wb") as f:
-            fill(f.fileno(), 100 * MIB)
-        if shelf.kind == PROJECT:
-            equal(shelf.ask("drop", "aa").error, 39, "a project's folder must be empty")
-            os.unlink(f"{path}/file")
-            os.rmdir(path)
-        before = shelf.ask("usage")
-        start = time.monotonic()
-        equal(shelf.ask("drop", "aa").error, 0)
-        assert time.monotonic() - start < 20.0  # it is dropped as a whole, not file by file
-        equal(shelf.ask("usage", "aa").error, 2)
-        for _ in range(100):
-            if shelf.kind == PROJECT or before.bytes - shelf.ask("usage").bytes > 90 * MIB:
-                break
-            time.sleep(0.1)
-        else:
-            raise AssertionError(f"{before} became {shelf.ask('usage')}")
-        folder(shelf, "aa")  # the name is free again
+@case
+def a_dropped_folder_gives_its_room_back(shelf):
+    path = folder(shelf, "aa", 200 * MIB)
+    with open(f"{path}/file", "wb") as f:
+        fill(f.fileno(), 100 * MIB)
+    if shelf.kind == PROJECT:
+        equal(shelf.ask("drop", "aa").error, 39, "a project's folder must be empty")
+        os.unlink(f"{path}/file")
+        os.rmdir(path)
+    before = shelf.ask("usage")
+    start = time.monotonic()
+    equal(shelf.ask("drop", "aa").error, 0)
+    assert time.monotonic() - start < 20.0  # it is dropped as a whole, not file by file
+    equal(shelf.ask("usage", "aa").error, 2)
+    for _ in range(100):
+        if shelf.kind == PROJECT or before.bytes - shelf.ask("usage").bytes > 90 * MIB:
+            break
+        time.sleep(0.1)
+    else:
+        raise AssertionError(f"{before} became {shelf.ask('usage')}")
+    folder(shelf, "aa")  # the name is free again
 
 
-@check
-def questions_are_checked():
-    with Data() as data, Shelf(data) as shelf:
-        for name in ("../x", "a/b", "A", "a.b", "x" * 32, "-x"):
-            equal(shelf.ask("make", name, LIMIT).error, 22, name)
-        equal(shelf.ask("make", "-", LIMIT).error, 22)
-        equal(shelf.ask("grow", "aa", 1 << 31).error, 22)
-        equal(shelf.ask("nonsense", "aa").error, 22)
-        equal(shelf.ask("make", "aa", 1 << 60).error, 34)
-        equal(shelf.ask("make", "aa", 0, 1 << 40).error, 34)
-        equal(shelf.ask("limit", "nothere", LIMIT).error, 2)
-        folder(shelf, "aa")
-        equal(shelf.ask("make", "aa", LIMIT).error, 17)
-        os.symlink("/etc", f"{shelf.path}/link")
-        assert shelf.ask("usage", "link").error in (40, 20)
+@case
+def questions_are_checked(shelf):
+    for name in ("../x", "a/b", "A", "a.b", "x" * 32, "-x"):
+        equal(shelf.ask("make", name, LIMIT).error, 22, name)
+    equal(shelf.ask("make", "-", LIMIT).error, 22)
+    equal(shelf.ask("grow", "aa", 1 << 31).error, 22)
+    equal(shelf.ask("nonsense", "aa").error, 22)
+    equal(shelf.ask("make", "aa", 1 << 60).error, 34)
+    equal(shelf.ask("make", "aa", 0, 1 << 40).error, 34)
+    equal(shelf.ask("limit", "nothere", LIMIT).error, 2)
+    folder(shelf, "aa")
+    equal(shelf.ask("make", "aa", LIMIT).error, 17)
+    os.symlink("/etc", f"{shelf.path}/link")
+    assert shelf.ask("usage", "link").error in (40, 20)
 
 
-@check
-def what_a_server_made_itself_is_a_plain_folder():
-    with Data() as data, Shelf(data) as shelf:
-        in_user(os.mkdir, f"{shelf.path}/old")
-        equal(shelf.ask("usage", "old").kind, FOLDER)
-        equal(shelf.ask("limit", "old", LIMIT).kind, FOLDER)
-        equal(shelf.ask("drop", "old").kind, FOLDER)
-        assert os.path.isdir(f"{shelf.path}/old")
+@case
+def what_a_server_made_itself_is_a_plain_folder(shelf):
+    in_user(os.mkdir, f"{shelf.path}/old")
+    equal(shelf.ask("usage", "old").kind, FOLDER)
+    equal(shelf.ask("limit", "old", LIMIT).kind, FOLDER)
+    equal(shelf.ask("drop", "old").kind, FOLDER)
+    assert os.path.isdir(f"{shelf.path}/old")
 
 
 @check
@@ -320,21 +332,104 @@ def an_image_that_is_not_ours_is_left_alone():
         os.unlink(image)
 
 
-QUOTA_CTL, FULL, SIMPLE = 0xC0109428, 1, 4
+QUOTA_CTL, FULL, OFF, SIMPLE = 0xC0109428, 1, 2, 4
+
+
+def switch_quotas_off(image: str, kind: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="krait-own-") as place:
+        if kind == PROJECT:
+            subprocess.run(["/usr/sbin/tune2fs", "-Q", "^prjquota", image], check=True, stdout=subprocess.DEVNULL)
+            return
+        shelves.mount(image, f"{place}/image")
+        top = os.open(f"{place}/image", os.O_RDONLY)
+        fcntl.ioctl(top, QUOTA_CTL, bytearray(struct.pack("QQ", OFF, 0)))
+        os.close(top)
+        shelves.unmount(f"{place}/image")
+
+
+@check
+def an_image_without_quotas_is_refused():
+    with Data() as data:
+        for _ in range(2):  # the second is the control: it is mounted again as it was left
+            with Shelf(data) as shelf:
+                kind = shelf.kind
+                assert shelf.image, shelf.why
+        switch_quotas_off(f"{data}/sandboxes.image", kind)
+        for choice in ("auto", "image"):
+            refused = Shelf(data, choice)
+            assert not refused.up, f"{choice}: it is used without quotas"
+            contains(refused.error, "quota" if kind == BTRFS else "image")
+        assert os.path.exists(f"{data}/sandboxes.image"), "it is left alone"
 
 
 @contextlib.contextmanager
-def disk(kind: str, *options: str, mount: str = ""):
-    """A data directory on a filesystem that krait did not make."""
+def mounted(kind: str, *options: str, mount: str = ""):
+    """A filesystem that krait did not make."""
     with tempfile.TemporaryDirectory(prefix="krait-own-") as place:
         os.chmod(place, 0o755)
         shelves.mkfs(kind, f"{place}/disk", 1 << 30, *options)
         shelves.mount(f"{place}/disk", f"{place}/own", mount)
         try:
-            with Data(f"{place}/own") as data:
-                yield data
+            yield f"{place}/own"
         finally:
             shelves.unmount(f"{place}/own")
+
+
+@contextlib.contextmanager
+def disk(kind: str, *options: str):
+    """A data directory on one."""
+    with mounted(kind, *options) as point, Data(point) as data:
+        yield data
+
+
+# Options of mkfs that make them, with which project quotas can be on.
+PROJECT_DISKS = {"ext4": ("-F", "-O", "project,quota", "-E", "quotatype=prjquota"), "xfs": ("-f",)}
+
+
+def has_projects(kind: str) -> bool:
+    """Whether the kernel has project quotas of this filesystem: a disk that it mounts without them is refused with them.
+    mkfs must work everywhere."""
+    if kind in os.environ.get("KR_QUOTAS", "").split():
+        return True
+    with mounted(kind, *PROJECT_DISKS[kind][:1]):
+        pass
+    with tempfile.TemporaryDirectory(prefix="krait-own-") as place:
+        shelves.mkfs(kind, f"{place}/disk", 1 << 30, *PROJECT_DISKS[kind])
+        try:
+            shelves.mount(f"{place}/disk", f"{place}/own", "prjquota")
+        except subprocess.CalledProcessError:
+            return False
+        shelves.unmount(f"{place}/own")
+    return True
+
+
+def projects_of_own_disk(kind: str) -> None:
+    """All that holds of an image, on a disk of this kind with project quotas on."""
+    with mounted(kind, *PROJECT_DISKS[kind], mount="prjquota") as point:
+        with Data(point) as data:
+            own_quota_holds(data, PROJECT)
+        for one in CASES:
+            with Data(point) as data, Shelf(data) as shelf:
+                equal((shelf.kind, shelf.image), (PROJECT, 0), one.__name__)
+                one(shelf)
+        with Data(point) as data:
+            with Shelf(data) as shelf:
+                folder(shelf, "aa", LIMIT, 100)
+            with Shelf(data) as shelf:
+                used = shelf.ask("usage", "aa")
+                assert LIMIT <= used.max_bytes <= LIMIT + SLACK and used.max_inodes == 100, f"after a restart: {used}"
+                assert in_user(unlinked, f"{shelf.path}/aa/files") <= LIMIT + SLACK
+
+
+def add_projects_of(kind: str) -> None:
+    def holds():
+        projects_of_own_disk(kind)
+
+    holds.__name__ = f"projects_of_{kind}"
+    if has_projects(kind):
+        check(holds)
+    else:
+        print(f"# {holds.__name__}: not here, this kernel has no project quotas of {kind}", flush=True)
 
 
 def own_quota_holds(data: str, kind: int) -> None:
@@ -363,9 +458,6 @@ def quotas_of_the_data_directory_come_first():
             fcntl.ioctl(top, QUOTA_CTL, bytearray(struct.pack("QQ", command, 0)))
             os.close(top)
             own_quota_holds(data, BTRFS)
-    with contextlib.suppress(subprocess.CalledProcessError):  # a kernel without quotas of ext4 does not mount it
-        with disk("ext4", "-F", "-O", "project,quota", "-E", "quotatype=prjquota", mount="prjquota") as data:
-            own_quota_holds(data, PROJECT)
     with disk("ext4", "-F") as data, Shelf(data, size=512 * MIB) as shelf:
         equal(shelf.image, 1, "quotas are off there")
     if has_btrfs:
@@ -397,4 +489,6 @@ def too_little_room_for_an_image():
 
 if __name__ == "__main__":
     shelves.alone()
+    for filesystem in PROJECT_DISKS:
+        add_projects_of(filesystem)
     main()

@@ -19,9 +19,9 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 META_PACKAGE = "linux-image-cloud-amd64"
 PACKAGE = re.compile(r"linux-image-(6\.1\.[0-9.-]+-cloud-amd64)")
 # Each is loaded after those that it names itself, which an update of the kernel may change. ext4 is built in; 9p does
-# not exist in this kernel; overlay, loop, the quota format and btrfs, which a running Debian loads on demand, are there
-# for the suites.
-MODULES = "virtio_pci virtio_blk virtio_console virtio_rng virtiofs overlay loop quota_v2 btrfs".split()
+# not exist in this kernel; overlay, loop, the quota format, btrfs and xfs, which a running Debian loads on demand, are
+# there for the suites.
+MODULES = "virtio_pci virtio_blk virtio_console virtio_rng virtiofs overlay loop quota_v2 btrfs xfs".split()
 DEPENDS = re.compile(rb"\bdepends=([\w,-]*)\0")
 
 
