@@ -383,6 +383,38 @@ def an_upload_past_the_limit_is_507_on_image():
 
 
 @check
+def uploads_leave_a_reserve_of_the_disk_on_folder():
+    """A 64th of the server's disk stays free, whatever clients store; a program of the host can have it."""
+    if os.geteuid() != 0:
+        skip("needs root: a mount")
+    with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:
+        os.chmod(folder, 0o755)
+        mounting = 'mount -t tmpfs -o mode=755,size=256M tmpfs "$1" && shift && exec "$@"'
+        with Server(data=folder, wrap=["unshare", "--mount", "sh", "-c", mounting, "sh", folder]) as s:
+            disk = "/proc/%d/root%s" % (s.process.pid, folder)
+
+            def free() -> int:
+                found = os.statvfs(disk)
+                return found.f_bavail * found.f_frsize
+
+            def put(i: int) -> int:
+                return s.request("PUT", "/api/v1/sandboxes/storing/files/%d" % i, b"x" * (1 << 18),
+                                 headers={"Content-Type": "application/octet-stream"}).status
+
+            sandbox(s, "storing", disk="200M")
+            equal(put(0), 201, "control: with room it is stored")
+            with open(disk + "/filler", "wb") as f:
+                os.posix_fallocate(f.fileno(), 0, free() - (8 << 20))
+                told = [put(i) for i in range(1, 40)]
+                assert told[0] == 201 and told[-1] == 507, told
+                left = free()
+                os.posix_fallocate(f.fileno(), f.seek(0, os.SEEK_END), left // 2)  # control: others can have it
+            assert left >= 4 << 20, "%d KiB of 256 MiB are left" % (left >> 10)
+            os.unlink(disk + "/filler")
+            equal(put(99), 201, "room again")
+
+
+@check
 def an_image_lasts_and_gives_back_what_is_deleted():
     only_image()
     with tempfile.TemporaryDirectory(prefix="krait-test-") as folder:

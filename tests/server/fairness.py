@@ -8,6 +8,7 @@ and without the load, and the bounds leave room for a busy machine.
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -17,8 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/lib"))
-from check import check, equal, main  # noqa: E402
+from check import check, equal, main, skip  # noqa: E402
 from krait_server import Server  # noqa: E402
+from serving import eventually  # noqa: E402
 
 FILL = """import os
 for k in range(%d):
@@ -32,12 +34,12 @@ LINKS = "os.symlink('x', d + '/%d' % i)"
 
 
 @contextmanager
-def serving():
+def serving(*args: str):
     """A server whose data is in memory: what is measured is krait, not the disk of a machine where tests share one."""
     data = tempfile.mkdtemp(prefix="krait-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     os.chmod(data, 0o755)
     try:
-        with Server(data=data, validate=False) as s:
+        with Server(data=data, validate=False, args=list(args)) as s:
             yield s
     finally:
         shutil.rmtree(data, ignore_errors=True)
@@ -108,6 +110,44 @@ def runs_go_on_while_files_are_stored():
             stored = uploads.stored
         assert stored >= 30, f"control: only {stored} files were stored"
         assert ended >= 5, f"{ended} runs ended in 6 s while {stored} files were stored"
+
+
+@contextmanager
+def slow_looks(s: Server):
+    """Each read of a folder takes a moment longer, and the kernel tells no changes: every look at a large folder is a walk
+    that stored files overtake."""
+    if os.geteuid() != 0 or not os.path.exists("/usr/bin/strace"):
+        skip("needs root and strace")
+    pid = s.server_pid()
+    tracer = subprocess.Popen(
+        ["/usr/bin/strace", "-f", "-qq", "-o", "/dev/null", "--trace=getdents64,inotify_init1",
+         "--inject=getdents64:delay_enter=50000", "--inject=inotify_init1:error=EMFILE", "-p", str(pid)])
+    try:
+        deadline = time.monotonic() + 20
+        while f"TracerPid:\t{tracer.pid}\n" not in Path(f"/proc/{pid}/status").read_text():
+            assert time.monotonic() < deadline, "strace does not attach"
+            time.sleep(0.01)
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait()
+
+
+@check
+def a_list_that_was_overtaken_is_said_to_be_incomplete():
+    def listed(code: str) -> tuple:
+        end = s.run(code, sandbox_id="busy", session_id="kept", timeout=60)
+        return end["cause"], "mine.txt" in [f["path"] for f in end["files"]], end["files_incomplete"]
+
+    write = "open('/workspace/mine.txt', 'w').write('%d')"
+    with serving() as s, slow_looks(s):
+        make(s, "busy", FILL % (2, 200, FILES))
+        equal(listed(write % 1), ("ok", True, False), "control: slow, and nothing is stored meanwhile")
+        with Uploads(s, "busy") as uploads:
+            eventually(lambda: uploads.stored > 3, 30, "control: files are stored")  # the first waits for a count
+            told = listed(write % 2)
+        equal((told[0], told[2]), ("ok", True), "cause, files_incomplete")
+        equal(listed(write % 3), ("ok", True, False), "control: afterwards")
 
 
 @check
@@ -181,6 +221,40 @@ def large_answers_are_whole_for_slow_readers_too():
         found = json.loads(b"".join(parts))
         equal((len(found["stdout"]), found["cause"], found["log_cut"]), (size, "ok", False))
         equal(s.run("print(1)")["stdout"], "1\n")  # control: a small one
+
+
+def spent_ns(pid: int) -> tuple:
+    """Processor time of the loop's thread, and of all others."""
+    found = {int(path.name): int((path / "schedstat").read_text().split()[0]) for path in Path(f"/proc/{pid}/task").iterdir()}
+    loop = found.pop(pid)
+    return loop, sum(found.values())
+
+
+def written_beside_the_loop(path: str, *args: str, **more) -> None:
+    """Control characters, each of which becomes six: writing the object is most of the work of such an answer."""
+    with serving(*args) as s:
+
+        def ask(size: int) -> int:
+            reply = s.post(path, {**more, "code": f"print(chr(1) * {size}, end='')"})
+            equal(reply.status, 200)
+            return reply.body.count(b"\\u0001")
+
+        equal(ask(100), 100, "control: a small one, which opens a session")
+        before = spent_ns(s.server_pid())
+        for _ in range(3):
+            equal(ask(4_000_000), 4_000_000)
+        loop, others = (b - a for a, b in zip(before, spent_ns(s.server_pid())))
+        assert others > 2 * loop, f"{loop / 1e6:.0f} ms on the loop, {others / 1e6:.0f} ms on other threads"
+
+
+@check
+def large_answers_are_written_beside_the_loop():
+    written_beside_the_loop("/api/v1/runs", stream=False)
+
+
+@check
+def large_answers_of_a_dialect_are_written_beside_the_loop():
+    written_beside_the_loop("/api/v1/execute_sync", "--dialect", "sandbox-mcp")
 
 
 if __name__ == "__main__":
