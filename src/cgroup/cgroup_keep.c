@@ -136,32 +136,36 @@ void kr_group_close(struct kr_cgroups *g, struct kr_group *group)
 }
 
 /* What a folder may still hold to be used again, and what is set back: each row a file, a line of it, the most it may
- * say, what is written. */
+ * say, what is written. Every counter of a cell is here (wire/counters.c). */
 static const struct {
     uint32_t layer; /* 0: CPU accounting */
     const char *file, *key;
     uint64_t most;
     const char *set; /* NULL: only looked at */
+    int may_miss;    /* a kernel that does not account for swap lacks it */
 } leftovers[] = {
-    {KR_LAYER_CGROUP_PIDS, "pids.events", "max", 0, NULL},
-    {KR_LAYER_CGROUP_MEMORY, "memory.oom_control", "oom_kill", 0, NULL},
-    {KR_LAYER_CGROUP_MEMORY, "memory.usage_in_bytes", NULL, 1 << 20, NULL}, /* the kernel's own; files are more */
-    {KR_LAYER_CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, 0, "0"},
-    {0, "cpuacct.usage", NULL, 0, "0"},
+    {KR_LAYER_CGROUP_PIDS, "pids.events", "max", 0, NULL, 0},
+    {KR_LAYER_CGROUP_MEMORY, "memory.oom_control", "oom_kill", 0, NULL, 0},
+    {KR_LAYER_CGROUP_MEMORY, "memory.usage_in_bytes", NULL, 1 << 20, NULL, 0}, /* the kernel's own; files are more */
+    {KR_LAYER_CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, 0, "0", 0},
+    {KR_LAYER_CGROUP_MEMORY, "memory.failcnt", NULL, 0, "0", 0},
+    {KR_LAYER_CGROUP_MEMORY, "memory.memsw.failcnt", NULL, 0, "0", 1},
+    {0, "cpuacct.usage", NULL, 0, "0", 0},
 };
 
 static int set_back(const struct kr_cgroups *g, unsigned hier, const struct kr_group *group)
 {
     const struct kr_cgroup_hier *h = &g->hier[hier];
-    uint64_t value = 0;
     for (size_t i = 0; i < sizeof leftovers / sizeof *leftovers; i++) {
-        const char *file;
+        uint64_t value = 0;
+        int r;
         if (leftovers[i].layer != 0 ? !(leftovers[i].layer & h->is.layers) : !h->is.accounting)
             continue;
-        file = leftovers[i].file;
-        if (leftovers[i].set
-                ? kr_group_write(g, hier, group, file, leftovers[i].set) < 0
-                : kr_group_look(g, hier, group, file, leftovers[i].key, &value) < 0 || value > leftovers[i].most)
+        r = leftovers[i].set ? kr_group_write(g, hier, group, leftovers[i].file, leftovers[i].set)
+                             : kr_group_look(g, hier, group, leftovers[i].file, leftovers[i].key, &value);
+        if (r == -ENOENT && leftovers[i].may_miss)
+            continue;
+        if (r < 0 || value > leftovers[i].most)
             return 0;
     }
     return kr_cgroup_refill(g, hier, group, NULL) >= 0;
