@@ -49,7 +49,7 @@ struct kr_cgroups {
 };
 
 /* Finds the hierarchies and makes our folder in each, of a name no other instance has; `note` and `note_arg` are the
- * caller's. Never fails for lack of cgroups: that is kind NONE with `why` filled. */
+ * caller's. Never fails for lack of cgroups: that is kind NONE with `why` filled. -errno where it cannot be known. */
 int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err);
 /* Removes our folders; -errno if one is still there, for the next start to remove. */
 int kr_cgroups_done(struct kr_cgroups *g);

@@ -30,6 +30,8 @@ static const struct {
     {"cpuacct", 0, 1},
 };
 #define CONTROLLERS (sizeof controllers / sizeof *controllers)
+#define TEXT_FIRST (64u << 10)
+#define TEXT_MAX (16u << 20) /* the kernel's own bound, 100000 mounts of a namespace (fs.mount-max), usually takes it */
 #define V2_WANTED (KR_LAYER_CGROUP_MEMORY | KR_LAYER_CGROUP_PIDS | KR_LAYER_CGROUP_CPU)
 
 /* Is `word` one of the comma- or blank-separated words of `list`? */
@@ -210,30 +212,63 @@ static void init_v1(struct kr_cgroups *g, const struct mounts *m, const char *cg
     }
 }
 
+/* A whole file of /proc, whatever its size. The length, or -errno; *ret is the caller's to free either way. */
+static ssize_t read_whole(const char *path, char **ret)
+{
+    ssize_t n = -E2BIG;
+    for (size_t size = TEXT_FIRST; n == -E2BIG && size <= TEXT_MAX; size *= 2) {
+        char *larger = realloc(*ret, size);
+        if (!larger)
+            return -ENOMEM;
+        *ret = larger;
+        n = kr_fd_read_file_at(AT_FDCWD, path, larger, size);
+    }
+    return n;
+}
+
+/* A kernel without cgroups has no such file: 0, and *ret is "". */
+static int read_own(char **ret, struct kr_err *err)
+{
+    ssize_t n = read_whole("/proc/self/cgroup", ret);
+    if (n == -ENOENT)
+        (*ret)[0] = '\0';
+    else if (n < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, (int)-n, "read /proc/self/cgroup");
+    return 0;
+}
+
+/* One that cannot be read is no host without cgroups: its cells would have no limits. */
+static int read_mounts(struct mounts *ret, struct kr_err *err)
+{
+    cleanup_free char *text = NULL;
+    char *save = NULL;
+    ssize_t n = read_whole("/proc/self/mountinfo", &text);
+    if (n < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, (int)-n, "read /proc/self/mountinfo");
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        take_mount(ret, line);
+    return 0;
+}
+
+static unsigned most_open(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return 0;
+    return files.rlim_cur / KR_GROUPS_OPEN_SHARE < KR_GROUPS_OPEN_MAX
+               ? (unsigned)(files.rlim_cur / KR_GROUPS_OPEN_SHARE)
+               : KR_GROUPS_OPEN_MAX;
+}
+
 int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err)
 {
-    static char text[65536];
-    char cgroups[4096], own[512];
+    cleanup_free char *cgroups = NULL;
+    char own[512];
     struct mounts m = {0};
-    struct rlimit files = {0};
-    ssize_t n;
-    char *save;
-    int any_v1;
-    ssize_t k;
-    *g = (struct kr_cgroups){.note = g->note, .note_arg = g->note_arg, .used = -1};
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-        g->open_max = files.rlim_cur / KR_GROUPS_OPEN_SHARE < KR_GROUPS_OPEN_MAX
-                          ? (unsigned)(files.rlim_cur / KR_GROUPS_OPEN_SHARE)
-                          : KR_GROUPS_OPEN_MAX;
-    n = kr_fd_read_file_at(AT_FDCWD, "/proc/self/cgroup", cgroups, sizeof cgroups);
-    k = kr_fd_read_file_at(AT_FDCWD, "/proc/self/mountinfo", text, sizeof text);
-    if (n < 0 || k < 0) {
-        snprintf(g->why, sizeof g->why, "/proc/self/cgroup or mountinfo cannot be read");
-        return 0;
-    }
-    save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        take_mount(&m, line);
+    int any_v1, r;
+    *g = (struct kr_cgroups){.note = g->note, .note_arg = g->note_arg, .used = -1, .open_max = most_open()};
+    if ((r = read_own(&cgroups, err)) < 0 || (r = read_mounts(&m, err)) < 0)
+        return r;
     init_v1(g, &m, cgroups, name);
     any_v1 = g->count > 0;
     if (!any_v1 && m.v2[0] != '\0') {
@@ -243,6 +278,5 @@ int kr_cgroups_init(struct kr_cgroups *g, const char *name, struct kr_err *err)
     g->kind = any_v1 ? (m.v2[0] ? KR_CGROUP_HYBRID : KR_CGROUP_V1) : g->count > 0 ? KR_CGROUP_V2 : KR_CGROUP_NONE;
     if (g->count == 0 && g->why[0] == '\0')
         snprintf(g->why, sizeof g->why, "no cgroup hierarchy is mounted here");
-    (void)err;
     return 0;
 }
