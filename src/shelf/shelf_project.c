@@ -18,6 +18,7 @@
 #define PROJECTS 2 /* PRJQUOTA: the kind of quota */
 #define FIRST_ID 0x6b000000u
 #define ID_COUNT (1u << 24)
+#define PROBE_ID (FIRST_ID + ID_COUNT - 1) /* never given to a folder */
 #define TRIES 4096u
 #define BLOCK 1024u /* of struct dqblk's limits */
 /* XFS reserves the most that a new folder could take before it knows what it needs (Linux 6.1: more than 160 KiB):
@@ -29,7 +30,7 @@ static int quota_call(int dir, int command, uint32_t id, void *arg)
     return syscall(SYS_quotactl_fd, dir, QCMD((unsigned)command, PROJECTS), id, arg) < 0 ? -errno : 0;
 }
 
-/* Sets an id that has no limit to no limit: what cannot do that cannot limit. */
+/* Sets an id of ours that has no limit to no limit: what cannot do that cannot limit. */
 int kr_shelf_project_on(int dir)
 {
     struct fs_quota_stat state;
@@ -38,7 +39,7 @@ int kr_shelf_project_on(int dir)
     memset(&none, 0, sizeof none);
     none.dqb_valid = QIF_LIMITS;
     return quota_call(dir, Q_XGETQSTAT, 0, &state) == 0 && (state.qs_flags & FS_QUOTA_PDQ_ENFD) &&
-           quota_call(dir, Q_SETQUOTA, FIRST_ID + ID_COUNT, &none) == 0;
+           quota_call(dir, Q_SETQUOTA, PROBE_ID, &none) == 0;
 }
 
 static int read_quota(int dir, uint32_t id, struct dqblk *ret)
@@ -54,7 +55,7 @@ static int find_free(const struct kr_shelf *s, const char *name, uint32_t *ret)
 {
     uint32_t start = kr_hash_text(KR_HASH_START, name);
     for (uint32_t i = 0; i < TRIES; i++) {
-        uint32_t id = FIRST_ID + (start + i) % ID_COUNT;
+        uint32_t id = FIRST_ID + (start + i) % (PROBE_ID - FIRST_ID);
         struct dqblk q;
         int r = read_quota(s->dir, id, &q);
         if (r < 0)

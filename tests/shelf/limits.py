@@ -5,6 +5,7 @@ walks. Beside each attack, the same in a plain folder passes, so the attack is o
 What holds of the image holds where the data directory has project quotas of its own, on ext4 and XFS. Where the kernel
 has none of them that is not looked at, and said; KR_QUOTAS names the filesystems of which it must have them."""
 import contextlib
+import ctypes
 import fcntl
 import functools
 import hashlib
@@ -445,6 +446,35 @@ def own_quota_holds(data: str, kind: int) -> None:
                 os.rmdir(f"{shelf.path}/{name}/files")
             equal(shelf.ask("drop", name).error, 0)
         assert not os.path.exists(f"{data}/sandboxes.image")
+
+
+QUOTACTL_FD, PRJQUOTA, GETQUOTA, SETQUOTA, LIMITS = 443, 2, 0x800007, 0x800008, 5
+DQBLK = "8QI4x"  # struct dqblk: the limits of bytes (in KiB) are the first two, those of inodes the fourth and fifth
+OURS = range(0x6B000000, 0x6C000000)  # project ids that krait gives away
+
+
+def quota(top: str, command: int, project: int, block: bytes = bytes(struct.calcsize(DQBLK))) -> tuple:
+    data = ctypes.create_string_buffer(block, len(block))
+    fd = os.open(top, os.O_RDONLY)
+    r = shelves.libc.syscall(QUOTACTL_FD, fd, command << 8 | PRJQUOTA, project, data)
+    os.close(fd)
+    assert r == 0, os.strerror(ctypes.get_errno())
+    return struct.unpack(DQBLK, data.raw)
+
+
+@check
+def limits_of_other_projects_stay():
+    with contextlib.suppress(subprocess.CalledProcessError):  # a kernel without quotas of ext4 does not mount it
+        with disk("ext4", "-F", "-O", "project,quota", "-E", "quotatype=prjquota", mount="prjquota") as data:
+            others = (1, OURS[0] - 1, OURS[-1] + 1)
+            for project in others:
+                quota(data, SETQUOTA, project, struct.pack(DQBLK, 4096, 2048, 0, 400, 200, 0, 0, 0, LIMITS))
+            with Shelf(data) as shelf:
+                equal((shelf.kind, shelf.ask("make", "aa", LIMIT).error), (PROJECT, 0))
+                equal(shelf.ask("drop", "aa").error, 0)
+            for project in others:
+                q = quota(data, GETQUOTA, project)
+                equal((q[0], q[1], q[3], q[4]), (4096, 2048, 400, 200), f"limits of project {project:#x}")
 
 
 @check
