@@ -1,13 +1,11 @@
 /* A warden that sleeps until it is asked (KR_W_WAKE), and an engine that means it ill. The engine is this program's own
- * function: it speaks raw frames and answers with its exit status, the line of what went wrong. Needs root and an
- * interpreter; each case is a warden of its own, with a lock folder of its own. */
+ * function (raw-engine.h). Needs root and an interpreter; each case is a warden of its own, with a lock folder of its
+ * own. */
 #include "check.h"
-#include "clock.h"
 #include "counters.h"
 #include "fd.h"
-#include "frame.h"
 #include "log.h"
-#include "proto.h"
+#include "raw-engine.h"
 #include "warden.h"
 #include <errno.h>
 #include <poll.h>
@@ -16,102 +14,11 @@
 #include <unistd.h>
 
 #define PYTHON "/usr/bin/python3"
-#define WAIT_MS 60000
-#define QUIET_MS 300
 #define USER_MEMORY (UINT64_C(2) << 30)
 
 static char folder[] = "/tmp/krait-test-wake-XXXXXX";
 static char workspace[64], other[64], locks[64], data[64], shelf[80];
-
-static int groups[KR_HIERARCHIES_MAX]; /* the folders of HELLO */
-static unsigned group_count;
-static int channel = -1;          /* of the last session */
 static struct kr_limits ceilings; /* of the next warden */
-
-union payload {
-    struct kr_w_zygote zygote;
-    struct kr_w_opened opened;
-    struct kr_w_ended ended;
-    struct kr_w_shelved shelved;
-    struct kr_err err;
-    char room[KR_FRAME_CONTROL_MAX];
-};
-
-/* In the engine: a wrong answer is its end. */
-#define MUST(cond)                                                                                                     \
-    do {                                                                                                               \
-        if (!(cond)) {                                                                                                 \
-            fprintf(stderr, "engine: %s:%d: %s\n", __FILE__, __LINE__, #cond);                                         \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-
-static void tell(int control, uint16_t type, uint32_t id, const void *payload, size_t len)
-{
-    MUST(kr_frame_send(control, type, id, payload, len, NULL, 0) == 0);
-}
-
-static int hear(int control, union payload *p, struct kr_frame *f, unsigned ms)
-{
-    int fds[KR_FRAME_FDS_MAX];
-    struct kr_err err;
-    int r = kr_frame_recv(control, f, p, sizeof *p, fds, kr_clock_after_ms(ms), &err);
-
-    for (unsigned i = 0; r >= 0 && i < f->nfds; i++)
-        if (f->type == KR_W_HELLO && group_count < KR_HIERARCHIES_MAX)
-            groups[group_count++] = fds[i];
-        else if (f->type == KR_W_OPENED && i == 0)
-            channel = fds[i];
-        else
-            close(fds[i]);
-    return r;
-}
-
-static void expect(int control, uint16_t type, union payload *p)
-{
-    struct kr_frame f;
-
-    MUST(hear(control, p, &f, WAIT_MS) == 0);
-    if (f.type != type)
-        fprintf(stderr, "engine: %s instead of %s: %.100s\n", kr_frame_types[f.type].name, kr_frame_types[type].name,
-                f.type == KR_W_FAILED ? p->err.msg : "");
-    MUST(f.type == type);
-}
-
-static void expect_quiet(int control)
-{
-    union payload p;
-    struct kr_frame f;
-
-    MUST(hear(control, &p, &f, QUIET_MS) == -ETIMEDOUT);
-}
-
-static void expect_zygote(int control, enum kr_zygote_state state, union payload *p)
-{
-    expect(control, KR_W_ZYGOTE, p);
-    MUST(p->zygote.state == (uint32_t)state);
-}
-
-static void wake(int control, uint32_t zygote)
-{
-    struct kr_w_wake w = {.zygote = zygote};
-
-    tell(control, KR_W_WAKE, 0, &w, sizeof w);
-}
-
-static void ask_open_for(int control, uint64_t owner)
-{
-    struct kr_w_open o = {
-        .workspace = KR_WORKSPACE_NONE, .network = KR_NET_NONE, .flags = KR_OPEN_PARK, .owner = owner};
-
-    kr_limits_default(&o.limits);
-    tell(control, KR_W_OPEN, 7, &o, sizeof o);
-}
-
-static void ask_open(int control)
-{
-    ask_open_for(control, 0);
-}
 
 /* Everything that names a cell, where there can be none. */
 static void expect_no_cell(int control, union payload *p)
@@ -309,14 +216,6 @@ static int puts_another_folder_there(int control, void *arg)
     MUST(strstr(p.err.msg, "not the folder it was") != NULL);
     MUST(unlink(workspace) == 0 && rename(aside, workspace) == 0);
     return 0;
-}
-
-static void ask_shelf(int control, uint32_t id, enum kr_shelf_op op, const char *name, uint64_t bytes)
-{
-    struct kr_w_shelf q = {.op = op, .bytes = bytes};
-
-    memcpy(q.name, name, strlen(name));
-    tell(control, KR_W_SHELF, id, &q, sizeof q);
 }
 
 /* An image is mounted before there is an engine, which sees it at its path; its keeper comes by the first question,
