@@ -209,13 +209,24 @@ static uint64_t at_ceiling(uint64_t asked, uint64_t ceiling)
     return ceiling != 0 && (asked == 0 || asked > ceiling) ? ceiling : asked;
 }
 
+/* How large the image is, is the administrator's to say: GROW comes from a command alone. */
+static int check_shelf_op(uint32_t op, struct kr_err *err)
+{
+    if (op == KR_SHELF_OPEN || op == KR_SHELF_MAKE || op == KR_SHELF_LIMIT || op == KR_SHELF_DROP ||
+        op == KR_SHELF_USAGE)
+        return 0;
+    return kr_err_set(err, KR_ERR_DENIED, EPERM, "shelf operation %u is not an engine's to ask for", op);
+}
+
 /* The keeper answers by itself, and its answers are passed on: the disk may be slow. The administrator's ceilings hold
  * for what is on the shelf, too; the answer says what is enforced. */
 static void on_shelf(struct kr_warden *w, uint32_t id, const struct kr_w_shelf *req)
 {
     struct kr_w_shelf question = *req;
     struct kr_err err;
-    int r = kr_setup_shelf(w, &err);
+    int r = check_shelf_op(question.op, &err);
+    if (r >= 0)
+        r = kr_setup_shelf(w, &err);
     if (question.op == KR_SHELF_MAKE || question.op == KR_SHELF_LIMIT) {
         question.bytes = at_ceiling(question.bytes, w->config->ceilings.disk);
         question.inodes = at_ceiling(question.inodes, w->config->ceilings.inodes);

@@ -215,7 +215,7 @@ enum kr_shelf_op {
     KR_SHELF_DROP,  /* removes `name` with all that is in it, at once, where it can be (BTRFS); else forgets its limits,
                        and the server removes the files before that */
     KR_SHELF_USAGE, /* of `name`, or of the shelf if there is no name */
-    KR_SHELF_GROW,  /* makes the image `bytes` large; no name */
+    KR_SHELF_GROW,  /* makes the image `bytes` large; no name. Of commands alone: the warden refuses it */
     KR_SHELF_OP_MAX_
 };
 /* What enforces the limits of a folder. */

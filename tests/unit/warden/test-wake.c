@@ -218,6 +218,21 @@ static int puts_another_folder_there(int control, void *arg)
     return 0;
 }
 
+/* The image has the size that the administrator chose, whatever the engine asks for. */
+static void expect_no_growth(int control, union payload *p)
+{
+    uint64_t size;
+
+    ask_shelf(control, 10, KR_SHELF_USAGE, "", 0);
+    expect(control, KR_W_SHELVED, p);
+    size = p->shelved.size;
+    ask_shelf(control, 11, KR_SHELF_GROW, "", 2 * KR_SHELF_SIZE_MIN);
+    expect(control, KR_W_FAILED, p);
+    ask_shelf(control, 12, KR_SHELF_USAGE, "", 0);
+    expect(control, KR_W_SHELVED, p);
+    MUST(p->shelved.size == size);
+}
+
 /* An image is mounted before there is an engine, which sees it at its path; its keeper comes by the first question,
  * before any zygote. The ceilings hold there, too. What is no question is refused, and many at once are all
  * answered. */
@@ -243,6 +258,7 @@ static int asks_for_the_shelf(int control, void *arg)
     expect(control, KR_W_FAILED, &p);
     ask_shelf(control, 4, KR_SHELF_OP_MAX_, "abc", 0);
     expect(control, KR_W_FAILED, &p);
+    expect_no_growth(control, &p);
     for (uint32_t i = 100; i < 300; i++)
         ask_shelf(control, i, KR_SHELF_USAGE, "abc", 0);
     for (uint32_t i = 100; i < 300; i++)
