@@ -454,11 +454,12 @@ void kr_family_lose_zygote(struct kr_family *f)
     kr_err_set(&err, KR_ERR_UNAVAILABLE, EAGAIN, "the zygote ended; it is being replaced");
     for (unsigned i = 0; i < w->cell_max; i++) {
         struct kr_cell *c = w->cells[i];
-        if (!c || c->family != f || c->use != KR_USE_WANTED)
+        if (!c || c->family != f)
             continue;
-        if (c->debtor == KR_OWES_ZYGOTE)
+        if (c->debtor == KR_OWES_ZYGOTE) /* whatever the cell is there for: one that ends waits for it, too */
             kr_cell_owe(c, KR_OWES_NOBODY);
-        kr_cell_fail(c, &err);
+        if (c->use == KR_USE_WANTED)
+            kr_cell_fail(c, &err);
     }
 }
 
