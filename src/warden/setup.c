@@ -210,7 +210,9 @@ static int check_shelf_owner(const struct kr_warden *w, uint32_t uid, struct kr_
 static int open_shelf(struct kr_warden *w, struct kr_err *err)
 {
     int r = kr_workspace_open(&w->shelf, w->config->shelf.path, 0, err);
-    return r < 0 ? r : check_shelf_owner(w, w->shelf.uid, err);
+    if (r >= 0 && (r = check_shelf_owner(w, w->shelf.uid, err)) < 0)
+        w->shelf.dir = kr_fd_close(w->shelf.dir); /* a lazy start goes on, without a shelf */
+    return r;
 }
 
 /* What the shelf will be is decided before anything is opened: an image is mounted in a mount namespace that is ours
@@ -232,30 +234,41 @@ static int plan_shelf(struct kr_warden *w, struct kr_err *err)
     return r;
 }
 
-/* Mounts an image over the folder that was opened at the start, whatever its path means by now. */
+/* What cells will mount of the shelf that is up: not by its path, which the engine may have changed since. */
+static int take_shelf(struct kr_warden *w, struct kr_err *err)
+{
+    int r = check_shelf_owner(w, w->quota.uid, err), top;
+    if (r < 0)
+        return r;
+    top = openat(w->quota.dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (top < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open %s", w->config->shelf.path);
+    kr_fd_close(w->shelf.dir);
+    w->shelf.dir = top;
+    w->shelf.uid = w->quota.uid;
+    w->shelf.gid = w->quota.gid;
+    return 0;
+}
+
+/* Mounts an image over the folder that was opened at the start, whatever its path means by now. On failure the shelf is
+ * not up: no keeper is started on a folder that was refused. */
 static int raise_shelf(struct kr_warden *w, struct kr_err *err)
 {
     const struct kr_shelf_config *c = &w->config->shelf;
-    int r = kr_shelf_up(c, &w->plan, w->shelf.dir, &w->quota, err), top;
+    int r = kr_shelf_up(c, &w->plan, w->shelf.dir, &w->quota, err);
     if (r < 0 && (r = kr_shelf_settle_for_folder(c, &w->plan, r, err)) >= 0)
         r = kr_shelf_up(c, &w->plan, w->shelf.dir, &w->quota, err);
     if (r < 0)
         return r;
+    if ((r = take_shelf(w, err)) < 0) {
+        kr_shelf_down(&w->quota);
+        return r;
+    }
     if (w->plan.why[0])
         kr_log(KR_LOG_WARN, "disk limits are counted and not enforced", "reason=\"%s\"", w->plan.why);
     else
         kr_log(KR_LOG_INFO, "disk limits are enforced", "by=%s image=%d",
                w->quota.kind == KR_SHELF_IS_BTRFS ? "btrfs" : "project", w->quota.image);
-    if ((r = check_shelf_owner(w, w->quota.uid, err)) < 0)
-        return r;
-    /* Not by its path, which the engine may have changed since. */
-    top = openat(w->quota.dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (top < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open %s", c->path);
-    kr_fd_close(w->shelf.dir);
-    w->shelf.dir = top;
-    w->shelf.uid = w->quota.uid;
-    w->shelf.gid = w->quota.gid;
     return 0;
 }
 

@@ -20,12 +20,14 @@
 #include <unistd.h>
 
 #define PYTHON "/usr/bin/python3"
+#define STRANGER 54321u /* a uid that is not the server's */
 #define STEP_US 10000
 
 static char folder[] = "/tmp/krait-test-losses-XXXXXX";
-static char workspace[64], locks[64], lines[64];
+static char workspace[64], locks[64], shelf[64], lines[64];
 static int hand = -1; /* the engine's socket to it: it ends with the engine, and lets go of what it holds */
 static pid_t hand_pid;
+static int gives_shelf_away; /* the next warden, once its engine is forked */
 
 /* ---- the hand ---- */
 
@@ -186,12 +188,37 @@ static int loses_a_zygote_that_owes(int control, void *arg)
     return 0;
 }
 
+static int uses_the_shelf(int control, void *arg)
+{
+    union payload p;
+
+    (void)arg;
+    ask_shelf(control, 1, KR_SHELF_OPEN, "", 0);
+    expect(control, KR_W_SHELVED, &p);
+    return 0;
+}
+
+/* A refused folder stays refused, however often it is asked for. */
+static int uses_a_strangers_shelf(int control, void *arg)
+{
+    union payload p;
+
+    (void)arg;
+    for (uint32_t i = 1; i < 4; i++) {
+        ask_shelf(control, i, KR_SHELF_OPEN, "", 0);
+        expect(control, KR_W_FAILED, &p);
+    }
+    return 0;
+}
+
 /* ---- wardens ---- */
 
 static void on_engine_forked(void *arg)
 {
     (void)arg;
     hand = kr_fd_close(hand);
+    if (gives_shelf_away && chown(shelf, STRANGER, STRANGER) < 0)
+        perror(shelf);
 }
 
 /* Its log and its engine's words are in a file meanwhile. */
@@ -208,6 +235,8 @@ static int launch(kr_engine_main *engine, struct kr_err *err)
     c.stock = 0;
     c.workspaces[0] = (struct kr_workspace_config){.path = workspace};
     c.workspace_count = 1;
+    if (engine != loses_a_zygote_that_owes)
+        c.shelf = (struct kr_shelf_config){.path = shelf, .choice = KR_SHELF_FOLDER};
     c.runtime_dir = locks;
     c.on_engine_forked = on_engine_forked;
     if (start_hand() < 0)
@@ -246,6 +275,22 @@ static void check_engine(const char *name, kr_engine_main *engine)
         check_engine(#engine, engine);                                                                                 \
     }
 CASE(loses_a_zygote_that_owes)
+CASE(uses_the_shelf)
+
+static void shelf_is_given_away_after_the_start(void)
+{
+    gives_shelf_away = 1;
+    check_engine(__func__, uses_a_strangers_shelf);
+    gives_shelf_away = 0;
+    CHECK(chown(shelf, 0, 0) == 0);
+}
+
+static void shelf_is_a_strangers_at_the_start(void)
+{
+    CHECK(chown(shelf, STRANGER, STRANGER) == 0);
+    check_engine(__func__, uses_a_strangers_shelf);
+    CHECK(chown(shelf, 0, 0) == 0);
+}
 
 static int make_places(void)
 {
@@ -253,8 +298,9 @@ static int make_places(void)
         return -1;
     snprintf(workspace, sizeof workspace, "%s/workspace", folder);
     snprintf(locks, sizeof locks, "%s/locks", folder);
+    snprintf(shelf, sizeof shelf, "%s/sandboxes", folder);
     snprintf(lines, sizeof lines, "%s/lines", folder);
-    return mkdir(workspace, 0755) < 0 || mkdir(locks, 0700) < 0 ? -1 : 0;
+    return mkdir(workspace, 0755) < 0 || mkdir(locks, 0700) < 0 || mkdir(shelf, 0700) < 0 ? -1 : 0;
 }
 
 int main(void)
@@ -269,6 +315,9 @@ int main(void)
         return 1;
     kr_log_set_level(KR_LOG_ERROR);
     RUN(loses_a_zygote_that_owes_test);
+    RUN(uses_the_shelf_test); /* the control of the next two */
+    RUN(shelf_is_given_away_after_the_start);
+    RUN(shelf_is_a_strangers_at_the_start);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command) != 0)
         return 1;
