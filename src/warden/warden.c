@@ -421,15 +421,17 @@ static void on_engine(struct kr_warden *w)
 /* ---- SIGHUP ---- */
 
 /* Before: the warden's rights and descriptors, in a copy of it. After: nothing; it does one thing and ends, with the
- * warden or after RELOAD_S too. A reload that is under way is given up for the new one. */
+ * warden or after RELOAD_S too. A reload that is under way is given up for the new one, which begins when the old one
+ * is reaped: a file may hold it up although it is killed, and the warden does not wait for that. */
 static void start_reload(struct kr_warden *w)
 {
     pid_t warden = getpid();
     if (!w->config->on_reload)
         return;
-    if (w->reload_pid > 0) {
+    w->reload_due = w->reload_pid > 0;
+    if (w->reload_due) {
         (void)kill(w->reload_pid, SIGKILL);
-        (void)waitpid(w->reload_pid, NULL, 0);
+        return;
     }
     w->reload_pid = fork();
     if (w->reload_pid < 0)
@@ -446,8 +448,11 @@ static void start_reload(struct kr_warden *w)
 
 static void reap_reload(struct kr_warden *w)
 {
-    if (w->reload_pid > 0 && waitpid(w->reload_pid, NULL, WNOHANG) == w->reload_pid)
-        w->reload_pid = 0;
+    if (w->reload_pid <= 0 || waitpid(w->reload_pid, NULL, WNOHANG) == 0)
+        return;
+    w->reload_pid = 0;
+    if (w->reload_due && !w->stopping)
+        start_reload(w);
 }
 
 /* ---- the loop ---- */

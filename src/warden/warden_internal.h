@@ -148,6 +148,7 @@ struct kr_warden {
     int keeper;            /* the socket of the process that sets them; -1: none */
     pid_t keeper_pid;
     pid_t reload_pid; /* reads settings again; 0: none */
+    int reload_due;   /* another is to begin when that one is reaped */
     int *idmaps; /* by index of cell, the first KR_IDMAPS_KEPT: what the shelf's folders are mapped with; -1: not yet */
     char pythons[KR_ZYGOTES_MAX][256], prefixes[KR_ZYGOTES_MAX][256];
     struct kr_family *families;

@@ -28,6 +28,7 @@ static char workspace[64], locks[64], shelf[64], lines[64];
 static int hand = -1; /* the engine's socket to it: it ends with the engine, and lets go of what it holds */
 static pid_t hand_pid;
 static int gives_shelf_away; /* the next warden, once its engine is forked */
+static int reloads[2];       /* a pipe: the pids of reloads */
 
 /* ---- the hand ---- */
 
@@ -125,6 +126,36 @@ static pid_t only_child(pid_t parent)
     return 0;
 }
 
+static void await_zombie(pid_t pid)
+{
+    pid_t parent;
+
+    for (uint64_t late = kr_clock_after_ms(WAIT_MS); state_of(pid, &parent) != 'Z' && kr_clock_ns() < late;)
+        usleep(STEP_US);
+    MUST(state_of(pid, &parent) == 'Z');
+}
+
+static pid_t await_reload(void)
+{
+    pid_t pid = 0;
+
+    MUST(kr_fd_wait(reloads[0], POLLIN, kr_clock_after_ms(WAIT_MS)) > 0);
+    MUST(read(reloads[0], &pid, sizeof pid) == (ssize_t)sizeof pid);
+    return pid;
+}
+
+/* It serves: a round for each. */
+static void ping(int control, unsigned times)
+{
+    union payload p;
+    struct kr_frame f;
+
+    while (times-- > 0) {
+        tell(control, KR_W_PING, 3, NULL, 0);
+        MUST(hear(control, &p, &f, WAIT_MS / 3) == 0 && f.type == KR_W_PONG);
+    }
+}
+
 /* ---- engines ---- */
 
 /* The answer to OPEN, whatever else is said meanwhile; 0: there is none in time. */
@@ -211,7 +242,37 @@ static int uses_a_strangers_shelf(int control, void *arg)
     return 0;
 }
 
+/* A reload that does not go is not waited for; the next begins when it is gone. */
+static int reloads_twice(int control, void *arg)
+{
+    pid_t first;
+
+    (void)arg;
+    ping(control, 1); /* before it serves, SIGHUP would be its end */
+    (void)signal(SIGHUP, SIG_IGN);
+    MUST(kill(getppid(), SIGHUP) == 0);
+    first = await_reload();
+    order(HOLD, first);
+    MUST(kill(getppid(), SIGHUP) == 0);
+    await_zombie(first); /* the warden has killed it */
+    ping(control, 2);
+    MUST(kr_fd_wait(reloads[0], POLLIN, kr_clock_after_ms(QUIET_MS)) == 0);
+    order(RELEASE, first);
+    MUST(await_reload() != first);
+    ping(control, 1);
+    return 0;
+}
+
 /* ---- wardens ---- */
+
+static void on_reload(void *arg)
+{
+    pid_t pid = getpid();
+
+    (void)arg;
+    if (write(reloads[1], &pid, sizeof pid) == (ssize_t)sizeof pid)
+        pause();
+}
 
 static void on_engine_forked(void *arg)
 {
@@ -238,6 +299,7 @@ static int launch(kr_engine_main *engine, struct kr_err *err)
     if (engine != loses_a_zygote_that_owes)
         c.shelf = (struct kr_shelf_config){.path = shelf, .choice = KR_SHELF_FOLDER};
     c.runtime_dir = locks;
+    c.on_reload = on_reload;
     c.on_engine_forked = on_engine_forked;
     if (start_hand() < 0)
         return -1;
@@ -276,6 +338,7 @@ static void check_engine(const char *name, kr_engine_main *engine)
     }
 CASE(loses_a_zygote_that_owes)
 CASE(uses_the_shelf)
+CASE(reloads_twice)
 
 static void shelf_is_given_away_after_the_start(void)
 {
@@ -311,13 +374,14 @@ int main(void)
         printf("SKIP losses: needs root and %s\n", PYTHON);
         return 0;
     }
-    if (make_places() < 0)
+    if (make_places() < 0 || pipe2(reloads, O_CLOEXEC) < 0)
         return 1;
     kr_log_set_level(KR_LOG_ERROR);
     RUN(loses_a_zygote_that_owes_test);
     RUN(uses_the_shelf_test); /* the control of the next two */
     RUN(shelf_is_given_away_after_the_start);
     RUN(shelf_is_a_strangers_at_the_start);
+    RUN(reloads_twice_test);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command) != 0)
         return 1;
