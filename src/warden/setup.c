@@ -277,13 +277,19 @@ int kr_setup_keeper(struct kr_warden *w, struct kr_err *err)
     int r;
     if (w->keeper >= 0)
         return 0;
-    if (w->keeper_pid > 0) /* it has ended a moment ago */
-        (void)waitpid(w->keeper_pid, NULL, WNOHANG);
+    /* One that the disk holds up lives on although it is killed, and two must not work on one shelf. */
+    if (w->keeper_pid > 0 && waitpid(w->keeper_pid, NULL, WNOHANG) == 0)
+        return kr_err_set(err, KR_ERR_BUSY, EBUSY, "the last keeper of the shelf has not ended yet");
+    w->keeper_pid = 0;
     w->keeper = kr_shelf_keeper(&w->quota, &w->keeper_pid, err);
     if (w->keeper < 0)
         return w->keeper;
     r = kr_warden_watch(w, w->keeper, &w->from_keeper, KR_SRC_KEEPER, w);
-    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "watch the keeper") : 0;
+    if (r < 0) {
+        w->keeper = kr_fd_close(w->keeper); /* its end */
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "watch the keeper");
+    }
+    return 0;
 }
 
 int kr_setup_shelf(struct kr_warden *w, struct kr_err *err)

@@ -267,7 +267,8 @@ static void on_count(struct kr_warden *w, uint32_t id, uint64_t cell)
         kr_warden_refuse(w, id, &err);
 }
 
-/* One that has ended is started again by the next question; those that it took are answered by their deadlines. */
+/* One that has ended is started again by the next question after it is reaped; those that it took are answered by their
+ * deadlines. Its socket is taken out of the epoll first: a copy that a child has would keep it there (epoll(7)). */
 static void on_keeper(struct kr_warden *w)
 {
     _Alignas(8) char buf[KR_FRAME_CONTROL_MAX];
@@ -281,6 +282,7 @@ static void on_keeper(struct kr_warden *w)
     if (r == -ETIMEDOUT)
         return;
     kr_log(KR_LOG_ERROR, "the keeper of the shelf has ended", NULL);
+    (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, w->keeper, NULL);
     w->keeper = kr_fd_close(w->keeper);
     if (w->keeper_pid > 0)
         (void)kill(w->keeper_pid, SIGKILL);

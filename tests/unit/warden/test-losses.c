@@ -22,6 +22,7 @@
 #define PYTHON "/usr/bin/python3"
 #define STRANGER 54321u /* a uid that is not the server's */
 #define STEP_US 10000
+#define KEEPER_ENDED "the keeper of the shelf has ended"
 
 static char folder[] = "/tmp/krait-test-losses-XXXXXX";
 static char workspace[64], locks[64], shelf[64], lines[64];
@@ -263,6 +264,78 @@ static int reloads_twice(int control, void *arg)
     return 0;
 }
 
+static unsigned count_lines(const char *what)
+{
+    static char text[1 << 20];
+    unsigned count = 0;
+
+    (void)kr_fd_read_file_at(AT_FDCWD, lines, text, sizeof text);
+    for (const char *at = text; (at = strstr(at, what)); at++)
+        count++;
+    return count;
+}
+
+/* Kills the keeper; returns when the warden has learned of it. */
+static void end_keeper(pid_t keeper)
+{
+    order(END, keeper);
+    for (uint64_t late = kr_clock_after_ms(WAIT_MS); count_lines(KEEPER_ENDED) == 0 && kr_clock_ns() < late;)
+        usleep(STEP_US);
+    MUST(count_lines(KEEPER_ENDED) > 0);
+}
+
+static void await_shelf(int control)
+{
+    union payload p;
+    struct kr_frame f = {0};
+
+    for (uint64_t late = kr_clock_after_ms(WAIT_MS); f.type != KR_W_SHELVED && kr_clock_ns() < late; usleep(STEP_US)) {
+        ask_shelf(control, 5, KR_SHELF_OPEN, "", 0);
+        MUST(hear(control, &p, &f, WAIT_MS) == 0);
+    }
+    MUST(f.type == KR_W_SHELVED);
+}
+
+/* A reload has a copy of the socket of a keeper that ends: the warden learns of its end once. */
+static int loses_a_keeper_whose_socket_is_copied(int control, void *arg)
+{
+    pid_t keeper;
+
+    (void)uses_the_shelf(control, arg);
+    keeper = only_child(getppid());
+    (void)signal(SIGHUP, SIG_IGN);
+    MUST(kill(getppid(), SIGHUP) == 0);
+    (void)await_reload();
+    end_keeper(keeper);
+    ping(control, 5);
+    await_shelf(control);
+    ping(control, 5);
+    MUST(count_lines(KEEPER_ENDED) == 1);
+    return 0;
+}
+
+/* There is no second keeper before the first is gone. */
+static int loses_a_keeper_that_does_not_go(int control, void *arg)
+{
+    union payload p;
+    pid_t keeper;
+
+    (void)uses_the_shelf(control, arg);
+    keeper = only_child(getppid());
+    order(HOLD, keeper);
+    end_keeper(keeper);
+    for (uint32_t i = 1; i < 4; i++) {
+        ask_shelf(control, i, KR_SHELF_OPEN, "", 0);
+        expect(control, KR_W_FAILED, &p);
+        MUST(p.err.kind == KR_ERR_BUSY);
+    }
+    MUST(only_child(getppid()) == keeper);
+    order(RELEASE, keeper);
+    await_shelf(control);
+    MUST(only_child(getppid()) != keeper);
+    return 0;
+}
+
 /* ---- wardens ---- */
 
 static void on_reload(void *arg)
@@ -339,6 +412,8 @@ static void check_engine(const char *name, kr_engine_main *engine)
 CASE(loses_a_zygote_that_owes)
 CASE(uses_the_shelf)
 CASE(reloads_twice)
+CASE(loses_a_keeper_whose_socket_is_copied)
+CASE(loses_a_keeper_that_does_not_go)
 
 static void shelf_is_given_away_after_the_start(void)
 {
@@ -382,6 +457,8 @@ int main(void)
     RUN(shelf_is_given_away_after_the_start);
     RUN(shelf_is_a_strangers_at_the_start);
     RUN(reloads_twice_test);
+    RUN(loses_a_keeper_whose_socket_is_copied_test);
+    RUN(loses_a_keeper_that_does_not_go_test);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command) != 0)
         return 1;
