@@ -232,13 +232,12 @@ const char *kr_config_plain(const struct kr_config_row *row, uint64_t value, cha
 
 const char *kr_config_range(const struct kr_config_row *row, char *buf, size_t size)
 {
-    char zero[48] = "", low[32], high[32];
+    char low[32], high[32];
     size_t len = 0;
 
     if (kr_config_is_number(row)) {
-        if (row->zero)
-            snprintf(zero, sizeof zero, "0 (%s) or ", row->zero);
-        snprintf(buf, size, "%s%s to %s", zero,
+        snprintf(buf, size, "%s%s%s%s to %s", row->zero ? "0 (" : "", row->zero ? row->zero : "",
+                 row->zero ? ") or " : "",
                  kr_config_show_number(row, row->zero && row->min == 0 ? 1 : row->min, low, sizeof low),
                  kr_config_show_number(row, row->max, high, sizeof high));
         return buf;
