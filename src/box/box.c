@@ -439,6 +439,17 @@ static bool keeps_log(void *data, const char *id)
     return kr_store_run_elsewhere(b->config.store, id, NULL) != 0;
 }
 
+/* A second more: the clock of files is coarser than that of rows. If the store cannot note it the logs go all the same:
+ * its disk may be full, and they are what makes room. */
+static void on_logs_deleting(void *data, uint64_t until_ms)
+{
+    struct kr_box *b = data;
+    struct kr_err err;
+
+    if (kr_store_logs_pruned(b->config.store, (int64_t)(until_ms + 1000) * 1000, &err) < 0)
+        kr_log(KR_LOG_WARN, "retention not noted, ignoring", "error=\"%s\"", err.msg);
+}
+
 static void cull(struct kr_box *b)
 {
     struct kr_box_session *session, *next;
@@ -457,7 +468,8 @@ static void cull(struct kr_box *b)
 static void on_upkeep(void *data)
 {
     struct kr_box *b = data;
-    struct kr_runlogs_trim how = {.max_age_s = b->config.retention_ms / 1000, .keeps = keeps_log, .data = b};
+    struct kr_runlogs_trim how = {
+        .max_age_s = b->config.retention_ms / 1000, .keeps = keeps_log, .on_deleting = on_logs_deleting, .data = b};
     uint64_t store = kr_store_size(b->config.store);
     bool hurry;
 

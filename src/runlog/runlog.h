@@ -175,6 +175,8 @@ struct kr_runlogs_trim {
     uint64_t max_bytes; /* of the folder; 0: no limit */
     /* Is the log of this id another process's to write? Then it stays. NULL: there are no others. */
     bool (*keeps)(void *data, const char *id);
+    /* Files last written until then are about to be deleted. From the loop; NULL: not asked for. */
+    void (*on_deleting)(void *data, uint64_t until_ms);
     void *data;
 };
 struct kr_runlogs_trimmed {

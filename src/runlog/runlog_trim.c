@@ -225,6 +225,7 @@ static void finish_trim(struct rl_trim *t)
 static void delete_next(struct rl_trim *t)
 {
     struct rl_unlink *u = new_unlink(t->logs, RL_UNLINK_MAX);
+    uint64_t until_ms = 0;
 
     for (; u && t->next < t->count && u->count < RL_UNLINK_MAX; t->next++) {
         const struct found *f = &t->files[t->next];
@@ -237,12 +238,15 @@ static void delete_next(struct rl_trim *t)
         if (!may_delete(t, f->name))
             continue;
         memcpy(u->names[u->count++], f->name, sizeof f->name);
+        until_ms = f->mtime_ms;
         t->result.files--;
         t->result.bytes -= f->bytes;
         t->result.deleted_files++;
         t->result.deleted_bytes += f->bytes;
     }
     if (u && u->count > 0) {
+        if (t->how.on_deleting)
+            t->how.on_deleting(t->how.data, until_ms);
         u->trim = t;
         start_unlink(u);
         return;

@@ -467,7 +467,7 @@ int kr_store_notes_open(struct kr_store *s, bool accepts_loss, struct kr_err *er
     s->notes_fd = fd;
     s->notes_generation = 1;
     s->notes_written = 0;
-    return 0;
+    return kr_store_logs_begin(s, err);
 }
 
 void kr_store_notes_close(struct kr_store *s)

@@ -163,6 +163,11 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_RUN_OLDEST] = {"read old runs",
         "SELECT id, ended, size FROM runs WHERE ended IS NOT NULL ORDER BY ended LIMIT ?"},
     [KR_ST_RUN_DELETE] = {"delete a run", "DELETE FROM runs WHERE id = ?"},
+    [KR_ST_RUN_LOGS] = {"list runs",
+        "SELECT id, ended, holder FROM runs WHERE ended > ?1 AND log IS NULL AND cause <> 'lost' ORDER BY ended"},
+    [KR_ST_RUN_NEWEST] = {"read the last run", "SELECT ifnull(max(ended), 0) FROM runs"},
+    [KR_ST_LOG_KNOWN] = {"look up a log",
+        "SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1) OR EXISTS (SELECT 1 FROM jobs WHERE id = ?1)"},
 
     [KR_ST_JOB_START] = {"add a job",
         "INSERT INTO jobs (id, owner, kind, subject, params, address, request, attempt, holder, started) "

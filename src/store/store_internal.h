@@ -35,6 +35,7 @@ enum kr_st {
         KR_ST_RUN_KNOWN,
     KR_ST_RUN_HOLDERS, KR_ST_RUN_HOLDER, KR_ST_RUN_LOST, KR_ST_RUN_OLDEST, KR_ST_RUN_DELETE,
     KR_ST_JOB_START, KR_ST_JOB_PROGRESS, KR_ST_JOB_END, KR_ST_JOB_GET, KR_ST_JOB_LOG, KR_ST_JOB_LIST, KR_ST_JOB_OPEN,
+    KR_ST_RUN_LOGS, KR_ST_RUN_NEWEST, KR_ST_LOG_KNOWN,
     KR_ST_JOB_ADOPT, KR_ST_JOB_OLDEST, KR_ST_JOB_DELETE, KR_ST_JOB_USER_DELETE,
     KR_ST_AUDIT_ADD, KR_ST_AUDIT_LIST, KR_ST_AUDIT_LIST_WHO, KR_ST_AUDIT_LIST_OBJECT,
     KR_ST_AUDIT_LIST_REQUEST, KR_ST_AUDIT_LIST_OUTCOME, KR_ST_AUDIT_LIST_WHAT, KR_ST_AUDIT_LAST, KR_ST_AUDIT_AT,
@@ -151,6 +152,11 @@ void kr_store_hash(const struct kr_store *s, const char *use, const char *text,
 
 /* Deletes these runs in the transaction that is open. */
 int kr_store_runs_delete(struct kr_store *s, char (*ids)[KR_STORE_ID_ROOM], int count, struct kr_err *err);
+
+/* In the transaction that is open, if one is: rows of runs that ended until `pruned` are deleted, or those of a user. */
+int kr_store_logs_mark(struct kr_store *s, int64_t pruned, bool user, struct kr_err *err);
+/* At the start of a server, once it has the notes of those before it. */
+int kr_store_logs_begin(struct kr_store *s, struct kr_err *err);
 
 /* ---- texts and lists ---- */
 

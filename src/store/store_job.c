@@ -175,6 +175,8 @@ int kr_store_jobs_prune(struct kr_store *s, int64_t since, void (*on_gone)(void 
         while (r >= 0 && count < (int)KR_STORE_PRUNE_MAX && (r = kr_st_step(s, st, err)) > 0)
             fill_job(st, &jobs[count++]);
     }
+    if (r >= 0 && count > 0)
+        r = kr_store_logs_mark(s, jobs[count - 1].ended, false, err);
     for (int i = 0; i < count && r >= 0; i++) {
         r = kr_st_exec(s, KR_ST_JOB_DELETE, err, "t", jobs[i].id);
         if (r >= 0)

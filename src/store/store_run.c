@@ -273,9 +273,9 @@ int kr_store_runs_list(struct kr_store *s, const char *owner, const struct kr_st
 
 /* ---- retention ---- */
 
-/* The oldest runs that are beyond keep. How many, or -errno. */
+/* The oldest runs that are beyond keep, and when the last of them ended. How many, or -errno. */
 static int find_old(struct kr_store *s, const struct kr_store_keep *keep, char (*ids)[KR_STORE_ID_ROOM],
-                    struct kr_err *err)
+                    int64_t *ret_ended, struct kr_err *err)
 {
     cleanup_st sqlite3_stmt *st = NULL;
     struct kr_store_totals t;
@@ -291,6 +291,7 @@ static int find_old(struct kr_store *s, const struct kr_store_keep *keep, char (
             !(keep->bytes && t.run_bytes > keep->bytes))
             break;
         kr_st_text(st, 0, ids[count++], KR_STORE_ID_ROOM);
+        *ret_ended = sqlite3_column_int64(st, 1);
         t.runs--;
         t.run_bytes -= size < t.run_bytes ? size : t.run_bytes;
     }
@@ -311,14 +312,16 @@ int kr_store_runs_prune(struct kr_store *s, const struct kr_store_keep *keep,
 {
     cleanup_txn struct kr_txn t = {0};
     char ids[KR_STORE_PRUNE_MAX][KR_STORE_ID_ROOM];
+    int64_t ended = 0;
     int count, r;
 
     if ((r = kr_store_settle(s, err)) < 0 || (r = kr_txn_begin(&t, s, err)) < 0)
         return r;
-    count = find_old(s, keep, ids, err);
+    count = find_old(s, keep, ids, &ended, err);
     if (count < 0)
         return count;
-    if ((r = kr_store_runs_delete(s, ids, count, err)) < 0 || (r = kr_txn_commit(&t, false, err)) < 0)
+    if ((count > 0 && (r = kr_store_logs_mark(s, ended, false, err)) < 0) ||
+        (r = kr_store_runs_delete(s, ids, count, err)) < 0 || (r = kr_txn_commit(&t, false, err)) < 0)
         return r;
     for (int i = 0; i < count && on_gone; i++)
         on_gone(data, ids[i]);

@@ -94,3 +94,22 @@ int kr_store_runs_list(struct kr_store *s, const char *owner, const struct kr_st
  * gets the id of each, after they are deleted, to remove its log. How many (call again until 0), or -errno. */
 int kr_store_runs_prune(struct kr_store *s, const struct kr_store_keep *keep,
                         void (*on_gone)(void *data, const char *id), void *data, struct kr_err *err);
+
+/* ---- logs that are files: store_logs.c ---- */
+
+/* What excuses a log without a run, and a run without its log; 0: nothing does. */
+struct kr_store_logs {
+    int64_t pruned; /* retention has removed rows or logs of runs that ended until then */
+    int64_t users;  /* when a user was deleted last, with runs and logs */
+};
+int kr_store_logs_get(struct kr_store *s, struct kr_store_logs *ret, struct kr_err *err);
+/* Before logs of runs that ended until then are removed. 0 or -errno. fsync if it was not noted yet. */
+int kr_store_logs_pruned(struct kr_store *s, int64_t until, struct kr_err *err);
+/* The runs that ended after that time and whose log is not in their row: it is a file. Not those that ended as `lost`,
+ * nor a live process's of the last seconds: that may not have come to it. */
+int kr_store_logs_each(struct kr_store *s, int64_t after, void (*fn)(void *data, const char *id), void *data,
+                       struct kr_err *err);
+/* When a run of the database ended last; 0: none did. */
+int64_t kr_store_logs_newest(struct kr_store *s, struct kr_err *err);
+/* Is there a run or job of that id, in the database or in notes on their way there? 1, 0 or -errno. */
+int kr_store_log_known(struct kr_store *s, const char *id, struct kr_err *err);

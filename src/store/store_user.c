@@ -234,7 +234,8 @@ int kr_store_user_delete(struct kr_store *s, const char *id, void (*on_run_gone)
     if (r < 0 || (r = kr_store_settle(s, err)) < 0 || (r = kr_txn_begin(&t, s, err)) < 0)
         return r;
     count = find_runs(s, id, ids, err);
-    if (count < 0 || (r = kr_store_runs_delete(s, ids, count, err)) < 0)
+    if (count < 0 || (r = kr_store_logs_mark(s, 0, true, err)) < 0 ||
+        (r = kr_store_runs_delete(s, ids, count, err)) < 0)
         return count < 0 ? count : r;
     last = count < (int)KR_STORE_PRUNE_MAX;
     if ((last && (r = delete_user(s, id, err)) < 0) || (r = kr_txn_commit(&t, last, err)) < 0)

@@ -111,6 +111,74 @@ def only(pattern: str) -> str:
     return found[-1]
 
 
+def log_of(data: str) -> str:
+    return only(data + "/logs/*.log")
+
+
+def copy_log(data: str, name: str) -> None:
+    shutil.copy2(log_of(data), "%s/logs/%s.log" % (data, name))
+
+
+STRAY = "0123456789abcdefghjkmnpqrs"  # looks like the id of a run
+
+
+@check
+def logs_that_do_not_belong_to_the_rows_are_found_in_a_backup():
+    with data_folder() as top:
+        one_server(top)
+        for word, damage in (("", lambda d: None), ("missing logs/", lambda d: os.remove(log_of(d))),
+                             ("unknown logs/" + STRAY, lambda d: copy_log(d, STRAY))):
+            damaged, copy = top + "/damaged", top + "/copy"
+            subprocess.run(["cp", "-a", top + "/data", damaged], check=True)
+            damage(damaged)
+            krait("backup", copy, "--data", damaged)
+            contains(krait("verify", copy, status=1 if word else 0), word or "no damage")
+            shutil.rmtree(damaged)
+            shutil.rmtree(copy)
+
+
+@check
+def logs_that_retention_removed_are_not_missing():
+    with data_folder() as top:
+        with Server(data=top, args=["--max-data", "16M", "--cleanup-interval", "200ms"]) as s:
+            ids = [s.run("print('y' * 4000000)")["run_id"] for _ in range(7)]
+            until = time.monotonic() + 60
+            while os.path.exists("%s/data/logs/%s.log" % (top, ids[0])) and time.monotonic() < until:
+                time.sleep(0.05)
+            time.sleep(2)  # what is removed next to a run's end excuses it: a second is the clocks' difference
+            ids.append(s.run("print('y' * 40000)")["run_id"])
+            krait("backup", top + "/copy", "--data", top + "/data")
+        gone = [i for i in ids if not os.path.exists("%s/data/logs/%s.log" % (top, i))]
+        db = sqlite3.connect(top + "/data/krait.db")
+        rows = {row[0] for row in db.execute("SELECT id FROM runs")}
+        db.close()
+        assert gone and rows >= set(ids), "nothing to excuse: %s %s" % (gone, rows)
+        for where in ((top + "/copy",), ("--data", top + "/data")):
+            contains(krait("verify", *where), "no damage")
+        os.remove("%s/data/logs/%s.log" % (top, ids[-1]))
+        contains(krait("verify", "--data", top + "/data", status=1), "missing logs/" + ids[-1])
+
+
+@check
+def logs_of_jobs_and_of_runs_in_notes_are_known():
+    with data_folder() as top:
+        one_server(top)
+        data = top + "/data"
+        copy_log(data, STRAY + "-2")
+        contains(krait("verify", "--data", data, status=1), "unknown logs/" + STRAY + "-2")
+        with sqlite3.connect(data + "/krait.db") as db:
+            db.execute("INSERT INTO jobs (id, owner, kind, subject, params, address, request, attempt, holder, started)"
+                       " VALUES (?, 'root', 'k', 's', '{}', '', '', 2, 1, 1)", (STRAY,))
+        db.close()
+        contains(krait("verify", "--data", data), "no damage", "a job's")
+        os.remove("%s/logs/%s-2.log" % (data, STRAY))
+        copy_log(data, STRAY[::-1])
+        contains(krait("verify", "--data", data, status=1), "unknown logs/" + STRAY[::-1])
+        with open(data + "/krait.notes.7", "wb") as f:  # a record that was cut off, as a kill leaves it
+            f.write(bytes(40) + STRAY[::-1].encode())
+        contains(krait("verify", "--data", data), "no damage", "a run's that is on its way into the store")
+
+
 @check
 def every_damaged_part_of_a_backup_is_found():
     with data_folder() as top:
@@ -169,6 +237,8 @@ def damage_of_a_data_folder_is_found():
             "krait.db": break_index,
             "pepper": lambda d: flip(d + "/pepper", 3),
             "logs/": lambda d: flip(only(d + "/logs/*.log"), 60),
+            "missing logs/": lambda d: os.remove(log_of(d)),
+            "unknown logs/" + STRAY: lambda d: copy_log(d, STRAY),
             "missing sandboxes/": lambda d: shutil.rmtree(glob.glob(d + "/sandboxes/*/files")[0]),
             "missing sandboxes": lambda d: shutil.rmtree(d + "/sandboxes"),
             "krait.notes.7": lambda d: open(d + "/krait.notes.7", "wb").write(b"?" * 8 + bytes(8) + b"\1" + bytes(23)),

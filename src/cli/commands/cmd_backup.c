@@ -8,6 +8,7 @@
 #include "manifest.h"
 #include "shelf_copy.h"
 #include "shelf_open.h"
+#include "store_run.h"
 #include "store_sandbox.h"
 #include "verbs.h"
 #include "verify.h"
@@ -216,17 +217,50 @@ static int copy_sandboxes(struct backup *b, const char *data, struct kr_err *err
     return r;
 }
 
+/* Retention goes on: runs of the copy whose logs it has removed are marked there, too. */
+static int copy_marks(struct backup *b, struct kr_err *err)
+{
+    struct kr_store_logs live, copied;
+    struct kr_store *copy = NULL;
+    int r = kr_store_logs_get(b->store, &live, err);
+
+    if (r >= 0)
+        r = kr_store_open(b->to, KR_STORE_AS_IS, &copy, err);
+    if (r >= 0)
+        r = kr_store_logs_get(copy, &copied, err);
+    if (r >= 0 && live.pruned > copied.pruned)
+        r = kr_store_logs_pruned(copy, live.pruned, err);
+    kr_store_close(copy);
+    (void)unlinkat(b->out, "krait.lock", 0);
+    return r;
+}
+
+/* A run has ended in the store before its log is written: the one that ended last gets its time. */
+static int copy_logs(struct backup *b, int64_t ended, struct kr_err *err)
+{
+    int64_t wait = ended + KR_STORE_RUN_SETTLE_US - kr_store_now();
+    int r;
+
+    if (wait > 0 && wait <= KR_STORE_RUN_SETTLE_US)
+        usleep((useconds_t)wait);
+    r = copy_name(b->data, "logs", b->to, "logs", err);
+    return r < 0 ? r : copy_marks(b, err);
+}
+
 /* The notes first: what is settled after that is in the database. The logs behind it: a run that the database knows as
  * ended has its log. */
 static int copy_parts(struct backup *b, const char *data, struct kr_err *err)
 {
     char path[4200];
+    int64_t ended = 0;
     struct stat st;
     int r = kr_store_notes_each(b->store, copy_notes, b, err);
 
     snprintf(path, sizeof path, "%s/krait.db", b->to);
     if (r >= 0)
         r = kr_store_copy(b->store, path, err);
+    if (r >= 0 && (ended = kr_store_logs_newest(b->store, err)) < 0)
+        r = (int)ended;
     if (r >= 0 && (fstat(b->data, &st) < 0 || fchmodat(b->out, "krait.db", 0600, 0) < 0 ||
                    fchownat(b->out, "krait.db", st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0))
         r = kr_err_set(err, KR_ERR_SYSTEM, errno, "%.150s", path);
@@ -235,7 +269,7 @@ static int copy_parts(struct backup *b, const char *data, struct kr_err *err)
     if (r >= 0)
         r = copy_sandboxes(b, data, err);
     if (r >= 0)
-        r = copy_name(b->data, "logs", b->to, "logs", err);
+        r = copy_logs(b, ended, err);
     return r;
 }
 

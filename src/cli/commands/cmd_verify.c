@@ -7,6 +7,7 @@
 #include "manifest.h"
 #include "runlog.h"
 #include "shelf_open.h"
+#include "store_run.h"
 #include "store_sandbox.h"
 #include "verbs.h"
 #include "verify.h"
@@ -15,9 +16,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define PRINT_MAX 100u /* findings that are printed; the rest is counted */
+#define PRINT_MAX 100u                     /* findings that are printed; the rest is counted */
+#define REMOVAL_US (INT64_C(60) * 1000000) /* from the end of a run to the last write of its log */
 
 struct verify_options {
     struct kr_verb_options common;
@@ -30,8 +33,8 @@ const struct kr_opt_table kr_verify_options_table = {
     .command = "verify",
     .usage = "[options] [DIR]",
     .about = "Looks for damage and prints what it finds. Without DIR: in the data folder, also while a server runs: "
-             "the store's pages, indexes, references and totals, the pepper, notes of runs, checksums of logs, folders "
-             "of sandboxes. With DIR: in that backup, every file against its hash as well.",
+             "the store's pages, indexes, references and totals, the pepper, notes of runs, logs of "
+             "runs and their checksums, folders of sandboxes, and that these belong to the store's rows. With DIR: in that backup, every file against its hash as well.",
     .notes = "Exit status: 0 nothing was found, 1 damage, 2 wrong usage, 125 it could not be looked at, 127 no such "
              "folder.\nExample: krait verify /mnt/backup/2026-11-16",
     .rows = option_rows, .count = 2, .limits = KR_OPT_NO_LIMITS,
@@ -62,10 +65,67 @@ static int note_damage(struct findings *f, int r, const struct kr_err *err)
 
 /* ---- parts ---- */
 
-static int check_logs(int dir_of, struct findings *f, struct kr_err *err)
+struct logs {
+    struct findings *findings;
+    struct kr_store *store; /* NULL: its rows are not looked at */
+    struct kr_store_logs marks;
+    int dir;
+};
+
+static void check_log_of(void *data, const char *id)
+{
+    const struct logs *l = data;
+    char path[KR_STORE_ID_ROOM + 12];
+
+    snprintf(path, sizeof path, "logs/%s.log", id);
+    if (faccessat(l->dir, path + strlen("logs/"), F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        find(l->findings, "missing", path, strlen(path), ": the store knows a run with it");
+}
+
+/* The log of a run, or of an attempt of a job (ID-2.log). One that a killed server had still to remove is as old as
+ * what it removed. */
+static int check_owner(const struct logs *l, const char *name, struct kr_err *err)
+{
+    size_t len = strcspn(name, "-.");
+    char id[KR_STORE_ID_ROOM] = "", path[300];
+    struct stat st;
+    int64_t written;
+    int r = 0;
+
+    if (fstatat(l->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    written = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
+    if (written < l->marks.pruned + REMOVAL_US || written < l->marks.users)
+        return 0;
+    if (len < sizeof id) {
+        memcpy(id, name, len);
+        r = kr_store_log_known(l->store, id, err);
+    }
+    snprintf(path, sizeof path, "logs/%s", name);
+    if (r == 0 && faccessat(l->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        find(l->findings, "unknown", path, strlen(path), ": no run and no job of the store has it");
+    return r < 0 ? r : 0;
+}
+
+static int check_log_owners(struct logs *l, DIR *dir, struct kr_err *err)
+{
+    const struct dirent *e;
+    int r = kr_store_logs_get(l->store, &l->marks, err);
+
+    if (r >= 0 && l->marks.pruned > 0) /* else no server noted yet what it has removed */
+        r = kr_store_logs_each(l->store, l->marks.pruned, check_log_of, l, err);
+    rewinddir(dir);
+    while (r >= 0 && (e = readdir(dir)))
+        if (strlen(e->d_name) > 4 && strcmp(e->d_name + strlen(e->d_name) - 4, ".log") == 0)
+            r = check_owner(l, e->d_name, err);
+    return note_damage(l->findings, r, err);
+}
+
+static int check_logs(int dir_of, struct kr_store *store, struct findings *f, struct kr_err *err)
 {
     int fd = openat(dir_of, "logs", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct logs logs = {.findings = f, .store = store, .dir = fd};
     const struct dirent *e;
 
     if (!dir) {
@@ -89,6 +149,8 @@ static int check_logs(int dir_of, struct findings *f, struct kr_err *err)
         if (r < 0)
             kr_err_set(err, KR_ERR_SYSTEM, -r, "read logs/%s", e->d_name);
     }
+    if (r >= 0 && store)
+        r = check_log_owners(&logs, dir, err);
     closedir(dir);
     return r;
 }
@@ -169,13 +231,13 @@ static int verify_data(const char *data, struct findings *f, struct kr_err *err)
     r = kr_store_open(data, KR_STORE_AS_IS, &store, err);
     if (r == -ESTALE) { /* to bring it up to date is for the server, which its operator starts when a backup is made */
         tell_unlooked(data, "was last written by an older krait; a start of this one brings it up to date");
-        return check_logs(dir, f, err);
+        return check_logs(dir, NULL, f, err);
     }
     if (r < 0)
         return note_damage(f, r, err);
     r = check_store(store, f, err);
     if (r >= 0)
-        r = check_logs(dir, f, err);
+        r = check_logs(dir, store, f, err);
     if (r >= 0 && faccessat(dir, "sandboxes", F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
         find(f, "missing", "sandboxes", 9, "");
         return 0;
@@ -208,11 +270,13 @@ static int check_backup_store(const char *dir, int fd, struct findings *f, struc
         r = check_store(store, f, err);
     if (r >= 0 && shelf >= 0)
         r = check_folders(store, shelf, f, err);
+    if (r >= 0)
+        r = check_logs(fd, store, f, err);
     kr_store_close(store);
     (void)unlinkat(fd, "krait.lock", 0);
     if (r == -EROFS || r == -EACCES || r == -ESTALE) { /* its bytes are right, which the list has shown */
         tell_unlooked(dir, r == -ESTALE ? "was made by an older krait" : "cannot be written");
-        r = 0;
+        r = check_logs(fd, NULL, f, err);
     }
     return note_damage(f, r, err);
 }
@@ -247,8 +311,6 @@ int kr_verify_backup(const char *dir, bool prints, struct kr_err *err)
     if (r >= 0 && f.count == 0) { /* the bytes are those of the backup: do the parts belong together? */
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         r = check_backup_store(dir, fd, &f, err);
-        if (r >= 0)
-            r = check_logs(fd, &f, err);
     }
     if (r < 0 || f.count == 0)
         return r;

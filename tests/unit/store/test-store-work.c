@@ -234,11 +234,18 @@ static void test_running_runs_stay(void)
     struct kr_store_run_start start = {.owner = alice, .code = "", .started = 1};
     char id[KR_STORE_ID_ROOM], other[KR_STORE_ID_ROOM];
     cleanup_store_run struct kr_store_run run = {0};
+    struct kr_store_logs marks = {0};
+    int64_t before;
 
     kr_store_new_id(id);
     start.id = id;
     CHECK(kr_store_run_start(store, &start, &err) == 0 && add_run(alice, NULL, 5, 0, other) == 0);
     CHECK(kr_store_runs_prune(store, &(struct kr_store_keep){.since = 100}, NULL, NULL, &err) == 1);
+    CHECK(kr_store_logs_get(store, &marks, &err) == 0 && marks.pruned > 0); /* what goes is marked, and never lower */
+    before = marks.pruned;
+    CHECK(kr_store_logs_pruned(store, before - 1, &err) == 0 && kr_store_logs_get(store, &marks, &err) == 0);
+    CHECK(marks.pruned == before);
+    CHECK(kr_store_log_known(store, id, &err) == 1 && kr_store_log_known(store, other, &err) == 0);
     CHECK(kr_store_run_get(store, alice, id, &run, &err) == 0);
     CHECK(kr_store_run_get(store, alice, other, &run, &err) == -ENOENT);
     CHECK(kr_store_runs_lost(store, NOW, &err) == 0); /* this process lives */
