@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests/lib"), str(ROOT / "tests/escape")]
 from check import check, contains, equal, main, skip  # noqa: E402
+from krait_server import Server, data_folder  # noqa: E402
 from ways import WAYS  # noqa: E402
 
 KRAIT = os.environ.get("KRAIT", str(ROOT / "build/krait"))
@@ -109,6 +110,62 @@ def as_root():
     found = re.search(r"in an image, enforced; limit 1 MiB: .* after (\d+) KiB \(EDQUOT\)",
                       layers["disk_quota_sandboxes"]["detail"])
     assert found and 512 < int(found[1]) < 2048, layers["disk_quota_sandboxes"]
+
+
+def disk_row(*options, env=None):
+    return read_report(run([KRAIT, "doctor", "--json", *options], env))[1]["disk_quota_sandboxes"]
+
+
+@check
+def disks_of_a_data_folder_that_is_not_there():
+    with tempfile.TemporaryDirectory() as top:
+        row = disk_row("--data", top + "/none")
+        contains(row["detail"], "there is no data folder %s/none yet" % top)
+        equal(os.listdir(top), [])
+
+
+@check
+def disks_of_an_old_plain_folder():
+    with tempfile.TemporaryDirectory() as top:
+        os.makedirs(top + "/sandboxes/old/files")
+        row = disk_row(env={"KRAIT_DATA": top})
+        equal(row["state"], "degraded", row)
+        contains(row["detail"], "counted by the server, not enforced")
+        contains(row["detail"], "made in a plain folder")
+        contains(row["detail"], "data folder " + top)
+        equal(os.listdir(top), ["sandboxes"])
+
+
+@check
+def disks_by_the_setting():
+    with tempfile.TemporaryDirectory() as top:
+        for options, env in ((("--shelf", "folder"), None), ((), {"KRAIT_SHELF": "folder"})):
+            row = disk_row("--data", top, *options, env=env)
+            equal(row["state"], "degraded", row)
+            contains(row["detail"], "shelf = folder")
+        done = run([KRAIT, "doctor", "--shelf", "box"])
+        equal(done.returncode, 2)
+        contains(done.stderr, "image")
+        equal(os.listdir(top), [])
+
+
+@check
+def disks_of_an_image_beside_its_server_and_without():
+    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
+        skip("needs root and loop devices")
+    with data_folder() as top:
+        with Server(data=top, shelf="image", args=["--shelf-size", "512M"]) as s:
+            equal(s.run("open('a', 'w').write('kept')")["cause"], "ok")
+            beside = disk_row("--data", top + "/data")
+            equal(s.run("print(open('a').read())")["stdout"], "kept\n")
+        names = sorted(os.listdir(top + "/data"))
+        for row in (beside, disk_row("--data", top + "/data")):
+            equal(row["state"], "ok", row)
+            contains(row["detail"], "data folder %s/data, its image" % top)
+        equal(sorted(os.listdir(top + "/data")), names)
+        row = disk_row("--data", top + "/data", "--shelf", "folder")  # as a server with it refuses to start
+        equal(row["state"], "missing", row)
+        contains(row["detail"], "shelf = folder, but the sandboxes are in")
 
 
 @check

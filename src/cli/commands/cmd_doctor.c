@@ -3,13 +3,15 @@
  *
  * Called from main.c. The process as started becomes the warden, as for every command with cells; the engine
  * (doctor_app.c) fills a report in shared memory, which is printed here when every cell is gone. Invariants: a
- * report is printed whatever fails; the exit status is 0 only if the native tier holds as a whole; the one folder
- * that is made is removed again. */
+ * report is printed whatever fails; the exit status is 0 only if the native tier holds as a whole; the folders that
+ * are made, one for trials and one in the data directory, are removed again. */
 #include "commands.h"
 #include "exit_status.h"
+#include "config.h"
 #include "doctor.h"
 #include "fd.h"
 #include "log.h"
+#include "verbs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,6 +30,7 @@
 struct doctor_options {
     struct kr_cli_common common;
     bool json, no_color;
+    const char *data, *shelf;
 };
 
 /* clang-format off */
@@ -37,6 +40,11 @@ static const struct kr_opt_row rows[] = {
       .help = "Print one JSON object: ok, level, and layers with name, state, detail, lost and fix." },
     { .name = "no-color", .type = KR_OPT_FLAG, .offset = AT(no_color), .example = "--no-color",
       .help = "No colours on a terminal either; NO_COLOR in the environment means the same." },
+    { .name = "data", .type = KR_OPT_TEXT, .offset = AT(data), .value = "DIR",
+      .fallback = "KRAIT_DATA; /var/lib/krait as root, else ~/.local/state/krait", .example = "/srv/krait",
+      .help = "The data folder of `krait serve`: the row about sandboxes' disks is about this one." },
+    { .name = "shelf", .type = KR_OPT_TEXT, .offset = AT(shelf), .value = "KIND", .fallback = "KRAIT_SHELF; auto",
+      .example = "folder", .help = "The setting `shelf` of `krait serve`: auto, image or folder." },
     KR_CLI_COMMON_ROWS(struct doctor_options),
 };
 /* clang-format on */
@@ -57,25 +65,52 @@ const struct kr_opt_table kr_doctor_options_table = {
 /* ---- a folder for the trials ---- */
 
 struct ground {
-    char top[200], folder[220], shelf[220], file[220]; /* "" if there is none */
+    char top[200], folder[220], file[220]; /* "" if there is none */
+    char data[4096], shelf_top[4096 + 24], shelf[4096 + 32];
+    struct kr_doctor_place place;
 };
+
+/* Where the server's sandboxes are, or will be. A setting that cannot be is an error only if it was given here. */
+static int find_place(const struct doctor_options *o, struct ground *g, struct kr_err *err)
+{
+    cleanup_config struct kr_config *config = NULL;
+    int r = kr_verbs_config(o->data, o->shelf ? o->shelf : getenv("KRAIT_SHELF"), &config, err);
+
+    *g = (struct ground){0};
+    g->place.folder = g->shelf;
+    if (r < 0)
+        return o->data || o->shelf ? r : 0;
+    snprintf(g->data, sizeof g->data, "%s", config->data);
+    g->place = (struct kr_doctor_place){
+        .data = g->data, .is_there = access(g->data, F_OK) == 0, .choice = config->shelf, .folder = g->shelf};
+    return 0;
+}
+
+/* In the data directory if we may write there: another filesystem would give another answer. */
+static void make_shelf_ground(struct ground *g)
+{
+    snprintf(g->shelf_top, sizeof g->shelf_top, "%s/krait-doctor-XXXXXX", g->data);
+    g->place.is_elsewhere = !g->place.is_there || !mkdtemp(g->shelf_top);
+    if (g->place.is_elsewhere)
+        snprintf(g->shelf_top, sizeof g->shelf_top, "%s", g->top);
+    snprintf(g->shelf, sizeof g->shelf, "%s/shelf", g->shelf_top);
+    if (mkdir(g->shelf, 0700) < 0)
+        g->shelf[0] = '\0';
+}
 
 static void make_ground(struct ground *g)
 {
     const char *tmp = getenv("TMPDIR");
     int fd;
 
-    *g = (struct ground){0};
     snprintf(g->top, sizeof g->top, "%.160s/krait-doctor-XXXXXX", tmp && tmp[0] == '/' ? tmp : "/tmp");
     if (!mkdtemp(g->top)) {
         g->top[0] = '\0';
         return;
     }
     snprintf(g->folder, sizeof g->folder, "%s/folder", g->top);
-    snprintf(g->shelf, sizeof g->shelf, "%s/shelf", g->top);
     snprintf(g->file, sizeof g->file, "%s/file", g->top);
-    if (mkdir(g->shelf, 0700) < 0)
-        g->shelf[0] = '\0';
+    make_shelf_ground(g);
     if (mkdir(g->folder, 0700) < 0)
         g->folder[0] = '\0';
     fd = open(g->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -84,18 +119,27 @@ static void make_ground(struct ground *g)
     kr_fd_close(fd);
 }
 
-static void remove_ground(const struct ground *g)
+static void remove_names(const char *top, const char *const *names)
 {
-    static const char *const names[] = {"folder/word", "folder/much", "folder", "shelf.image", "shelf", "file"};
-    char path[280];
+    char path[4096 + 64];
 
-    for (size_t i = 0; g->top[0] && i < sizeof names / sizeof names[0]; i++) {
-        snprintf(path, sizeof path, "%s/%s", g->top, names[i]);
+    for (size_t i = 0; names[i]; i++) {
+        snprintf(path, sizeof path, "%s/%s", top, names[i]);
         if (remove(path) < 0 && errno != ENOENT)
             fprintf(stderr, "krait doctor: %s stays: %s\n", path, strerror(errno));
     }
-    if (g->top[0])
-        rmdir(g->top);
+    (void)rmdir(top);
+}
+
+static void remove_ground(const struct ground *g)
+{
+    static const char *const shelf[] = {"shelf.image", "shelf", NULL};
+    static const char *const rest[] = {"folder/word", "folder/much", "folder", "file", NULL};
+
+    if (!g->top[0])
+        return;
+    remove_names(g->shelf_top, shelf);
+    remove_names(g->top, rest);
 }
 
 /* ---- launching ---- */
@@ -194,7 +238,7 @@ static void examine_shelf(const struct ground *g, struct kr_doctor_report *repor
     apart_child = fork();
     if (apart_child == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == 0)
-            kr_doctor_shelf(g->shelf, report);
+            kr_doctor_shelf(&g->place, report);
         _exit(0);
     }
     await_apart_child();
@@ -302,6 +346,8 @@ int kr_cmd_doctor(int argc, char **argv)
         r = kr_err_set(&err, KR_ERR_INVALID, 0, "\"%.60s\" is too much; only options may be given", argv[operand]);
     if (r >= 0)
         r = kr_cli_common_apply(&options.common, &unused, &err);
+    if (r >= 0)
+        r = find_place(&options, &ground, &err);
     if (r < 0)
         return kr_cli_fail("doctor", &err);
     reports = mmap(NULL, 2 * sizeof *reports, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

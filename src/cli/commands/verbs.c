@@ -122,12 +122,23 @@ static int parse(const struct kr_verbs *v, const struct kr_verb *verb, int argc,
 
 /* Where `krait serve` keeps its data, and whose it is: of the environment only what is about that, so that a wrong
  * PORT does not keep a user from revoking a key. */
-static int load_config(const char *data, struct kr_config **ret, struct kr_err *err)
+int kr_verbs_config(const char *data, const char *shelf, struct kr_config **ret, struct kr_err *err)
 {
     static const char *const names[] = {"KRAIT_DATA=", "KRAIT_USER=", "XDG_STATE_HOME=", "HOME="};
-    char *environment[sizeof names / sizeof names[0] + 1] = {0}, *argv[] = {"serve", "--data", (char *)data, NULL};
-    const struct kr_config_how how = {.argc = data ? 3 : 0, .argv = argv, .environment = environment};
+    char *environment[sizeof names / sizeof names[0] + 1] = {0}, *argv[6] = {"serve"};
+    struct kr_config_how how = {.argv = argv, .environment = environment};
     size_t count = 0;
+    int argc = 1;
+
+    if (data) {
+        argv[argc++] = "--data";
+        argv[argc++] = (char *)data;
+    }
+    if (shelf) {
+        argv[argc++] = "--shelf";
+        argv[argc++] = (char *)shelf;
+    }
+    how.argc = argc > 1 ? argc : 0;
 
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
         for (char **e = environ; *e; e++)
@@ -144,7 +155,7 @@ static int open_store(const struct kr_verb *verb, struct kr_verb_call *c, struct
     const struct kr_verb_options *o = c->options;
     cleanup_config struct kr_config *config = NULL;
     cleanup_free struct kr_serve *server = NULL;
-    int r = load_config(o->data, &config, err);
+    int r = kr_verbs_config(o->data, NULL, &config, err);
 
     if (r < 0)
         return r;
@@ -170,7 +181,7 @@ int kr_verbs_begin(const struct kr_verbs *v, int argc, char **argv, struct kr_ve
         return fflush(stdout) != 0 ? kr_err_set(err, KR_ERR_SYSTEM, errno, "stdout") : KR_OPT_HELP;
     }
     if (r >= 0)
-        r = load_config(((const struct kr_verb_options *)c->options)->data, &config, err);
+        r = kr_verbs_config(((const struct kr_verb_options *)c->options)->data, NULL, &config, err);
     if (r < 0)
         return r;
     snprintf(c->data, sizeof c->data, "%s", config->data);

@@ -7,6 +7,8 @@
 #include "store_user.h"
 #include <stdbool.h>
 
+struct kr_config;
+
 #define KR_VERB_OPERANDS_MAX 2
 
 /* The head of each command's struct of options. */
@@ -55,6 +57,9 @@ int kr_verbs_main(const struct kr_verbs *v, int argc, char **argv, void *options
 /* A command without verbs, which has one row: its options and operands, and the data directory; no store is opened. 0,
  * KR_OPT_HELP (the help was printed), or -errno with err. */
 int kr_verbs_begin(const struct kr_verbs *v, int argc, char **argv, struct kr_verb_call *c, struct kr_err *err);
+
+/* The settings of the server that say where its data is, and its shelf; NULL: not given. 0 and *ret, or -errno. */
+int kr_verbs_config(const char *data, const char *shelf, struct kr_config **ret, struct kr_err *err);
 
 /* The user of that name or, failing that, of that id. 0 or -ENOENT. */
 int kr_verbs_user(struct kr_store *s, const char *name, struct kr_store_user *ret_user, struct kr_err *err);

@@ -185,9 +185,16 @@ extern const struct kr_embed kr_doctor_files[];
 /* Without a cell: which namespaces and filters can be had at all, tried in children, and the setting that is in the
  * way. */
 void kr_doctor_host(struct kr_doctor_report *r);
-/* What limits the disks of sandboxes, tried in an empty folder; an image may be left beside it. Changes the mount
+struct kr_doctor_place {
+    const char *folder; /* empty, for the trial: on the filesystem of the data directory if that is there */
+    const char *data;   /* the data directory, also if it is not there; NULL: not known */
+    bool is_there;
+    bool is_elsewhere; /* the folder is on whichever filesystem TMPDIR is */
+    int choice;        /* enum kr_shelf_choice */
+};
+/* What limits the disks of that data directory's sandboxes; an image may be left beside the folder. Changes the mount
  * namespace of its process. */
-void kr_doctor_shelf(const char *folder, struct kr_doctor_report *r);
+void kr_doctor_shelf(const struct kr_doctor_place *p, struct kr_doctor_report *r);
 
 struct kr_doctor_look {
     bool colour, utf8;
