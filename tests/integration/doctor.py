@@ -129,7 +129,7 @@ def disks_of_an_old_plain_folder():
     with tempfile.TemporaryDirectory() as top:
         os.makedirs(top + "/sandboxes/old/files")
         row = disk_row(env={"KRAIT_DATA": top})
-        equal(row["state"], "degraded", row)
+        equal(row["state"], "degraded", str(row))
         contains(row["detail"], "counted by the server, not enforced")
         contains(row["detail"], "made in a plain folder")
         contains(row["detail"], "data folder " + top)
@@ -141,7 +141,7 @@ def disks_by_the_setting():
     with tempfile.TemporaryDirectory() as top:
         for options, env in ((("--shelf", "folder"), None), ((), {"KRAIT_SHELF": "folder"})):
             row = disk_row("--data", top, *options, env=env)
-            equal(row["state"], "degraded", row)
+            equal(row["state"], "degraded", str(row))
             contains(row["detail"], "shelf = folder")
         done = run([KRAIT, "doctor", "--shelf", "box"])
         equal(done.returncode, 2)
@@ -160,11 +160,11 @@ def disks_of_an_image_beside_its_server_and_without():
             equal(s.run("print(open('a').read())")["stdout"], "kept\n")
         names = sorted(os.listdir(top + "/data"))
         for row in (beside, disk_row("--data", top + "/data")):
-            equal(row["state"], "ok", row)
+            equal(row["state"], "ok", str(row))
             contains(row["detail"], "data folder %s/data, its image" % top)
         equal(sorted(os.listdir(top + "/data")), names)
         row = disk_row("--data", top + "/data", "--shelf", "folder")  # as a server with it refuses to start
-        equal(row["state"], "missing", row)
+        equal(row["state"], "missing", str(row))
         contains(row["detail"], "shelf = folder, but the sandboxes are in")
 
 
