@@ -1,16 +1,19 @@
 /* Looking at, reading and writing single files of a workspace.
  *
  * Called by the API on the thread pool (and on the loop for small things, as nothing here waits for a peer). Invariant:
- * a file appears under its name whole or not at all, and what is not a regular file is never read or written. */
+ * a file appears under its name whole or not at all, is on the disk when its commit has returned, and what is not a
+ * regular file is never read or written. */
 #include "clock.h"
 #include "fd.h"
 #include "files_internal.h"
 #include <dirent.h>
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define RESERVE_MAX (UINT64_C(64) << 20)
@@ -88,6 +91,26 @@ int kr_files_open(int ws, const char *path, int *ret_fd, struct kr_file_info *re
     return 0;
 }
 
+/* What fsync(2) of a file does for its name. ext4, XFS and btrfs keep the order of changes to names in their logs, so
+ * the file's own sync writes a rename before it, and new folders above it, too. Elsewhere the folder must be asked, and
+ * the bytes must be safe before the name is. */
+static bool syncs_names(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 &&
+           (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC);
+}
+
+/* A folder that may not be read cannot be synced alone: then all of the filesystem, by what was put there. */
+static int sync_folder(int dir, int entry)
+{
+    cleanup_fd int fd = kr_files_at(dir, "", O_RDONLY | O_DIRECTORY, 0);
+    int r = fd == -EACCES ? syncfs(entry) : fd < 0 ? fd : fsync(fd);
+
+    return r == -1 ? -errno : r;
+}
+
 int kr_files_mkdir(int ws, const char *path, struct kr_err *err)
 {
     char relative[KR_FILES_PATH_MAX];
@@ -101,8 +124,11 @@ int kr_files_mkdir(int ws, const char *path, struct kr_err *err)
     fd = kr_files_parent(ws, relative, true, &name);
     if (fd < 0)
         return kr_files_fail(err, fd, path);
-    if (mkdirat(fd, name, 0755) == 0)
-        return 0;
+    if (mkdirat(fd, name, 0755) == 0) {
+        made = kr_files_at(fd, name, O_RDONLY | O_DIRECTORY, 0);
+        r = made < 0 ? made : fsync(made) < 0 ? -errno : syncs_names(made) ? 0 : sync_folder(fd, made);
+        return r < 0 ? kr_files_fail(err, r, path) : 0;
+    }
     if (errno != EEXIST)
         return kr_files_fail(err, errno, path);
     made = kr_files_at(fd, name, O_PATH | O_DIRECTORY, 0);
@@ -202,6 +228,22 @@ static unsigned mode_to_be(int dir, const char *name)
     return 0644;
 }
 
+/* Gives it its name, and returns when a power cut no longer takes it. flags: of renameat2(2). */
+static int rename_durably(const struct kr_files_upload *u, int dir, const char *name, unsigned flags)
+{
+    bool once = syncs_names(u->fd);
+
+    if (!once && fsync(u->fd) < 0)
+        return -errno;
+    /* If the program in the workspace has put something else under the temporary name, it renames that: its own file
+     * in its own folder, which it could have done without us. */
+    if (renameat2(u->ws, u->temp, dir, name, flags) < 0)
+        return -errno;
+    if (once)
+        return fsync(u->fd) < 0 ? -errno : 0;
+    return sync_folder(dir, u->fd);
+}
+
 /* flags: of renameat2(2). */
 static int rename_upload(struct kr_files_upload *u, unsigned flags, struct kr_err *err)
 {
@@ -215,10 +257,8 @@ static int rename_upload(struct kr_files_upload *u, unsigned flags, struct kr_er
     }
     if (r == 0 && fchmod(u->fd, mode_to_be(dir, name)) < 0)
         r = -errno;
-    /* If the program in the workspace has put something else under the temporary name, it renames that: its own file
-     * in its own folder, which it could have done without us. */
-    if (r == 0 && renameat2(u->ws, u->temp, dir, name, flags) < 0)
-        r = -errno;
+    if (r == 0)
+        r = rename_durably(u, dir, name, flags);
     if (r < 0) {
         kr_files_fail(err, r, u->path);
         kr_files_upload_abort(u);

@@ -48,7 +48,7 @@ void kr_files_json_path(struct kr_json *j, const char *key, const char *path);
 int kr_files_stat(int ws, const char *path, struct kr_file_info *ret, struct kr_err *err);
 /* Opens a regular file for reading. Nonblocking, so that a FIFO that replaced it meanwhile cannot block the caller. */
 int kr_files_open(int ws, const char *path, int *ret_fd, struct kr_file_info *ret_info, struct kr_err *err);
-/* Makes a folder and those above it. One that is there is fine. */
+/* Makes a folder and those above it, and waits for the disk. One that is there is fine. */
 int kr_files_mkdir(int ws, const char *path, struct kr_err *err);
 
 /* ---- uploads ---- */
@@ -62,8 +62,9 @@ int kr_files_upload_begin(int ws, const char *path, uint64_t max, struct kr_file
 /* 0; KR_ERR_LIMIT with EFBIG past the maximum, ENOSPC, EDQUOT …: then only abort is left. */
 int kr_files_upload_write(struct kr_files_upload *u, const void *data, size_t len, struct kr_err *err);
 uint64_t kr_files_upload_size(const struct kr_files_upload *u);
-/* The file gets its name; an existing one keeps its mode, a folder is not replaced. Frees u, also on failure, when
- * nothing is left behind. */
+/* The file gets its name; an existing one keeps its mode, a folder is not replaced. A power cut does not take it any
+ * more when this returns 0: waits for the disk. Frees u, also on failure, when nothing is left behind unless the sync
+ * failed. */
 int kr_files_upload_commit(struct kr_files_upload *u, struct kr_err *err);
 /* The same, but replaces nothing: -EEXIST if something of that name is there. */
 int kr_files_upload_create(struct kr_files_upload *u, struct kr_err *err);

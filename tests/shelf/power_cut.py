@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """Power cuts and kills under load. The image lies on an outer btrfs; a reflink copy of it, taken while processes write,
 is what a power cut would leave. Each copy is brought up as at a start, scrubbed by the kernel, and every file whose
-fsync had returned before the copy was begun must be in it, with the limit of its folder. KR_CUTS is how many."""
+fsync had returned before the copy was begun must be in it, with the limit of its folder; beneath a server, every file
+that it had answered for. KR_CUTS is how many."""
 import contextlib
 import fcntl
+import glob
 import hashlib
 import os
 import random
@@ -11,12 +13,14 @@ import shutil
 import struct
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "lib"))
 import shelves  # noqa: E402
 from shelves import MIB, SERVER, Data, Shelf  # noqa: E402
 from check import check, equal, main  # noqa: E402
+from krait_server import Server  # noqa: E402
 
 CUTS = int(os.environ.get("KR_CUTS", "12"))
 KILLS = int(os.environ.get("KR_KILLS", "6"))
@@ -134,6 +138,8 @@ def outer_disk():
     with tempfile.TemporaryDirectory(prefix="krait-outer-") as folder:
         shelves.mkfs("btrfs", f"{folder}/disk", 8 << 30)
         shelves.mount(f"{folder}/disk", f"{folder}/outer")
+        for path in (folder, f"{folder}/outer"):
+            os.chmod(path, 0o755)  # a server has a user of its own
         try:
             yield f"{folder}/outer"
         finally:
@@ -168,6 +174,101 @@ def every_file_survives_a_power_cut():
         for path, acked in cuts:
             with Shelf(path) as shelf:
                 look_through(shelf, acked)
+            equal(shelves.nothing_left(path), "", path)
+            shutil.rmtree(path)
+
+
+class Uploads:
+    """Clients of a server: new files in new folders, several in one request, and one that is replaced over and over."""
+    AT = "/api/v1/sandboxes/default/files"
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.stop, self.lock = server, threading.Event(), threading.Lock()
+        self.acked: set[str] = set()
+        self.version = 0
+        self.wrong: list[str] = []
+        self.threads = [threading.Thread(target=self.work, args=(one,)) for one in
+                        (self.put_new, self.put_new, self.post_two, self.replace)]
+        for thread in self.threads:
+            thread.start()
+
+    def work(self, one) -> None:
+        me = threading.get_ident()
+        for i in range(1 << 30):
+            if self.stop.is_set() or self.wrong:
+                return
+            try:
+                one(f"{me:x}n{i}", i + 1)
+            except (AssertionError, OSError) as e:
+                self.wrong.append(str(e))
+
+    def note(self, *names: str) -> None:
+        with self.lock:
+            self.acked |= set(names)
+
+    def put_new(self, name: str, i: int) -> None:
+        path = f"d{i % 7}/{name}/file"
+        equal(self.server.put(f"{self.AT}/{path}", content(path)).status, 201)
+        self.note(path)
+
+    def post_two(self, name: str, _i: int) -> None:
+        parts = b"".join(b'--x\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\n%s\r\n'
+                         % (n.encode(), content(n)) for n in (name + "a", name + "b"))
+        reply = self.server.post(self.AT, parts + b"--x--\r\n",
+                                 headers={"Content-Type": "multipart/form-data; boundary=x"})
+        assert reply.status in (200, 201), reply.text
+        self.note(name + "a", name + "b")
+
+    def replace(self, _name: str, i: int) -> None:
+        assert self.server.put(f"{self.AT}/same", b"%08d" % i * 2000).status in (200, 201)
+        with self.lock:
+            self.version = i
+
+    def look(self) -> tuple[set[str], int]:
+        with self.lock:
+            return set(self.acked), self.version
+
+    def end(self) -> None:
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(60)
+        equal(self.wrong, [])
+
+
+def find_uploads(shelf: Shelf, acked: set[str], version: int) -> None:
+    scrub(shelf.path)
+    files, = glob.glob(f"{shelf.path}/*/files")
+    for name in sorted(acked):
+        with open(f"{files}/{name}", "rb") as f:
+            assert f.read() == content(name), f"{name} has other bytes"
+    if version:
+        with open(f"{files}/same", "rb") as f:
+            same = f.read()
+        equal(same, same[:8] * 2000, "one version of it, whole")
+        assert int(same[:8]) >= version, f"version {int(same[:8])} after {version} was acknowledged"
+
+
+@check
+def every_upload_that_a_server_answered_for_survives_a_power_cut():
+    shelves.need_btrfs()
+    with outer_disk() as outer:
+        cuts = []
+        with Server(data=outer, shelf="image", args=["--shelf-size", "2G"], validate=False) as s:
+            load = Uploads(s)
+            owner = os.stat(f"{outer}/data")
+            for i in range(CUTS):
+                time.sleep(random.uniform(0.2, 1.0))
+                seen = load.look()
+                os.mkdir(f"{outer}/cut{i}")
+                os.mkdir(f"{outer}/cut{i}/sandboxes", 0o700)
+                os.chown(f"{outer}/cut{i}/sandboxes", owner.st_uid, owner.st_gid)
+                clone(f"{outer}/data/sandboxes.image", f"{outer}/cut{i}/sandboxes.image")
+                cuts.append((f"{outer}/cut{i}", *seen))
+            load.end()
+        assert len(cuts[-1][1]) > CUTS and cuts[-1][2] > 1, f"{len(cuts[-1][1])} files, {cuts[-1][2]} versions: no load"
+        for path, acked, version in cuts:
+            with Shelf(path) as shelf:
+                find_uploads(shelf, acked, version)
             equal(shelves.nothing_left(path), "", path)
             shutil.rmtree(path)
 
