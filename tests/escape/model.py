@@ -165,12 +165,12 @@ OMITTED = [
         "A16 (handler)",
         "only with --own-machine: it sets the machine's core_pattern to a program for a moment",
     ),
-    ("B5 (downloads)", "symlink, rename and hard link races against the file API: there is no server yet"),
+    ("B5 (downloads)", "symlink, rename and hard link races against the file API: unit/files and integration/files"),
     (
         "B6 (collector)",
-        "how special files are listed: nothing collects files yet; that they hang nobody is here",
+        "how special files are listed: unit/files and integration/files; that they block no caller is here",
     ),
-    ("B7", "archives on upload and export: there is no upload yet"),
+    ("B7", "archives on upload and export: krait unpacks and packs none"),
     ("C2 hash(\"x\")", "siblings share the hash seed until their zygote is rotated: documented"),
     ("C4", "fork of a fork, undo, branch: there are no checkpoints yet"),
     ("C5", "checkpoint with threads and sockets: there are no checkpoints yet"),
@@ -179,10 +179,10 @@ OMITTED = [
     ("D (exhaustion)", "bombs, fills and hangs are tests/exhaust; only what is about isolation is here"),
     (
         "E7",
-        "scripts and escapes in rich output: there is no web page yet; krait run passes them on as python3 does",
+        "scripts and escapes in rich output: tests/web; krait run passes them on as python3 does",
     ),
-    ("E8", "cut connection and resume: there is no HTTP yet"),
-    ("E9", "another tenant's id or cursor: there is no HTTP yet"),
+    ("E8", "cut connection and resume: tests/integration/server.py and tests/server"),
+    ("E9", "another tenant's id or cursor: tests/server/isolation.py"),
 ]
 
 
