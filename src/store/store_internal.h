@@ -153,7 +153,7 @@ void kr_store_hash(const struct kr_store *s, const char *use, const char *text,
 /* Deletes these runs in the transaction that is open. */
 int kr_store_runs_delete(struct kr_store *s, char (*ids)[KR_STORE_ID_ROOM], int count, struct kr_err *err);
 
-/* In the transaction that is open, if one is: rows of runs that ended until `pruned` are deleted, or those of a user. */
+/* In the transaction that is open, if one is: runs that ended until `pruned` are deleted, or a user's. */
 int kr_store_logs_mark(struct kr_store *s, int64_t pruned, bool user, struct kr_err *err);
 /* At the start of a server, once it has the notes of those before it. */
 int kr_store_logs_begin(struct kr_store *s, struct kr_err *err);

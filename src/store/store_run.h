@@ -95,7 +95,7 @@ int kr_store_runs_list(struct kr_store *s, const char *owner, const struct kr_st
 int kr_store_runs_prune(struct kr_store *s, const struct kr_store_keep *keep,
                         void (*on_gone)(void *data, const char *id), void *data, struct kr_err *err);
 
-/* ---- logs that are files: store_logs.c ---- */
+/* ---- logs that are files: store_verify.c ---- */
 
 /* What excuses a log without a run, and a run without its log; 0: nothing does. */
 struct kr_store_logs {

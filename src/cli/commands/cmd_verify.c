@@ -34,7 +34,8 @@ const struct kr_opt_table kr_verify_options_table = {
     .usage = "[options] [DIR]",
     .about = "Looks for damage and prints what it finds. Without DIR: in the data folder, also while a server runs: "
              "the store's pages, indexes, references and totals, the pepper, notes of runs, logs of "
-             "runs and their checksums, folders of sandboxes, and that these belong to the store's rows. With DIR: in that backup, every file against its hash as well.",
+             "runs and their checksums, folders of sandboxes, and that these belong to the store's rows. With DIR: in "
+             "that backup, every file against its hash as well.",
     .notes = "Exit status: 0 nothing was found, 1 damage, 2 wrong usage, 125 it could not be looked at, 127 no such "
              "folder.\nExample: krait verify /mnt/backup/2026-11-16",
     .rows = option_rows, .count = 2, .limits = KR_OPT_NO_LIMITS,

@@ -195,8 +195,60 @@ static void lists_and_mounts_wait_for_a_restart(void)
     CHECK(c->port == 8642 && strcmp(c->mounts.items[0].path, "/a") == 0);
 }
 
+/* What was printed, with single blanks, without the marks of comments. */
+static char *printed_by(void (*print)(FILE *out))
+{
+    char *text = NULL, *to;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+
+    print(out);
+    fclose(out);
+    to = text;
+    for (char *from = text; *from; from++) {
+        bool is_mark = *from == '#' && (from == text || from[-1] == '\n');
+
+        if (!strchr(" \n", *from) && !is_mark)
+            *to++ = *from;
+        else if (to > text && to[-1] != ' ')
+            *to++ = ' ';
+    }
+    *to = '\0';
+    return text;
+}
+
+static bool has_all(const char *printed, const char *text)
+{
+    return !text || strstr(printed, text);
+}
+
+static void no_text_is_cut(void)
+{
+    size_t count;
+    const struct kr_config_row *rows = kr_config_rows(&count);
+    char *help = printed_by(kr_config_help), *page = printed_by(kr_config_dump), range[96], high[32];
+    char *example = printed_by(kr_config_env_example);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct kr_config_row *row = &rows[i];
+        bool is_shown = row->section != NULL;
+
+        CHECK(has_all(help, row->help) && has_all(page, row->help) && (!is_shown || has_all(example, row->help)));
+        CHECK(has_all(help, row->fallback_text) && has_all(page, row->fallback_text));
+        CHECK(has_all(page, row->zero) && (!is_shown || has_all(example, row->zero)));
+        kr_config_range(row, range, sizeof range);
+        CHECK(strlen(range) < sizeof range - 1 && has_all(range, row->zero));
+        if (kr_config_is_number(row))
+            CHECK(has_all(range, kr_config_show_number(row, row->max, high, sizeof high)));
+    }
+    free(help);
+    free(page);
+    free(example);
+}
+
 int main(void)
 {
+    RUN(no_text_is_cut);
     RUN(a_tray_crosses);
     RUN(what_was_not_kept_is_missing);
     RUN(a_damaged_tray_is_refused);
