@@ -81,6 +81,7 @@ class Outcome:
     ran: bool = False  # the marker came: user code has run
     ran_at: float = 0.0
     session: int = -1  # where it ran, if that could be seen
+    init: int = -1  # of that cell
     inside: dict | None = None
     outside: dict | None = None
     layers: dict | None = None
@@ -263,7 +264,7 @@ class Box:
             try:
                 session, init = self.session_and_init()
                 out.outside = proof.outside(session, init, self.zygote)
-                out.session = session
+                out.session, out.init = session, init
                 out.dac = proof.mount_aside(session)
             except (OSError, IndexError, KeyError, ValueError) as e:
                 out.message = f"(gone while it was looked at: {e})"

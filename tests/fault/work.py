@@ -153,10 +153,10 @@ class Worker:
     def judge_run(self, case: Case, out: Outcome, rows: list, verdict: Verdict) -> None:
         clean = self.clean[case.scenario].outcome
         allowed = {name for row in rows if row for name in row.differs}
-        # A session that ended before it was ready, with an unknown status, is made again, and that one was not failed.
-        again = [
-            out.roles[c.pid] == "session" and out.session not in (-1, c.pid) for c in out.hits
-        ]
+        # A session that ended before it was ready, with an unknown status, is made again; so is one whose init gave up
+        # while it was on its way. What ran in the other cell was not failed.
+        ran_in = {"session": out.session, "init": out.init}
+        again = [ran_in.get(out.roles[c.pid], -1) not in (-1, c.pid) for c in out.hits]
         if not all(row or other for row, other in zip(rows, again)):
             verdict.problems.append("user code ran, and no row says that it may")
         verdict.why = "; ".join(sorted({row.why for row in rows if row}))
