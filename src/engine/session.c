@@ -552,6 +552,7 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
     char text[sizeof((struct kr_run_end *)NULL)->message];
     enum kr_cause cause;
     struct kr_err err;
+    bool in_run = s->run;
 
     if (before >= KR_SESSION_ENDING)
         return;
@@ -581,8 +582,8 @@ void kr_session_ended(struct kr_session *s, const struct kr_held_end *ended)
     end_runs(s, ended);
     kr_session_set_state(s, KR_SESSION_ENDED);
     kr_session_close_pipes(s);
-    if (s->handed_out)
-        s->calls.on_ended(s->data, s, cause, kr_session_end_text(s, cause, text, sizeof text));
+    if (s->handed_out) /* its run has told why */
+        s->calls.on_ended(s->data, s, cause, in_run ? "" : kr_session_end_text(s, cause, text, sizeof text));
     kr_engine_bury(s->engine, s);
 }
 

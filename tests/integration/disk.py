@@ -47,6 +47,7 @@ def refused(end: dict, *words: str) -> None:
 def attack(s, name: str, code: str, *words: str, **limits) -> None:
     sandbox(s, name, **limits)
     refused(run(s, B + code + WAIT, name), *words)
+    equal(run(s, "1", name).get("session_notice"), None, "its run has told why it ended")
     equal(s.post("/api/v1/sandboxes/%s/reset" % name).status, 200)
     control = "open('small', 'wb').write(B * 4)\nos.remove('small')\nopen('again', 'wb').write(B * 6)\n"
     end = run(s, B + control + "print(os.path.getsize('again'))\ntime.sleep(1)", name)
