@@ -422,17 +422,6 @@ def projects_of_own_disk(kind: str) -> None:
                 assert in_user(unlinked, f"{shelf.path}/aa/files") <= LIMIT + SLACK
 
 
-def add_projects_of(kind: str) -> None:
-    def holds():
-        projects_of_own_disk(kind)
-
-    holds.__name__ = f"projects_of_{kind}"
-    if has_projects(kind):
-        check(holds)
-    else:
-        print(f"# {holds.__name__}: not here, this kernel has no project quotas of {kind}", flush=True)
-
-
 def own_quota_holds(data: str, kind: int) -> None:
     with Shelf(data) as shelf:
         equal((shelf.kind, shelf.image, shelf.why), (kind, 0, ""))
@@ -462,19 +451,29 @@ def quota(top: str, command: int, project: int, block: bytes = bytes(struct.calc
     return struct.unpack(DQBLK, data.raw)
 
 
-@check
-def limits_of_other_projects_stay():
-    with contextlib.suppress(subprocess.CalledProcessError):  # a kernel without quotas of ext4 does not mount it
-        with disk("ext4", "-F", "-O", "project,quota", "-E", "quotatype=prjquota", mount="prjquota") as data:
-            others = (1, OURS[0] - 1, OURS[-1] + 1)
-            for project in others:
-                quota(data, SETQUOTA, project, struct.pack(DQBLK, 4096, 2048, 0, 400, 200, 0, 0, 0, LIMITS))
-            with Shelf(data) as shelf:
-                equal((shelf.kind, shelf.ask("make", "aa", LIMIT).error), (PROJECT, 0))
-                equal(shelf.ask("drop", "aa").error, 0)
-            for project in others:
-                q = quota(data, GETQUOTA, project)
-                equal((q[0], q[1], q[3], q[4]), (4096, 2048, 400, 200), f"limits of project {project:#x}")
+def limits_of_other_projects_stay(kind: str) -> None:
+    with mounted(kind, *PROJECT_DISKS[kind], mount="prjquota") as point, Data(point) as data:
+        others = (1, OURS[0] - 1, OURS[-1] + 1)
+        for project in others:
+            quota(data, SETQUOTA, project, struct.pack(DQBLK, 4096, 2048, 0, 400, 200, 0, 0, 0, LIMITS))
+        with Shelf(data) as shelf:
+            equal((shelf.kind, shelf.ask("make", "aa", LIMIT).error), (PROJECT, 0))
+            equal(shelf.ask("drop", "aa").error, 0)
+        for project in others:
+            q = quota(data, GETQUOTA, project)
+            equal((q[0], q[1], q[3], q[4]), (4096, 2048, 400, 200), f"limits of project {project:#x}")
+
+
+def add_projects_of(kind: str) -> None:
+    for name, row in (("projects_of_" + kind, projects_of_own_disk),
+                      ("limits_of_other_projects_stay_on_" + kind, limits_of_other_projects_stay)):
+        def holds(row=row) -> None:
+            row(kind)
+        holds.__name__ = name
+        if has_projects(kind):
+            check(holds)
+        else:
+            print(f"# {name}: not here, this kernel has no project quotas of {kind}", flush=True)
 
 
 @check
