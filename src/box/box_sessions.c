@@ -12,9 +12,11 @@
 #include "log.h"
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- finding, making, freeing ---- */
 
@@ -351,6 +353,20 @@ static void on_between(void *data, struct kr_session *s, enum kr_stream stream, 
 static const struct kr_session_calls session_calls = {
     .on_open = on_open, .on_ended = on_ended, .on_between = on_between};
 
+/* Code may have closed its folder to itself (chmod); its next session must be able to enter it. */
+static void open_workspace(const struct kr_box *b, const struct kr_session_spec *spec)
+{
+    char path[KR_STORE_ID_ROOM + 8];
+    struct stat st;
+
+    if (spec->workspace != KR_WORKSPACE_SHELF)
+        return;
+    snprintf(path, sizeof path, "%s/files", spec->folder);
+    if (fstatat(b->shelf, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+        (st.st_mode & S_IRWXU) != S_IRWXU)
+        (void)fchmodat(b->shelf, path, (st.st_mode & 07777) | S_IRWXU, 0); /* else the session's start tells */
+}
+
 void kr_box_session_start(struct kr_box_session *session)
 {
     struct kr_box *b = session->box;
@@ -361,6 +377,7 @@ void kr_box_session_start(struct kr_box_session *session)
     kr_box_session_set_state(session, KR_BOX_SESSION_OPENING);
     if (session->look == KR_BOX_LOOK_NEEDED)
         kr_changes_look(session, NULL);
+    open_workspace(b, &session->spec);
     session->spec.disk_left = kr_disk_left(b, session->user);
     kr_disk_look(b, session->user);
     session->spec.owner = b->config.user_groups ? session->user->number : 0;

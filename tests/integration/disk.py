@@ -248,6 +248,16 @@ def unlinked_file_after_the_end(kind: str) -> None:
     s.delete("/api/v1/sandboxes/later")
 
 
+@check
+def a_workspace_that_was_closed_is_open_to_the_next_session():
+    s = server("folder")
+    sandbox(s, "shut")
+    equal(run(s, "import os\nopen('kept', 'w').write('7')\nos.chmod('/workspace', 0)", "shut")["cause"], "ok")
+    end = run(s, "print(open('kept').read())", "shut", fresh=True)
+    equal((end["cause"], end["stdout"]), ("ok", "7\n"), str(end)[:300])
+    s.delete("/api/v1/sandboxes/shut")
+
+
 # ---- what was there before -----------------------------------------------------------------------------
 
 
