@@ -105,6 +105,7 @@ static _Noreturn void be_keeper(struct kr_shelf *s, int sock)
     struct kr_err err;
     sigset_t none;
     kr_log_set_who("keeper");
+    (void)prctl(PR_SET_NAME, "krait-keeper"); /* for those who look at processes */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     /* A terminal or a service manager sends these to all of us: the keeper ends when the warden does. */
