@@ -215,8 +215,9 @@ static int own_folder(const struct kr_serve *s, int at, const char *path, const 
     fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
-    if (st.st_uid == geteuid() && st.st_uid != uid && (made || may_take_over(fd, &st)) &&
-        (fchown(fd, uid, gid) < 0 || fstat(fd, &st) < 0))
+    /* One that is not empty may have been handed over, and used, since we looked: its owner is looked at again. */
+    if (st.st_uid == geteuid() && st.st_uid != uid &&
+        (((made || may_take_over(fd, &st)) && fchown(fd, uid, gid) < 0) || fstat(fd, &st) < 0))
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "give the %s directory %s to uid %u", f->what, path, uid);
     if (st.st_uid != uid) {
         kr_err_set(err, KR_ERR_DENIED, 0,
