@@ -228,12 +228,13 @@ static unsigned mode_to_be(int dir, const char *name)
     return 0644;
 }
 
-/* Gives it its name, and returns when a power cut no longer takes it. flags: of renameat2(2). */
+/* Gives it its name, and returns when a power cut no longer takes it. What had the name before must not be replaced on
+ * the disk by a file whose bytes are not there yet. flags: of renameat2(2). */
 static int rename_durably(const struct kr_files_upload *u, int dir, const char *name, unsigned flags)
 {
-    bool once = syncs_names(u->fd);
+    bool once = syncs_names(u->fd), replaces = faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW | AT_EACCESS) == 0;
 
-    if (!once && fsync(u->fd) < 0)
+    if ((!once || replaces) && fsync(u->fd) < 0)
         return -errno;
     /* If the program in the workspace has put something else under the temporary name, it renames that: its own file
      * in its own folder, which it could have done without us. */
