@@ -193,10 +193,12 @@ p = pexpect.spawn("python3", ["-q"], **how)
 p.expect(">>> ")
 p.sendline("6 * 7")
 p.expect("42.*>>> ")
-p.sendline("while True: pass")
-p.sendline("")
+p.sendline("exec('print(1 + 6)\\\\nwhile True: pass')")
+p.expect("\\n7\\r")  # it has begun
 p.sendintr()  # by the terminal's own job control
 p.expect("KeyboardInterrupt.*>>> ")
+p.sendline("6 * 9")  # else it ends by SIGINT, as a Python does whose last statement was interrupted
+p.expect("54.*>>> ")
 leave(p, "\\x04")
 p = pexpect.spawn("top", **how)
 p.expect("load average")
