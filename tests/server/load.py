@@ -161,7 +161,8 @@ def slow_readers_of_a_long_stream_cost_no_memory():
 @check
 def an_aborted_flood_leaves_nothing():
     print(f"seed {SEED}")
-    with serve("--max-sessions", "40", "--linger", "500ms") as server:
+    # A pool that has grown with the demand has descriptors for a minute.
+    with serve("--max-sessions", "40", "--linger", "500ms", "--pool-max", "2") as server:
         pid = warm_up(server)
         before = figures(pid)
         requests = [
