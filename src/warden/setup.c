@@ -614,6 +614,10 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
         w->workspaces[i].dir = w->views[i] = -1;
     for (size_t i = 0; i < KR_MOUNTS_MAX; i++)
         w->mounts[i].dir = -1;
+    for (size_t i = 0; i < KR_ZYGOTES_MAX; i++)
+        STAILQ_INIT(&w->opens[i]);
+    TAILQ_INIT(&w->gone);
+    TAILQ_INIT(&w->followed);
     kr_log_set_who("warden");
     if ((r = kr_warden_caps_drop(err)) < 0)
         return r;

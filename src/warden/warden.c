@@ -640,10 +640,6 @@ int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, v
     struct kr_warden w = {
         .config = c, .arg = arg, .epoll = -1, .engine = -1, .lifeline_r = -1, .lifeline_w = -1, .signals = -1};
     int r, hello, status;
-    for (size_t i = 0; i < KR_ZYGOTES_MAX; i++)
-        STAILQ_INIT(&w.opens[i]);
-    TAILQ_INIT(&w.gone);
-    TAILQ_INIT(&w.followed);
     r = kr_setup(&w, engine, arg, err);
     for (unsigned i = 0; r >= 0 && !c->lazy && i < c->zygote_count; i++) {
         w.woken[i] = 1;
