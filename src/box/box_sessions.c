@@ -363,8 +363,9 @@ static void open_workspace(const struct kr_box *b, const struct kr_session_spec 
         return;
     snprintf(path, sizeof path, "%s/files", spec->folder);
     if (fstatat(b->shelf, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
-        (st.st_mode & S_IRWXU) != S_IRWXU)
-        (void)fchmodat(b->shelf, path, (st.st_mode & 07777) | S_IRWXU, 0); /* else the session's start tells */
+        (st.st_mode & S_IRWXU) != S_IRWXU && fchmodat(b->shelf, path, (st.st_mode & 07777) | S_IRWXU, 0) < 0)
+        kr_log(KR_LOG_WARN, "closed folder of a sandbox not opened, ignoring", "sandbox_folder=%s errno=%d",
+               spec->folder, errno);
 }
 
 void kr_box_session_start(struct kr_box_session *session)
