@@ -13,6 +13,7 @@ import collections
 import os
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../exhaust")]
@@ -58,6 +59,7 @@ def judge(engine: Engine, session, name: str, options: list, log: str, call: str
     """What is wrong, or "", and whether the session lives."""
     code, timeout = RUNS[name]
     session.run(START)
+    time.sleep(0.05)  # the age of a process is told in ticks of 10 ms, and one of the same tick is not spared
     trace = Strace(log, [engine.pid], *options)
     run = session.run(code, timeout, seconds=120)
     trace.stop()
