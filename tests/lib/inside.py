@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 KRAIT = os.environ.get("KRAIT", str(ROOT / "build/krait"))
 PYTHON = "/usr/bin/python3"
-TIMEOUT_S = 3000  # minutes on a quiet machine; many times that beside other work
+TIMEOUT_S = 900  # minutes on a quiet machine; many times that beside other work
 AGAIN = 2
 UID = "54321"
 
