@@ -11,6 +11,7 @@
 #define JSON 0, KR_FRAME_CHANNEL_MAX
 #define JSON_SMALL 0, (64u << 10) /* what a session has no reason to make larger is refused by its header */
 #define JSON_END 0, (4u << 20)
+#define JSON_EGRESS 0, KR_FRAME_EGRESS_MAX
 
 /* clang-format off */
 const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
@@ -65,6 +66,17 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_W_COUNT]   = { "w_count",   FIXED(kr_w_cell),    0, 0, 1 },
     [KR_W_COUNTED] = { "w_counted", FIXED(kr_w_counted), 0, 0, 0 },
     [KR_K_COUNT]   = { "k_count",   FIXED(kr_k_count),   1, 1, 1 },
+    [KR_S_PACKAGES] = { "s_packages", JSON_SMALL,        0, 0, 1 },
+    [KR_S_PACKAGED] = { "s_packaged", JSON_SMALL,        0, 0, 0 },
+    [KR_W_EGRESS]  = { "w_egress",  EMPTY,               1, 1, 0 },
+    [KR_E_CELL]    = { "e_cell",    JSON_EGRESS,        1, 1, 0 },
+    [KR_E_RULE]    = { "e_rule",    JSON_EGRESS,        0, 0, 0 },
+    [KR_E_DROP]    = { "e_drop",    FIXED(kr_e_cell),    0, 0, 0 },
+    [KR_E_CONNECTION] = { "e_connection", JSON_EGRESS,  0, 0, 0 },
+    [KR_E_FETCH]   = { "e_fetch",   JSON_EGRESS,        1, 1, 1 },
+    [KR_E_CANCEL]  = { "e_cancel",  EMPTY,               0, 0, 0 },
+    [KR_E_PROGRESS] = { "e_progress", FIXED(kr_e_progress), 0, 0, 0 },
+    [KR_E_FETCHED] = { "e_fetched", JSON_EGRESS,        0, 0, 0 },
 };
 /* clang-format on */
 

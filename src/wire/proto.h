@@ -78,6 +78,19 @@ enum kr_frame_type {
     KR_W_COUNT,   /* engine: struct kr_w_cell */
     KR_W_COUNTED, /* warden: struct kr_w_counted; the keeper's answer is passed on */
     KR_K_COUNT,   /* warden, to the keeper: struct kr_k_count + /proc of the cell */
+    /* the session's channel: the sandbox's packages */
+    KR_S_PACKAGES, /* session: JSON, id = its own number of the question; asks for a job (docs/design/packages.md) */
+    KR_S_PACKAGED, /* engine: JSON, id = that number; progress any number of times, then the end */
+    /* engine <-> egress process, on a socket that the warden hands to both (docs/design/egress.md) */
+    KR_W_EGRESS,     /* warden, to the engine: empty + socket; there is an egress process, a new one each time */
+    KR_E_CELL,       /* engine: JSON + listening socket of a cell; what its code may reach */
+    KR_E_RULE,       /* engine: JSON; another rule, or another run, of a cell */
+    KR_E_DROP,       /* engine: struct kr_e_cell; the cell is gone: its connections end */
+    KR_E_CONNECTION, /* egress: JSON; a connection has ended or was refused */
+    KR_E_FETCH,      /* engine: JSON + file to write; fetches one address for the server itself */
+    KR_E_CANCEL,     /* engine: empty, id = a fetch */
+    KR_E_PROGRESS,   /* egress: struct kr_e_progress, id = the fetch */
+    KR_E_FETCHED,    /* egress: JSON, id = the fetch; its end, good or bad */
     KR_F_MAX_,
 };
 
@@ -154,6 +167,8 @@ struct kr_w_opened {
 struct kr_w_cell {
     uint64_t cell;
 };
+/* Where the egress process listens in a cell whose rule goes beyond loopback. */
+#define KR_EGRESS_PORT 3128
 #define KR_WORKSPACE_NONE (-1)  /* a sized tmpfs */
 #define KR_WORKSPACE_SHELF (-2) /* the folder named, of those that the engine keeps on the shelf given at start */
 #define KR_FOLDER_ROOM KR_ID_ROOM
@@ -248,6 +263,13 @@ struct kr_w_counted {
 };
 struct kr_k_count {
     uint64_t dev;                /* st_dev of the workspace */
+};
+
+struct kr_e_cell {
+    uint64_t cell;
+};
+struct kr_e_progress {
+    uint64_t bytes, total; /* total 0: not known */
 };
 
 struct kr_b_ready {
