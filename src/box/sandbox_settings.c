@@ -181,7 +181,7 @@ static int check_ceiling(enum kr_net_kind most, const struct kr_net_rule *rule, 
 {
     const char *kind = kr_net_kind_names[rule->kind];
 
-    if (kr_net_kind_check(rule->kind, NULL) < 0)
+    if (kr_net_kind_check(rule->kind, false, NULL) < 0)
         return kr_err_set(err, KR_ERR_INVALID, 0,
                           "network: this server does not offer %s, which needs an egress proxy that this version does "
                           "not have; the server's max_network is %s",

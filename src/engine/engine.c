@@ -198,7 +198,7 @@ static int check_spec(const struct kr_engine *e, const struct kr_session_spec *s
 {
     if (spec->zygote >= e->config.zygote_count)
         return kr_err_set(err, KR_ERR_INVALID, 0, "there is no such zygote");
-    if (kr_net_rule_check(&spec->network, err) < 0)
+    if (kr_net_rule_check(&spec->network, e->config.egress, err) < 0)
         return -EINVAL;
     if (spec->workspace == KR_WORKSPACE_SHELF
             ? !e->config.shelf
@@ -411,6 +411,16 @@ void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind)
     e->shelf_kind = kind;
 }
 
+static void on_holder_egress(void *data, int fd)
+{
+    struct kr_engine *e = data;
+
+    if (e->calls.on_egress)
+        e->calls.on_egress(e->data, fd);
+    else
+        kr_fd_close(fd);
+}
+
 static int make_parts(struct kr_engine *e)
 {
     struct kr_pool_key key;
@@ -436,7 +446,13 @@ int kr_engine_new(struct uv_loop_s *loop, struct kr_holder *holder, const struct
                   const struct kr_engine_calls *calls, void *data, struct kr_engine **ret_engine)
 {
     static const struct kr_holder_calls holder_calls = {
-        on_holder_info, on_holder_zygote, on_holder_gone, kr_session_on_opened, kr_session_on_started, kr_session_ended,
+        .on_info = on_holder_info,
+        .on_zygote = on_holder_zygote,
+        .on_gone = on_holder_gone,
+        .on_opened = kr_session_on_opened,
+        .on_started = kr_session_on_started,
+        .on_ended = kr_session_ended,
+        .on_egress = on_holder_egress,
     };
     struct kr_engine *e = calloc(1, sizeof *e);
     int r;

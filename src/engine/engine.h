@@ -29,6 +29,7 @@ struct kr_engine_config {
     uint32_t pool_size;   /* parked sessions per zygote (network none); 0: no pool */
     uint32_t pool_max;    /* as many where there is demand for them; pool_size or less: it does not grow */
     uint32_t pool_ebb_ms; /* what was parked for so long without need goes again; 0: the usual */
+    bool egress;          /* the warden has an egress process: sessions may have networks beyond loopback */
     bool lazy;            /* as the warden's: a zygote is started when the first session is asked of it */
 };
 
@@ -38,6 +39,9 @@ struct kr_engine_calls {
     void (*on_gone)(void *data, const struct kr_err *err);
     /* kr_engine_stop() is done. */
     void (*on_stopped)(void *data);
+    /* The socket of an egress process that has started, the first or one after another; it is the callee's. May be
+     * NULL. */
+    void (*on_egress)(void *data, int fd);
 };
 
 /* What `info` shows of a zygote. */

@@ -45,6 +45,7 @@ struct kr_held_opened {
     uint32_t layers; /* enum kr_layer bits that hold this session */
     int *fds;        /* channel, stdout, stderr[, stdin if the spec has a pipe there] */
     unsigned nfds;
+    int *listener; /* where the code's connections to the proxy arrive; *listener -1: the network has none */
 };
 
 /* The process is gone. */
@@ -150,6 +151,9 @@ struct kr_holder_calls {
     /* err NULL: it is done. */
     void (*on_started)(struct kr_session *s, const struct kr_err *err);
     void (*on_ended)(struct kr_session *s, const struct kr_held_end *end);
+    /* The socket of an egress process that has started, the first or one after another; it is the callee's. After
+     * on_info. NULL: it is closed */
+    void (*on_egress)(void *data, int fd);
 };
 
 static inline int kr_held_start(struct kr_held *held, const struct kr_session_spec *spec, struct kr_err *err)

@@ -37,6 +37,7 @@ struct kr_session_spec {
     struct kr_net_rule network;
     int32_t workspace; /* index in the engine's table; KR_WORKSPACE_NONE: a sized tmpfs; KR_WORKSPACE_SHELF: `folder` */
     char folder[KR_FOLDER_ROOM]; /* of the shelf */
+    bool venv;                   /* the environment in `folder` at /venv, whatever the workspace is */
     uint32_t mounts;             /* bits: the engine's data sets */
     struct kr_limits limits;
     enum kr_background background;

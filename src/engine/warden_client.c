@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "fd.h"
 #include "frame.h"
+#include "log.h"
 #include "loop.h"
 #include <errno.h>
 #include <poll.h>
@@ -322,6 +323,10 @@ static int handle_cut(struct kr_wc *wc, const struct kr_frame *f, const void *pa
         wc->calls.on_hello(wc->data, payload, NULL, 0);
         return 0;
     }
+    if (f->type == KR_W_EGRESS) {
+        kr_log(KR_LOG_ERROR, "too many descriptors are open to take the egress process's, ignoring", NULL);
+        return 0; /* it sees the end of its socket, and the next one comes */
+    }
     if (!q || f->type != KR_W_OPENED || q->type != KR_W_OPEN)
         return -EPROTO;
     TAILQ_REMOVE(&wc->questions, q, link);
@@ -346,6 +351,9 @@ static int handle_control(struct kr_wc *wc, const struct kr_frame *f, const void
         return 0;
     case KR_W_ENDED:
         wc->calls.on_ended(wc->data, payload);
+        return 0;
+    case KR_W_EGRESS:
+        wc->calls.on_egress(wc->data, fds);
         return 0;
     case KR_W_OPENED:
     case KR_W_STARTED:

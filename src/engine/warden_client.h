@@ -17,6 +17,7 @@ struct kr_wc_calls {
     void (*on_hello)(void *data, const struct kr_w_hello *hello, int *fds, unsigned nfds);
     void (*on_zygote)(void *data, const struct kr_w_zygote *zygote);
     void (*on_ended)(void *data, const struct kr_w_ended *ended);
+    void (*on_egress)(void *data, int *fd); /* as those of on_hello */
     /* The warden is gone or broke the protocol. Once, from the loop; every question was answered with the same error
      * before it. */
     void (*on_gone)(void *data, const struct kr_err *err);

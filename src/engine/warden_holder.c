@@ -27,6 +27,7 @@ struct cell {
     uint64_t user, group; /* of its cgroup folders */
     uint32_t question;    /* its OPEN or START that awaits an answer, 0: none */
     unsigned fds_wanted;  /* of OPENED */
+    bool listens;         /* a listener is among them, as the last */
 };
 
 struct warden_holder {
@@ -90,6 +91,8 @@ static void on_open_answer(void *data, const struct kr_wc_answer *a)
     struct cell *c = data;
     const struct kr_holder_calls *calls = c->held.holder->calls;
     const struct kr_w_opened *opened = a->payload;
+    unsigned nfds = a->nfds;
+    int none = -1;
     struct kr_err err;
 
     c->question = 0;
@@ -102,13 +105,17 @@ static void on_open_answer(void *data, const struct kr_wc_answer *a)
     c->group = opened->group;
     c->held.placed = true;
     add_cell(holder_of(&c->held), c);
-    if (a->nfds != c->fds_wanted) {
+    if (a->nfds != c->fds_wanted || c->listens != ((opened->flags & KR_OPENED_LISTENER) != 0)) {
         kr_err_set(&err, KR_ERR_PROTOCOL, EPROTO, "the warden sent %u descriptors, not %u", a->nfds, c->fds_wanted);
         calls->on_opened(c->held.session, NULL, &err);
         return;
     }
-    calls->on_opened(c->held.session,
-                     &(struct kr_held_opened){.layers = opened->layers, .fds = a->fds, .nfds = a->nfds}, NULL);
+    nfds -= c->listens;
+    calls->on_opened(
+        c->held.session,
+        &(struct kr_held_opened){
+            .layers = opened->layers, .fds = a->fds, .nfds = nfds, .listener = c->listens ? &a->fds[nfds] : &none},
+        NULL);
 }
 
 static int open_cell(struct kr_holder *h, struct kr_session *s, const struct kr_session_spec *spec,
@@ -126,7 +133,8 @@ static int open_cell(struct kr_holder *h, struct kr_session *s, const struct kr_
 
     if (c) {
         c->held = (struct kr_held){.holder = h, .session = s};
-        c->fds_wanted = spec->stdin_pipe ? 4 : 3;
+        c->listens = spec->network.kind >= KR_NET_EGRESS_MIN_;
+        c->fds_wanted = (spec->stdin_pipe ? 4 : 3) + c->listens;
         r = kr_wc_ask(w->wc, KR_W_OPEN, &question, sizeof question, on_open_answer, c, &c->question);
     }
     if (r < 0) {
@@ -151,6 +159,7 @@ static int start_cell(struct kr_held *held, const struct kr_session_spec *spec, 
     struct kr_w_start question = {.cell = c->id,
                                   .workspace = spec->workspace,
                                   .mounts = spec->mounts,
+                                  .venv = spec->venv,
                                   .owner = spec->owner,
                                   .limits = spec->limits};
     int r;
@@ -409,6 +418,14 @@ static void on_cell_ended(void *data, const struct kr_w_ended *ended)
     w->holder.calls->on_ended(c->held.session, &end);
 }
 
+static void on_warden_egress(void *data, int *fd)
+{
+    struct warden_holder *w = data;
+
+    if (w->holder.calls->on_egress)
+        w->holder.calls->on_egress(w->holder.data, steal_fd(fd));
+}
+
 static void on_warden_gone(void *data, const struct kr_err *err)
 {
     struct warden_holder *w = data;
@@ -450,7 +467,11 @@ static const struct kr_holder_ops warden_ops = {
 
 int kr_warden_holder_new(struct uv_loop_s *loop, int control, struct kr_holder **ret_holder)
 {
-    static const struct kr_wc_calls calls = {on_warden_hello, on_warden_zygote, on_cell_ended, on_warden_gone};
+    static const struct kr_wc_calls calls = {.on_hello = on_warden_hello,
+                                             .on_zygote = on_warden_zygote,
+                                             .on_ended = on_cell_ended,
+                                             .on_egress = on_warden_egress,
+                                             .on_gone = on_warden_gone};
     struct warden_holder *w = calloc(1, sizeof *w);
     int r;
 

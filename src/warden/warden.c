@@ -92,9 +92,9 @@ static int check_open(struct kr_warden *w, const struct kr_w_open *req, struct k
         *err = w->why_not;
         return -EIO;
     }
-    if (kr_net_kind_check(req->network, err) < 0)
+    if (kr_net_kind_check(req->network, w->config->egress != NULL, err) < 0)
         return -EINVAL;
-    if (req->network == KR_NET_LOOPBACK && w->standing.level == KR_LEVEL_CONTAINED)
+    if (req->network != KR_NET_NONE && w->standing.level == KR_LEVEL_CONTAINED)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "level contained has no network of its own: only --network none");
     if (req->flags & ~(KR_OPEN_STDIN | KR_OPEN_PARK))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "flags 0x%x", req->flags);

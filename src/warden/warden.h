@@ -26,6 +26,11 @@ struct kr_mount_config {
     const char *path;
 };
 
+/* What the egress process is: runs in the forked child with its end of the socket (KR_E_…) and returns its exit status.
+ * It has descriptors 0 to 2 (/dev/null twice, and our stderr) and that one, no capability, no_new_privs, and an
+ * end that comes with the warden's. */
+typedef int kr_egress_entry(int fd, void *arg);
+
 /* Everything the warden will ever mount or start is fixed here; requests only carry indices. */
 struct kr_warden_config {
     int level; /* enum kr_level to insist on, or -1: the best there is, never `contained` unless allowed */
@@ -38,6 +43,12 @@ struct kr_warden_config {
     struct kr_shelf_config shelf; /* whose SOMEID/files become workspaces by KR_WORKSPACE_SHELF; path NULL: none */
     struct kr_mount_config mounts[KR_MOUNTS_MAX];
     size_t mount_count;
+    const char *packages; /* folder of unpacked wheels that cells see at /krait/packages; NULL: none */
+    /* What goes out for the cells whose network goes beyond loopback, and for the engine: a process of its own, started
+     * after the engine and again when it has ended, which the engine talks to (KR_W_EGRESS). NULL: no such cells */
+    kr_egress_entry *egress;
+    void *egress_arg;
+    uint32_t egress_uid, egress_gid; /* whom it becomes where we are root; 0: an id that no other process has */
     uint32_t engine_uid, engine_gid; /* whom the engine becomes where we are root; 0: it stays who we are */
     int engine_apart; /* instead: an id that no other process has, where we are root and cells have ids of their own */
     /* In the engine, before it runs: a read-only view of workspace `index` in which the folder's owner is the engine,

@@ -65,10 +65,10 @@ int kr_frame_send(int sock, uint16_t type, uint32_t id, const void *payload, siz
     union control control;
     ssize_t n;
 
-    if (len > KR_FRAME_CONTROL_MAX || nfds > KR_FRAME_FDS_MAX)
+    if (len > KR_FRAME_PACKET_MAX || nfds > KR_FRAME_FDS_MAX)
         return -EINVAL;
     head.len = (uint32_t)len;
-    if (kr_frame_check(&head, KR_FRAME_CONTROL_MAX, NULL) < 0)
+    if (kr_frame_check(&head, KR_FRAME_PACKET_MAX, NULL) < 0)
         return -EINVAL; /* our own mistake; better here than as the peer's complaint */
     if (nfds > 0) {
         struct cmsghdr *c;
@@ -165,7 +165,7 @@ static int check_message(const struct kr_frame *f, const struct msghdr *msg, siz
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "a frame says %u bytes and has %zu", f->len, got - sizeof *f);
     if (f->nfds != nfds && !full)
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "a frame says %u descriptors and has %u", f->nfds, nfds);
-    r = kr_frame_check(f, KR_FRAME_CONTROL_MAX, err);
+    r = kr_frame_check(f, KR_FRAME_PACKET_MAX, err);
     if (r >= 0 && full)
         r = kr_err_set(err, KR_ERR_LIMIT, EMFILE, "too many descriptors are open to take those of a frame");
     return r;

@@ -112,20 +112,20 @@ const char *kr_net_rule_text(const struct kr_net_rule *rule, char *buf, size_t s
     return buf;
 }
 
-int kr_net_kind_check(unsigned kind, struct kr_err *err)
+int kr_net_kind_check(unsigned kind, bool egress, struct kr_err *err)
 {
     if (kind >= KR_NET_KIND_MAX_)
         return kr_err_set(err, KR_ERR_INVALID, 0, "network kind %u does not exist", kind);
-    if (kind < KR_NET_BUILT_MAX_)
+    if (egress || kind < KR_NET_EGRESS_MIN_)
         return 0;
     return kr_err_set(err, KR_ERR_UNSUPPORTED, 0,
-                      "network %s needs an egress proxy, which this version does not have; use none or loopback",
+                      "network %s needs an egress proxy, which is not started here; use none or loopback",
                       kr_net_kind_names[kind]);
 }
 
-int kr_net_rule_check(const struct kr_net_rule *rule, struct kr_err *err)
+int kr_net_rule_check(const struct kr_net_rule *rule, bool egress, struct kr_err *err)
 {
     int r = rule->kind == KR_NET_ALLOW ? check_hosts(rule->hosts, err) : 0;
 
-    return r < 0 ? r : kr_net_kind_check(rule->kind, err);
+    return r < 0 ? r : kr_net_kind_check(rule->kind, egress, err);
 }

@@ -15,8 +15,8 @@ enum kr_net_kind {
     KR_NET_OPEN,     /* public addresses */
     KR_NET_KIND_MAX_,
 };
-/* The kinds below this one are those that the warden can build. */
-#define KR_NET_BUILT_MAX_ KR_NET_INDEX
+/* This kind and those above it need an egress process. */
+#define KR_NET_EGRESS_MIN_ KR_NET_INDEX
 
 #define KR_NET_HOSTS_ROOM 1024 /* of all hosts of a rule together */
 #define KR_NET_HOSTS_COUNT_MAX 64
@@ -33,8 +33,8 @@ extern const char *const kr_net_kind_names[KR_NET_KIND_MAX_];
 int kr_net_rule_parse(const char *text, struct kr_net_rule *ret_rule, struct kr_err *err);
 /* Writes the text that kr_net_rule_parse() reads. Returns buf; KR_NET_RULE_ROOM is always enough. */
 const char *kr_net_rule_text(const struct kr_net_rule *rule, char *buf, size_t size);
-/* Whether the warden can build cells with this rule: 0, or negative with err (KR_ERR_UNSUPPORTED), which says what is
- * missing. */
-int kr_net_rule_check(const struct kr_net_rule *rule, struct kr_err *err);
+/* Whether the warden can build cells with this rule, which has an egress process or none: 0, or negative with err
+ * (KR_ERR_UNSUPPORTED), which says what is missing. */
+int kr_net_rule_check(const struct kr_net_rule *rule, bool egress, struct kr_err *err);
 /* The same for a kind as a frame carries it. */
-int kr_net_kind_check(unsigned kind, struct kr_err *err);
+int kr_net_kind_check(unsigned kind, bool egress, struct kr_err *err);

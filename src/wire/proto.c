@@ -19,7 +19,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_W_HELLO]   = { "w_hello",   FIXED(kr_w_hello),   0, KR_HIERARCHIES_MAX, 0 },
     [KR_W_ZYGOTE]  = { "w_zygote",  FIXED(kr_w_zygote),  0, 0, 0 },
     [KR_W_OPEN]    = { "w_open",    FIXED(kr_w_open),    0, 0, 1 },
-    [KR_W_OPENED]  = { "w_opened",  FIXED(kr_w_opened),  3, 4, 0 },
+    [KR_W_OPENED]  = { "w_opened",  FIXED(kr_w_opened),  3, 5, 0 },
     [KR_W_START]   = { "w_start",   FIXED(kr_w_start),   0, 0, 1 },
     [KR_W_STARTED] = { "w_started", FIXED(kr_w_cell),    0, 0, 0 },
     [KR_W_SIGNAL]  = { "w_signal",  FIXED(kr_w_signal),  0, 0, 0 },
@@ -30,12 +30,12 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_W_FAILED]  = { "w_failed",  FIXED(kr_err),       0, 0, 0 },
     [KR_B_READY]   = { "b_ready",   FIXED(kr_b_ready),   1, 1, 0 },
     [KR_B_CELL]    = { "b_cell",    FIXED(kr_b_cell),    2, 2, 1 },
-    [KR_B_MADE]    = { "b_made",    FIXED(kr_b_made),    1, 1, 0 },
+    [KR_B_MADE]    = { "b_made",    FIXED(kr_b_made),    1, 2, 0 },
     [KR_B_GONE]    = { "b_gone",    FIXED(kr_b_gone),    0, 0, 0 },
     [KR_B_FAILED]  = { "b_failed",  FIXED(kr_err),       0, 0, 0 },
     [KR_I_GO]      = { "i_go",      FIXED(kr_i_go),      0, 0, 0 },
     [KR_I_READY]   = { "i_ready",   FIXED(kr_i_ready),   0, 0, 0 },
-    [KR_I_ATTACH]  = { "i_attach",  FIXED(kr_i_attach),  1, 2 + KR_MOUNTS_MAX, 0 },
+    [KR_I_ATTACH]  = { "i_attach",  FIXED(kr_i_attach),  1, 3 + KR_MOUNTS_MAX, 0 },
     [KR_I_DONE]    = { "i_done",    EMPTY,               0, 0, 0 },
     [KR_I_FAILED]  = { "i_failed",  FIXED(kr_err),       0, 0, 0 },
     [KR_Z_HELLO]   = { "z_hello",   FIXED(kr_z_hello),   0, 0, 0 },
@@ -86,8 +86,9 @@ static_assert(sizeof(struct kr_limits) == 12 * 8, "no holes");
 static_assert(sizeof(struct kr_w_hello) == 6 * 4 + KR_HIERARCHIES_MAX * 16 + 256, "no holes");
 static_assert(sizeof(struct kr_w_zygote) == 4 * 4 + sizeof(struct kr_err), "no holes");
 static_assert(sizeof(struct kr_w_open) == 4 * 4 + 8 + sizeof(struct kr_limits), "no holes");
-static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + 8 + sizeof(struct kr_limits), "no holes");
-static_assert(sizeof(struct kr_i_attach) == 16 + 4 * 4, "no holes");
+static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + 16 + sizeof(struct kr_limits), "no holes");
+static_assert(sizeof(struct kr_w_opened) == 3 * 8 + 2 * 4, "no holes");
+static_assert(sizeof(struct kr_i_attach) == 16 + 6 * 4, "no holes");
 static_assert(sizeof(struct kr_usage) == 7 * 8 + 2 * 4, "no holes");
 static_assert(sizeof(struct kr_w_ended) == 16 + sizeof(struct kr_usage), "no holes");
 static_assert(sizeof(struct kr_w_signal) == 24, "no holes");

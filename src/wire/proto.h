@@ -18,7 +18,7 @@ enum kr_frame_type {
     KR_W_HELLO,   /* warden: struct kr_w_hello + our folder in each cgroup hierarchy */
     KR_W_ZYGOTE,  /* warden: struct kr_w_zygote; a zygote changed state */
     KR_W_OPEN,    /* engine: struct kr_w_open */
-    KR_W_OPENED,  /* warden: struct kr_w_opened + channel, stdout, stderr[, stdin] */
+    KR_W_OPENED,  /* warden: struct kr_w_opened + channel, stdout, stderr[, stdin][, listener: KR_OPENED_LISTENER] */
     KR_W_START,   /* engine: struct kr_w_start; a parked session is handed over */
     KR_W_STARTED, /* warden: struct kr_w_cell */
     KR_W_SIGNAL,  /* engine: struct kr_w_signal; no answer */
@@ -30,13 +30,13 @@ enum kr_frame_type {
     /* warden <-> builder (PID 1 of a zygote's namespaces) */
     KR_B_READY,   /* builder: the tree stands, the zygote is started: struct kr_b_ready + pidfd of the zygote */
     KR_B_CELL,    /* warden: struct kr_b_cell + init channel, lifeline */
-    KR_B_MADE,    /* builder: struct kr_b_made + pidfd of the init */
+    KR_B_MADE,    /* builder: struct kr_b_made + pidfd of the init[, listener: of a network kind that has one] */
     KR_B_GONE,    /* builder: struct kr_b_gone; the zygote was reaped */
     KR_B_FAILED,  /* builder: struct kr_err */
     /* warden <-> init */
     KR_I_GO,      /* warden: struct kr_i_go; the id maps are written: build the cell (a builder: the tree) */
     KR_I_READY,   /* init: struct kr_i_ready */
-    KR_I_ATTACH,  /* warden: struct kr_i_attach + gate [, detached mounts: the workspace, then /data/NAME each] */
+    KR_I_ATTACH,  /* warden: struct kr_i_attach + gate [, detached mounts: workspace, environment, /data/NAME each] */
     KR_I_DONE,    /* init: attached, rights given up */
     KR_I_FAILED,  /* init: struct kr_err */
     /* warden <-> zygote */
@@ -159,10 +159,11 @@ struct kr_w_open {
 struct kr_w_wake {
     uint32_t zygote, pad;   /* index in the table given at start */
 };
+#define KR_OPENED_LISTENER 1u /* the last descriptor is a socket that listens on KR_EGRESS_PORT in the cell */
 struct kr_w_opened {
     uint64_t cell;
     uint64_t user, group;   /* the names of its cgroup folders, kr_group_name() */
-    uint32_t layers, pad;
+    uint32_t layers, flags;
 };
 struct kr_w_cell {
     uint64_t cell;
@@ -177,8 +178,9 @@ struct kr_w_start {
     uint64_t cell;
     int32_t workspace;           /* index in the table given at start, or one of the above */
     uint32_t mounts;             /* bit i: the read-only folder i of those given at start, at /data/NAME */
-    char folder[KR_FOLDER_ROOM]; /* lower-case letters and digits, NUL terminated; "" unless KR_WORKSPACE_SHELF */
+    char folder[KR_FOLDER_ROOM]; /* lower-case letters and digits, NUL terminated; "" unless KR_WORKSPACE_SHELF or venv */
     uint64_t owner;              /* that of OPEN, unless that had none */
+    uint32_t venv, pad;          /* 1: the folder's environment (FOLDER/env) at /venv, whatever the workspace is */
     struct kr_limits limits;
 };
 struct kr_w_signal {
@@ -306,6 +308,7 @@ struct kr_i_attach {
     uint32_t workspace, resize;     /* a mount came along for it; resize 0: the sizes are what they were at GO */
     uint32_t mounts;                /* bits, of the names given at start: one mount came along for each */
     uint32_t cpus;                  /* processors that its /proc shows; 0: as at GO */
+    uint32_t venv, pad;             /* 1: a mount came along for it */
 };
 struct kr_z_hello {
     uint32_t version, landlock_abi;

@@ -20,4 +20,4 @@ static_assert(sizeof kr_cli_log_levels / sizeof *kr_cli_log_levels == KR_LOG_MAX
 static_assert(sizeof kr_cli_preloads / sizeof *kr_cli_preloads == KR_PRELOAD_MAX_ + 1, "every preload has its word");
 static_assert(sizeof kr_cli_tools / sizeof *kr_cli_tools == KR_TOOLS_MAX_ + 1, "every choice of tools has its word");
 static_assert(sizeof kr_cli_transports / sizeof *kr_cli_transports == KR_TRANSPORT_MAX_ + 1, "so has every transport");
-static_assert(sizeof kr_cli_networks / sizeof *kr_cli_networks == KR_NET_BUILT_MAX_ + 1, "every network has its word");
+static_assert(sizeof kr_cli_networks / sizeof *kr_cli_networks == KR_NET_EGRESS_MIN_ + 1, "every network has its word");

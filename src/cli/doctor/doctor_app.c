@@ -330,7 +330,8 @@ static void watch_probe_signals(struct app *a)
 
 static int open_doctor_engine(struct app *a, int control)
 {
-    static const struct kr_engine_calls calls = {on_doctor_zygote, on_doctor_warden_gone, on_stopped};
+    static const struct kr_engine_calls calls = {
+        .on_zygote = on_doctor_zygote, .on_gone = on_doctor_warden_gone, .on_stopped = on_stopped};
     struct kr_engine_config config = {.zygote_count = a->given->folder ? 1 : KR_PRELOAD_MAX_,
                                       .preloads = {KR_PRELOAD_BASIC, KR_PRELOAD_DATA}};
     struct kr_holder *holder;

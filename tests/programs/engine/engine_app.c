@@ -180,7 +180,8 @@ static void on_signal(uv_signal_t *handle, int signo)
 static int open_parts(struct kr_engine_app *app, int control)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    static const struct kr_engine_calls engine_calls = {on_zygote, on_gone, on_stopped};
+    static const struct kr_engine_calls engine_calls = {
+        .on_zygote = on_zygote, .on_gone = on_gone, .on_stopped = on_stopped};
     static const struct kr_sink_calls sink_calls = {on_drained, on_failed};
     static const struct kr_source_calls source_calls = {on_data, on_input_end};
     struct kr_holder *holder;

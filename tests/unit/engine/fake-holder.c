@@ -59,7 +59,7 @@ static struct kr_usage usage_of(struct process *p)
 
 static void make_process(struct process *p)
 {
-    int chan[2], out[2], err[2], in[2], fds[4];
+    int chan[2], out[2], err[2], in[2], fds[4], listener = -1;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, chan) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
         pipe2(err, O_CLOEXEC) < 0 || pipe2(in, O_CLOEXEC) < 0)
@@ -86,7 +86,8 @@ static void make_process(struct process *p)
         p->held.session,
         &(struct kr_held_opened){.layers = KR_LAYER_USERNS | KR_LAYER_CGROUP_PIDS | KR_LAYER_CGROUP_CPU,
                                  .fds = fds,
-                                 .nfds = p->with_stdin ? 4 : 3},
+                                 .nfds = p->with_stdin ? 4 : 3,
+                                 .listener = &listener},
         NULL);
     for (int i = 0; i < 4; i++)
         kr_fd_close(fds[i]);

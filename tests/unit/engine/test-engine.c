@@ -169,7 +169,7 @@ static void spin(struct world *w, unsigned ms)
 
 static bool w_start(struct world *w, uint32_t pool)
 {
-    static const struct kr_engine_calls calls = {w_zygote, w_gone, w_stopped};
+    static const struct kr_engine_calls calls = {.on_zygote = w_zygote, .on_gone = w_gone, .on_stopped = w_stopped};
     struct kr_engine_config config = {.zygote_count = 1, .pool_size = pool};
     struct kr_holder *holder;
 

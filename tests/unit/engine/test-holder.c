@@ -102,7 +102,7 @@ static void spin(struct world *w, unsigned ms)
 
 static bool w_start(struct world *w, uint32_t pool, bool lazy)
 {
-    static const struct kr_engine_calls calls = {NULL, w_gone, w_stopped};
+    static const struct kr_engine_calls calls = {.on_gone = w_gone, .on_stopped = w_stopped};
     struct kr_engine_config config = {
         .zygote_count = 1, .pool_size = pool, .pool_max = w->pool_max, .pool_ebb_ms = 1500, .lazy = lazy};
 

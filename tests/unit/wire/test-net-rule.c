@@ -85,16 +85,18 @@ static void what_cannot_be_built_is_refused(void)
 {
     struct kr_err err;
 
-    CHECK(kr_net_kind_check(KR_NET_NONE, &err) == 0);
-    CHECK(kr_net_kind_check(KR_NET_LOOPBACK, &err) == 0);
+    CHECK(kr_net_kind_check(KR_NET_NONE, false, &err) == 0);
+    CHECK(kr_net_kind_check(KR_NET_LOOPBACK, false, &err) == 0);
     for (unsigned kind = KR_NET_INDEX; kind < KR_NET_KIND_MAX_; kind++) {
-        CHECK(kr_net_kind_check(kind, &err) < 0 && err.kind == KR_ERR_UNSUPPORTED);
+        CHECK(kr_net_kind_check(kind, false, &err) < 0 && err.kind == KR_ERR_UNSUPPORTED);
+        CHECK(kr_net_kind_check(kind, true, &err) == 0);
         CHECK(strstr(err.msg, kr_net_kind_names[kind]) != NULL && strstr(err.msg, "egress proxy") != NULL);
     }
-    CHECK(kr_net_kind_check(KR_NET_KIND_MAX_, &err) < 0 && err.kind == KR_ERR_INVALID);
-    CHECK(kr_net_rule_check(&(struct kr_net_rule){.kind = KR_NET_LOOPBACK}, &err) == 0);
-    CHECK(kr_net_rule_check(&(struct kr_net_rule){.kind = KR_NET_ALLOW}, &err) < 0 && err.kind == KR_ERR_INVALID);
-    CHECK(kr_net_rule_check(&(struct kr_net_rule){.kind = KR_NET_ALLOW, .hosts = "a"}, &err) < 0);
+    CHECK(kr_net_kind_check(KR_NET_KIND_MAX_, true, &err) < 0 && err.kind == KR_ERR_INVALID);
+    CHECK(kr_net_rule_check(&(struct kr_net_rule){.kind = KR_NET_LOOPBACK}, false, &err) == 0);
+    CHECK(kr_net_rule_check(&(struct kr_net_rule){.kind = KR_NET_ALLOW}, false, &err) < 0 &&
+          err.kind == KR_ERR_INVALID);
+    CHECK(kr_net_rule_check(&(struct kr_net_rule){.kind = KR_NET_ALLOW, .hosts = "a"}, false, &err) < 0);
     CHECK(err.kind == KR_ERR_UNSUPPORTED);
 }
 

@@ -82,8 +82,10 @@ static void types_are_complete(void)
 
         CHECK(row->name && row->name[0]);
         CHECK(row->min_len <= row->max_len && row->min_fds <= row->max_fds && row->max_fds <= KR_FRAME_FDS_MAX);
-        CHECK(t >= KR_S_GO && row->max_fds == 0 ? row->max_len <= KR_FRAME_CHANNEL_MAX
-                                                : row->max_len <= KR_FRAME_CONTROL_MAX);
+        if (t >= KR_E_CELL && t <= KR_E_FETCHED)
+            CHECK(row->max_len <= KR_FRAME_EGRESS_MAX);
+        else
+            CHECK(row->max_len <= (t >= KR_S_GO && row->max_fds == 0 ? KR_FRAME_CHANNEL_MAX : KR_FRAME_CONTROL_MAX));
         for (int u = 0; u < t; u++)
             CHECK(strcmp(row->name, kr_frame_types[u].name) != 0);
     }
@@ -144,8 +146,9 @@ static void frames_pass_with_descriptors(void)
     int before = open_fds(), fds[KR_FRAME_FDS_MAX];
 
     CHECK(pair_open(&p, SOCK_SEQPACKET) == 0 && fstat(p.null, &want) == 0);
-    for (unsigned n = 3; n <= 4; n++) {
-        CHECK(kr_frame_send(p.a, KR_W_OPENED, 99, &said, sizeof said, (int[]){p.null, p.null, p.null, p.null}, n) == 0);
+    for (unsigned n = 3; n <= 5; n++) {
+        CHECK(kr_frame_send(p.a, KR_W_OPENED, 99, &said, sizeof said, (int[]){p.null, p.null, p.null, p.null, p.null},
+                            n) == 0);
         CHECK(kr_frame_recv(p.b, &f, &heard, sizeof heard, fds, kr_clock_after_ms(1000), &err) == 0);
         CHECK(f.type == KR_W_OPENED && f.id == 99 && f.len == sizeof said && f.nfds == n && f.pad == 0);
         CHECK(memcmp(&heard, &said, sizeof said) == 0);
@@ -163,7 +166,7 @@ static void frames_pass_with_descriptors(void)
 
 static void send_refuses_what_recv_would(void)
 {
-    static const char big[KR_FRAME_CONTROL_MAX + 1];
+    static const char big[KR_FRAME_PACKET_MAX + 1];
     struct kr_w_cell cell = {1};
     struct pair p;
     int many[KR_FRAME_FDS_MAX + 1];
@@ -207,7 +210,7 @@ static void send_says_again_when_full(void)
 static int recv_refuses(const void *data, size_t len, unsigned nfds, size_t size)
 {
     struct kr_frame f = {.id = 12345};
-    char buf[KR_FRAME_CONTROL_MAX + 100];
+    char buf[KR_FRAME_PACKET_MAX + 100];
     struct kr_err err = {0};
     struct pair p;
     int many[64], fds[KR_FRAME_FDS_MAX], before, r, after, next;
@@ -229,13 +232,13 @@ static int recv_refuses(const void *data, size_t len, unsigned nfds, size_t size
 
 struct whole {
     struct kr_frame head;
-    char payload[KR_FRAME_CONTROL_MAX + 100];
+    char payload[KR_FRAME_PACKET_MAX + 100];
 };
 
 static void recv_refuses_descriptors_not_declared(void)
 {
     static struct whole w;
-    static const unsigned said[] = {0, 1, 2, 5, 8, 9, 64, 0xffff}, sent[] = {0, 1, 2, 5, 8, 9, 33, 64};
+    static const unsigned said[] = {0, 1, 2, 6, 8, 9, 64, 0xffff}, sent[] = {0, 1, 2, 6, 8, 9, 33, 64};
 
     w.head = (struct kr_frame){.len = sizeof(struct kr_w_opened), .type = KR_W_OPENED};
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
@@ -296,7 +299,7 @@ static void recv_refuses_wrong_lengths(void)
     CHECK(recv_refuses(&w, KR_FRAME_HEAD + sizeof(struct kr_w_opened), 3, 4096));
     w.head = (struct kr_frame){.len = 10, .type = KR_S_RUN};
     CHECK(recv_refuses(&w, KR_FRAME_HEAD + 20, 0, 10)); /* truncated to just what it says */
-    w.head = (struct kr_frame){.len = KR_FRAME_CONTROL_MAX + 1, .type = KR_S_RUN};
+    w.head = (struct kr_frame){.len = KR_FRAME_PACKET_MAX + 1, .type = KR_S_RUN};
     CHECK(recv_refuses(&w, KR_FRAME_HEAD + w.head.len, 0, sizeof w.payload)); /* a control socket's own limit */
 }
 
