@@ -51,20 +51,20 @@ void kr_egress_drop(struct kr_egress *e, uint64_t cell);
 
 /* One address, fetched for the server itself: a wheel, a page of the index, a file that a client named. */
 struct kr_egress_fetch {
-    const char *url; /* https://…, http://…, or "index:PATH": PATH beneath the index as cells have it */
-    const char *accept; /* of the Accept header, or NULL */
-    struct kr_net_rule rule; /* that judges it and every redirect; ignored for "index:" */
+    const char *url;            /* https://…, http://…, or "index:PATH": PATH beneath the index as cells have it */
+    const char *accept;         /* of the Accept header, or NULL */
+    struct kr_net_rule rule;    /* that judges it and every redirect; ignored for "index:" */
     const char *sandbox, *user; /* of the rows */
     uint64_t max_bytes, timeout_ms;
     int file; /* open for writing, the caller's: it is duplicated */
 };
 struct kr_egress_fetched {
-    unsigned status;       /* of HTTP */
+    unsigned status; /* of HTTP */
     uint64_t bytes;
-    const char *type;      /* Content-Type, or "" */
-    const char *name;      /* of Content-Disposition, else of the address's path; or "" */
-    const char *sha256;    /* of the bytes written, 64 hex digits */
-    const char *promised;  /* "index:": the hash that the index's page gave for this file, or "" */
+    const char *type;     /* Content-Type, or "" */
+    const char *name;     /* of Content-Disposition, else of the address's path; or "" */
+    const char *sha256;   /* of the bytes written, 64 hex digits */
+    const char *promised; /* "index:": the hash that the index's page gave for this file, or "" */
 };
 struct kr_egress_ask {
     void (*on_progress)(struct kr_egress_ask *ask, uint64_t bytes, uint64_t total); /* may be NULL */

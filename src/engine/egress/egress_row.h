@@ -1,0 +1,11 @@
+/* What the egress process says, as JSON, before the engine believes it. Called by egress_client.c. Pure. */
+#pragma once
+#include "egress_client.h"
+
+/* A row of a connection: every member is there, of its type and within its bounds, and no other is. 0, or -EPROTO with
+ * err. `row` may be NULL: it was no JSON. */
+int kr_egress_row_check(const json_t *row, struct kr_err *err);
+
+/* The end of a fetch. 0: it has one, and *ret_fetched points into `end`. Negative: it failed, and *ret_failed says why;
+ * an end that makes no sense is a failure, too. `end` may be NULL. */
+int kr_egress_fetched_read(const json_t *end, struct kr_egress_fetched *ret_fetched, struct kr_err *ret_failed);
