@@ -19,7 +19,7 @@ PYTHON := /usr/bin/python3
 # Debian packages, each in the first list that needs it. `make run` needs the first three, `make test` and `make bench` all. Those of the
 # web pages are asked for only where no npm is found, and without them the program is built with plain pages.
 PACKAGES_BUILD := gcc libc6-dev meson ninja-build pkg-config python3 python3-dev \
-	libuv1-dev libjansson-dev libseccomp-dev libcap-dev libsqlite3-dev libsodium-dev zlib1g-dev
+	libuv1-dev libjansson-dev libseccomp-dev libcap-dev libsqlite3-dev libsodium-dev zlib1g-dev libssl-dev
 PACKAGES_WEB = $(if $(shell command -v npm),,nodejs npm)
 PACKAGES_RUN := python3-numpy python3-pandas python3-scipy python3-matplotlib python3-seaborn python3-sklearn \
 	python3-statsmodels python3-plotly python3-sympy python3-pil python3-openpyxl python3-httpx python3-requests \

@@ -1,0 +1,202 @@
+/* What the files of this room share: the process, its cells and sandboxes, connections, rows, and the hooks by which
+ * the TLS client, the index, fetches and secrets (the second half of the room) join the proxy (the first). */
+#pragma once
+#include "buf.h"
+#include "dial.h"
+#include "egress.h"
+#include "err.h"
+#include "id.h"
+#include "net_rule.h"
+#include "parse.h"
+#include "eg_stream.h"
+#include <jansson.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+struct kr_eg_conn;
+struct kr_lane;
+struct kr_soon;
+struct kr_timer;
+struct kr_watch;
+
+#define KR_EG_TEXT_ROOM 64 /* ids of sandboxes, users, runs */
+
+/* ---- sandboxes and cells (egress_cells.c) ---- */
+
+/* What is counted for a sandbox, of all its cells and of fetches on its behalf. */
+struct kr_eg_sandbox {
+    LIST_ENTRY(kr_eg_sandbox) link;
+    char id[KR_EG_TEXT_ROOM];
+    unsigned refs;        /* cells and fetches */
+    unsigned connections; /* open now */
+    uint64_t hour, bytes; /* bytes moved in that hour of the clock */
+    size_t pending;       /* bytes held in buffers of its connections */
+};
+
+struct kr_eg_cell {
+    LIST_ENTRY(kr_eg_cell) link;
+    struct kr_eg *eg;
+    uint64_t id;
+    struct kr_eg_sandbox *sandbox;
+    char user[KR_EG_TEXT_ROOM], run[KR_EG_TEXT_ROOM]; /* run "": between runs */
+    struct kr_net_rule rule;
+    json_t *secrets; /* array as E_CELL had it, checked to be objects; NULL: none */
+    struct kr_watch *listener;
+    LIST_HEAD(, kr_eg_conn) conns;
+    unsigned conn_count;
+    bool paused; /* the listener is not watched: all connections are in use */
+};
+
+/* NULL if out of memory; the reference is given back with kr_eg_sandbox_unref(). */
+struct kr_eg_sandbox *kr_eg_sandbox_ref(struct kr_eg *eg, const char *id);
+void kr_eg_sandbox_unref(struct kr_eg_sandbox *s);
+/* Counts moved bytes. False: past hour_bytes. */
+bool kr_eg_sandbox_moved(struct kr_eg *eg, struct kr_eg_sandbox *s, uint64_t bytes);
+/* Whether hour_bytes are used up. */
+bool kr_eg_sandbox_is_full(struct kr_eg *eg, const struct kr_eg_sandbox *s);
+
+/* ---- rows (egress_rows.c) ---- */
+
+struct kr_eg_row {
+    uint64_t cell; /* 0: none */
+    const char *sandbox, *user, *run; /* run "" or NULL: null */
+    uint64_t at_us, ms;
+    const char *how, *method; /* "connect", "http", "index", "fetch" */
+    const char *host, *address;
+    uint16_t port;
+    uint64_t sent, received;
+    unsigned status;
+    enum kr_eg_verdict verdict;
+    const char *why;
+};
+/* Queues the row for the engine. Where KR_EG_ROWS_MAX wait already it is dropped and counted; the next row that goes
+ * out says how many ("dropped"). */
+#define KR_EG_ROWS_MAX 1024u
+void kr_eg_row_send(struct kr_eg *eg, const struct kr_eg_row *row);
+/* Microseconds since 1970. */
+uint64_t kr_eg_now_us(void);
+
+/* ---- connections (eg_conn.c) ---- */
+
+enum kr_eg_conn_state {
+    KR_EG_CONN_HEAD,    /* reads a request's head */
+    KR_EG_CONN_DIAL,    /* connects to the target */
+    KR_EG_CONN_HELLO,   /* a tunnel: waits for what its client says first */
+    KR_EG_CONN_TUNNEL,  /* passes bytes */
+    KR_EG_CONN_HTTP,    /* passes one request and its reply */
+    KR_EG_CONN_TAKEN,   /* a hook has it */
+    KR_EG_CONN_ANSWER,  /* writes an answer of its own */
+    KR_EG_CONN_CLOSED,
+    KR_EG_CONN_STATE_MAX_
+};
+
+/* A request, from its head until its end. */
+struct kr_eg_request {
+    struct kr_http_head head; /* slices of conn.head */
+    bool connect;             /* CONNECT; else plain HTTP */
+    bool origin;              /* origin-form: /index/… of this listener, or a request inside an intercepted tunnel */
+    char method[24];
+    char host[KR_EG_HOST_ROOM];
+    uint16_t port;
+    const char *path; /* of plain HTTP: with its query, NUL terminated, in conn.target */
+};
+
+struct kr_eg_taker {
+    /* The connection ends for another reason (its cell is gone, a deadline or a limit passed, another rule): the taker
+     * lets go of what it holds for it and does not touch it any more. */
+    void (*on_gone)(void *data);
+    void *data;
+};
+
+struct kr_eg_conn {
+    LIST_ENTRY(kr_eg_conn) link;
+    struct kr_eg *eg;
+    struct kr_eg_cell *cell;
+    struct kr_eg_sandbox *sandbox;
+    enum kr_eg_conn_state state;
+    struct kr_eg_stream *client;   /* plain; a hook may put a TLS stream over it here */
+    struct kr_eg_stream *upstream; /* NULL: not connected */
+    struct kr_buf in;              /* read from the client and not used yet */
+    struct kr_buf head;            /* bytes of the request's head */
+    struct kr_http_scan scan;
+    struct kr_eg_request req;
+    char *target;
+    struct kr_eg_dial *dial;
+    struct kr_timer *timer; /* of the state: head, idle */
+    uint64_t born_ns, total_until_ns;
+    struct kr_eg_taker taker;
+    /* Of an intercepted tunnel: requests are origin-form and for this host alone. */
+    bool fixed;
+    bool fixed_tls;
+    char fixed_host[KR_EG_HOST_ROOM];
+    uint16_t fixed_port;
+    /* The row that is being written. */
+    uint64_t at_us, at_ns, sent, received, moved;
+    char address[KR_EG_ADDRESS_ROOM];
+    bool row_open;
+    void *http;   /* of eg_http.c: what it keeps for the request */
+    void *tunnel; /* of eg_tunnel.c */
+};
+
+/* The hook has the connection from now on, until kr_eg_conn_finish() or kr_eg_conn_refuse() or on_gone. */
+void kr_eg_conn_take(struct kr_eg_conn *c, const struct kr_eg_taker *taker);
+/* Counts bytes and starts the idle time anew. False: a limit was passed, and the connection is gone (on_gone was
+ * called). */
+bool kr_eg_conn_moved(struct kr_eg_conn *c, uint64_t sent, uint64_t received);
+/* The request is over: its row goes out. keep: the next request is read, else the connection closes. All that was to be
+ * written to the client has been. */
+void kr_eg_conn_finish(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict verdict, const char *why, bool keep);
+/* Answers with one line of text/plain and X-Krait-Denied where the verdict is DENIED, writes the row and closes. */
+void kr_eg_conn_refuse(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict verdict, const char *why);
+/* Closes without an answer; the row says why. */
+void kr_eg_conn_abort(struct kr_eg_conn *c, enum kr_eg_verdict verdict, const char *why);
+/* The tunnel's TLS ends here: from now on `client` and `upstream` are streams of what is inside, and requests in
+ * origin-form for req.host and req.port are passed as plain HTTP ones are, each judged by the hook `rewrite`. */
+void kr_eg_conn_serve_fixed(struct kr_eg_conn *c);
+
+/* ---- hooks ---- */
+
+/* What the second half of the room adds. Each may be NULL: then there is no such thing, and the proxy says so. */
+struct kr_eg_hooks {
+    /* Before the process restricts itself: reads certificates, makes contexts. *ret_data is kr_eg.second. */
+    int (*start)(struct kr_eg *eg, void **ret_data, struct kr_err *err);
+    void (*stop)(struct kr_eg *eg);
+    /* A request for a path that begins with /index/: takes the connection (kr_eg_conn_take) or refuses it. */
+    void (*on_index)(struct kr_eg_conn *c);
+    /* A fetch for the server; `ask` is borrowed, `file` becomes the callee's. Ends with kr_eg_send_fetched(). */
+    void (*on_fetch)(struct kr_eg *eg, uint32_t id, const json_t *ask, int file);
+    void (*on_cancel)(struct kr_eg *eg, uint32_t id);
+    /* Asked when a CONNECT is allowed and connected: is its TLS ended here? */
+    bool (*intercepts)(struct kr_eg_conn *c);
+    /* It is: c->client and c->upstream are plain streams, c->in begins with the ClientHello, whose name was judged.
+     * Takes the connection, puts TLS streams in their place and calls kr_eg_conn_serve_fixed(). */
+    void (*on_tunnel)(struct kr_eg_conn *c);
+    /* The head that is about to be sent upstream, whole: secrets are put in. 0, or -errno with err (KR_ERR_DENIED): the
+     * request is refused. */
+    int (*rewrite)(struct kr_eg_conn *c, struct kr_buf *head, struct kr_err *err);
+    /* Bytes of a reply (its head, then its body without framing) on their way to the client, after rewrite() has put
+     * something in: overwrites in place what must not be seen, and returns how many bytes from the front may go now;
+     * the rest is shown again with what comes next. With `end` nothing comes after them. */
+    size_t (*mask)(struct kr_eg_conn *c, char *bytes, size_t len, bool end);
+};
+extern const struct kr_eg_hooks kr_eg_hooks; /* eg_hooks.c */
+
+/* ---- the process (egress_main.c, egress_control.c) ---- */
+
+struct kr_eg {
+    uv_loop_t loop;
+    const struct kr_egress_config *config;
+    struct kr_egress_limits limits; /* every one set */
+    struct kr_watch *control;
+    LIST_HEAD(, kr_eg_cell) cells;
+    LIST_HEAD(, kr_eg_sandbox) sandboxes;
+    unsigned connections;
+    struct kr_lane *lookups;
+    struct kr_eg_rows *rows;
+    void *second; /* of the hooks */
+    bool ending;
+    int status;
+};
+
+/* Frames to the engine. 0 or -errno (-EAGAIN does not happen: the frame waits, as one of at most KR_EG_ROWS_MAX). */
+int kr_eg_send(struct kr_eg *eg, uint16_t type, uint32_t id, const void *payload, size_t len);
