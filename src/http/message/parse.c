@@ -5,6 +5,7 @@
  * So the verdict on a stream of bytes cannot depend on how it was cut: a byte-level error is found at its byte or not
  * at all, and everything else is judged once, on the whole. Invariant: nothing past the empty line is read. */
 #include "parse.h"
+#include "parse_internal.h"
 #include <string.h>
 #include <strings.h>
 
@@ -39,8 +40,7 @@ static bool is_target(unsigned char c)
     return c > 0x20 && c < 0x7f && c != '#' && c != '"' && c != '<' && c != '>' && c != '\\';
 }
 
-/* Is it the field's name? `name` in lower case. */
-static bool http_name_is(const char *text, size_t len, const char *name)
+bool kr_http_name_is(const char *text, size_t len, const char *name)
 {
     return strlen(name) == len && strncasecmp(text, name, len) == 0;
 }
@@ -210,7 +210,7 @@ struct seen {
     bool known_coding, close, keep_alive;
 };
 
-static bool list_has(const char *p, size_t len, const char *word)
+bool kr_http_list_has(const char *p, size_t len, const char *word)
 {
     const char *end = p + len;
 
@@ -221,22 +221,22 @@ static bool list_has(const char *p, size_t len, const char *word)
             p++;
         while (to > p && is_blank(to[-1]))
             to--;
-        if (http_name_is(p, (size_t)(to - p), word))
+        if (kr_http_name_is(p, (size_t)(to - p), word))
             return true;
         p = next;
     }
     return false;
 }
 
-static int64_t parse_length(const char *p, size_t len)
+int64_t kr_http_length_of(const char *p, size_t len)
 {
     int64_t n = 0;
 
     if (len == 0 || len > 18)
-        return -400;
+        return -1;
     for (size_t i = 0; i < len; i++) {
         if (!is_digit(p[i]))
-            return -400;
+            return -1;
         n = n * 10 + (p[i] - '0');
     }
     return n;
@@ -253,17 +253,17 @@ static int judge_special(enum special which, const char *p, size_t len, struct s
         seen->host_len = len;
         return is_host(p, len) ? 0 : -400;
     case F_LENGTH:
-        h->content_length = parse_length(p, len);
+        h->content_length = kr_http_length_of(p, len);
         return h->content_length < 0 ? -400 : 0;
     case F_CODING:
-        seen->known_coding = http_name_is(p, len, "chunked");
+        seen->known_coding = kr_http_name_is(p, len, "chunked");
         return len > 0 ? 0 : -400;
     case F_EXPECT:
-        h->expect_continue = http_name_is(p, len, "100-continue");
+        h->expect_continue = kr_http_name_is(p, len, "100-continue");
         return h->expect_continue ? 0 : -417;
     case F_CONNECTION:
-        seen->close |= list_has(p, len, "close");
-        seen->keep_alive |= list_has(p, len, "keep-alive");
+        seen->close |= kr_http_list_has(p, len, "close");
+        seen->keep_alive |= kr_http_list_has(p, len, "keep-alive");
         return 0;
     case F_TYPE:
     case F_AUTH:
