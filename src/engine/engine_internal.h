@@ -141,6 +141,9 @@ struct kr_run {
     struct kr_run_calls calls;
     void *data;
     bool script;
+    bool terminal; /* a program on a terminal: `json` is the payload of S_TERMINAL */
+    bool exited;   /* that program has ended, as program_status tells */
+    int program_status;
     uint64_t timeout_ms;
     struct kr_output output;
     char *said; /* the last of a shell command's output, KR_HINT_SAID_MAX bytes at most; NULL: it is none */
@@ -260,6 +263,8 @@ bool kr_run_takes_display(struct kr_run *r, size_t len);
 void kr_run_on_display(struct kr_run *r, const char *json, size_t len, size_t frame_len);
 /* 0, or -EPROTO with err: too many questions are not answered. */
 int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct kr_err *err);
+/* The program of a terminal has ended; `status` is as waitpid gives it. */
+void kr_run_on_exited(struct kr_run *r, int status);
 /* Takes the claim. */
 void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim);
 /* The counters of its end came, or could not be read: it is over, and the next one begins. */

@@ -22,6 +22,7 @@
 #define YOUNG_NS 250000000u
 #define AGAIN_MS 100u
 #define QUIET_NS 1000000u
+#define STEER_WAITING 4096u /* bytes of the channel */
 
 #define BIT(state) (1u << KR_RUN_##state)
 /* Where each state may go. */
@@ -90,13 +91,15 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
         r->said = calloc(1, KR_HINT_SAID_MAX + 1); /* NULL: no hint */
     if (!r)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "run");
-    kr_buf_init(&r->json, KR_FRAME_CHANNEL_MAX);
-    e = kr_run_spec_write(spec, s->last_name + 1, &r->json);
+    kr_buf_init(&r->json, spec->terminal ? kr_frame_types[KR_S_TERMINAL].max_len : KR_FRAME_CHANNEL_MAX);
+    e = spec->terminal ? kr_run_spec_write_terminal(spec, &r->json)
+                       : kr_run_spec_write(spec, s->last_name + 1, &r->json);
     if (e < 0) {
         kr_buf_done(&r->json);
         free(r->said);
         free(r);
-        return e == -ENOBUFS ? kr_err_set(err, KR_ERR_INVALID, 0, "the code is larger than 16 MiB")
+        return e == -ENOBUFS ? kr_err_set(err, KR_ERR_INVALID, 0, "the %s",
+                                          spec->terminal ? "command is too long" : "code is larger than 16 MiB")
                              : kr_err_set(err, KR_ERR_SYSTEM, -e, "run");
     }
     s->last_name++;
@@ -104,6 +107,7 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
     r->calls = *calls;
     r->data = data;
     r->script = spec->script != NULL;
+    r->terminal = spec->terminal != NULL;
     r->timeout_ms = spec->timeout_ms;
     kr_output_init(&r->output, spec->raw, (uint64_t)spec->output_cap, on_output, r);
     r->display_cap = spec->output_cap > 0 && spec->output_cap < KR_RUN_DISPLAY_BYTES_MAX ? (uint64_t)spec->output_cap
@@ -170,10 +174,10 @@ void kr_run_start(struct kr_run *r)
     kr_session_calm(s);
     if (r->timeout_ms)
         kr_timer_arm(s->timer, r->timeout_ms);
-    if (s->has_dead)
+    if (s->has_dead && !r->terminal)
         (void)kr_run_spec_add_dead(&r->json); /* no room: they stay until the session ends */
     s->has_dead = false;
-    e = kr_session_send(s, KR_S_RUN, r->id, &r->json);
+    e = kr_session_send(s, r->terminal ? KR_S_TERMINAL : KR_S_RUN, r->id, &r->json);
     kr_buf_done(&r->json);
     if (e < 0) {
         kr_err_set(&err, KR_ERR_SYSTEM, -e, "send the code");
@@ -310,6 +314,18 @@ void kr_run_cancel(struct kr_run *r)
     if (r->state != KR_RUN_ENDED)
         r->cancelled = true;
     kr_session_kill(s);
+}
+
+int kr_run_steer(struct kr_run *r, const struct kr_s_steer *how)
+{
+    cleanup_buf struct kr_buf buf;
+
+    if (!r->terminal || r->state != KR_RUN_RUNNING || r->session->state >= KR_SESSION_KILLED)
+        return -ESRCH;
+    if (kr_outq_pending(r->session->channel_out) > STEER_WAITING) /* it does not read: the last size would come late */
+        return -ENOBUFS;
+    kr_buf_init(&buf, sizeof *how);
+    return kr_buf_add(&buf, how, sizeof *how) < 0 ? -ENOMEM : kr_session_send(r->session, KR_S_STEER, r->id, &buf);
 }
 
 bool kr_run_takes_display(struct kr_run *r, size_t len)
@@ -457,6 +473,15 @@ void kr_run_on_end(struct kr_run *r, struct kr_claim_end *claim)
     kr_timer_disarm(s->timer);
     if (!ask_for_room(r))
         look_after(r);
+}
+
+void kr_run_on_exited(struct kr_run *r, int status)
+{
+    struct kr_claim_end none = {.claim = KR_CLAIM_NONE};
+
+    r->exited = true;
+    r->program_status = status;
+    kr_run_on_end(r, &none);
 }
 
 void kr_run_unanswered(struct kr_run *r)

@@ -54,6 +54,9 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
 /* KeyboardInterrupt in the run; if `insist`, its session is killed when it has not ended after the grace. A queued
  * run ends at once. */
 void kr_run_interrupt(struct kr_run *r, bool insist);
+/* Of a terminal: another size, or a signal for what runs in its foreground. 0, -ESRCH: it has ended; -ENOBUFS: too much
+ * waits already. */
+int kr_run_steer(struct kr_run *r, const struct kr_s_steer *how);
 /* Kills its session. */
 void kr_run_cancel(struct kr_run *r);
 /* Answers on_input; text NULL is end of input. -EINVAL if nothing was asked. */

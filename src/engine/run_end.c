@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 
 #define SHORTAGE                                                                                                       \
     "the server is short of memory, and the kernel killed the program below its own memory limit; try again later"
@@ -78,9 +79,13 @@ static void gather_facts(const struct kr_run *r, const struct kr_session *s, con
     }
     if (!r)
         return;
-    f->claim = r->claim.claim;
+    if (r->exited) { /* the program of a terminal stands for the session, which only relays */
+        f->ended = f->status_known = true;
+        f->status = r->program_status;
+    }
+    f->claim = r->exited && WIFEXITED(r->program_status) ? KR_CLAIM_EXIT : r->claim.claim;
     f->blame = r->claim.blame;
-    f->claimed_code = r->claim.exit_code;
+    f->claimed_code = r->exited ? WEXITSTATUS(r->program_status) : r->claim.exit_code;
     f->raised = r->claim.raised;
     f->inodes = r->claim.inodes;
     f->before = r->before;
@@ -240,7 +245,7 @@ static void explain_end(const struct kr_run *r, const struct kr_session *s, bool
                  "the server's disk is full; no limit of the program's was reached: it ended by an exception");
     else if (!describe_end(r, s, &end->verdict, end->message, sizeof end->message))
         return;
-    if (r->script)
+    if (r->script || r->terminal)
         return;
     len = strlen(end->message);
     len += (size_t)snprintf(end->message + len, sizeof end->message - len, "; %s",

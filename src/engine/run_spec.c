@@ -6,6 +6,7 @@
 #include "buf.h"
 #include "json.h"
 #include "json_load.h"
+#include "proto.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,4 +165,17 @@ int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr
     write_script(&j, spec->script);
     kr_json_object_end(&j);
     return kr_json_done(&j);
+}
+
+int kr_run_spec_write_terminal(const struct kr_run_spec *spec, struct kr_buf *buf)
+{
+    const struct kr_run_terminal *t = spec->terminal;
+    struct kr_s_terminal how = {.cols = t->cols, .rows = t->rows, .texts = (uint32_t)t->argc + 1};
+    int r = kr_buf_add(buf, &how, sizeof how);
+
+    if (r >= 0)
+        r = kr_buf_add(buf, t->term, strlen(t->term) + 1);
+    for (size_t i = 0; r >= 0 && i < t->argc; i++)
+        r = kr_buf_add(buf, t->argv[i], strlen(t->argv[i]) + 1);
+    return r;
 }

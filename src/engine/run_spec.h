@@ -19,6 +19,14 @@ struct kr_run_script {
     bool write;
 };
 
+/* A program on a pseudo-terminal instead of code (docs/design/terminal.md). Borrowed, by a copy too. */
+struct kr_run_terminal {
+    uint32_t cols, rows;
+    const char *term;        /* the value of TERM; "": as it is */
+    const char *const *argv; /* argc 0: a shell */
+    size_t argc;
+};
+
 struct kr_run_spec {
     /* for the kernel */
     struct kr_text code;
@@ -29,6 +37,8 @@ struct kr_run_spec {
     bool readable;        /* a model reads it: displays get their text, and what can be drawn is drawn */
     int64_t figure_bytes; /* with `readable`: of base64 that all its images may have together; 0: no bound */
     const struct kr_run_script *script; /* NULL: a snippet. Borrowed, by a copy too */
+
+    const struct kr_run_terminal *terminal; /* then the code is absent; its session has a stdin pipe. NULL: code */
 
     /* for the engine; to the box, 0 is the limit of the sandbox */
     uint64_t timeout_ms; /* 0: none */
@@ -53,6 +63,8 @@ int kr_run_spec_copy(const struct kr_run_spec *spec, struct kr_run_spec *ret);
 void kr_run_spec_done(struct kr_run_spec *spec);
 /* Bytes of memory that its texts and objects take, about. */
 size_t kr_run_spec_bytes(const struct kr_run_spec *spec);
+/* Writes the payload of the frame KR_S_TERMINAL. 0, -ENOBUFS or -ENOMEM. */
+int kr_run_spec_write_terminal(const struct kr_run_spec *spec, struct kr_buf *buf);
 /* Writes the payload of the frame KR_S_RUN; `number` names the code in tracebacks. 0, -ENOBUFS or -ENOMEM. */
 int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr_buf *buf);
 /* Adds to it that processes of the run before were ended, which the session may have to await. 0, or -errno and it is

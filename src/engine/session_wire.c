@@ -225,11 +225,28 @@ static int on_session_failed(struct kr_session *s, const unsigned char *payload,
 {
     struct kr_err failed;
 
+    if (s->run && s->run->terminal) { /* its program could not be started */
+        memcpy(err, payload, sizeof *err);
+        kr_err_from_wire(err);
+        return -EPROTO;
+    }
     if (s->state >= KR_SESSION_IDLE)
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session sent an unexpected S_FAILED");
     memcpy(&failed, payload, sizeof failed); /* frames lie unaligned */
     kr_err_from_wire(&failed);
     kr_session_open_failed(s, &failed);
+    return 0;
+}
+
+/* The end of a terminal's program. What it wrote is in the pipe by now. */
+static int on_program_exited(struct kr_session *s, const unsigned char *payload)
+{
+    struct kr_s_exited end;
+
+    memcpy(&end, payload, sizeof end);
+    if (s->state < KR_SESSION_ENDING)
+        kr_session_drain(s);
+    kr_run_on_exited(s->run, end.status);
     return 0;
 }
 
@@ -319,6 +336,13 @@ static int on_run_frame(struct kr_session *s, const struct kr_frame *f, const un
     }
 }
 
+static void drop_stale(struct kr_session *s, const struct kr_frame *f)
+{
+    s->stale_frames++;
+    kr_log(KR_LOG_DEBUG, "frame of another run dropped", "session=%u type=%s id=%u", s->number,
+           kr_frame_types[f->type].name, f->id);
+}
+
 /* 0, or -errno with err: the session is to be killed for it. */
 static int handle_frame(struct kr_session *s, const struct kr_frame *f, const unsigned char *payload,
                         struct kr_err *err)
@@ -337,9 +361,12 @@ static int handle_frame(struct kr_session *s, const struct kr_frame *f, const un
             return on_run_frame(s, f, payload, err);
         if (s->state == KR_SESSION_READY && f->type == KR_S_END && f->id == s->warm_id)
             return on_warm_end(s, payload, f->len, err);
-        s->stale_frames++;
-        kr_log(KR_LOG_DEBUG, "frame of another run dropped", "session=%u type=%s id=%u", s->number,
-               kr_frame_types[f->type].name, f->id);
+        drop_stale(s, f);
+        return 0;
+    case KR_S_EXITED:
+        if (s->run && f->id == s->run->id && s->run->terminal && s->run->state != KR_RUN_ENDED)
+            return on_program_exited(s, payload);
+        drop_stale(s, f);
         return 0;
     default:
         return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO,

@@ -43,6 +43,14 @@ PyObject *kr_py_restrict(PyObject *self, PyObject *args);
 PyObject *kr_py_get_ready(PyObject *self, PyObject *args);
 PyObject *kr_py_scratch(PyObject *self, PyObject *args);
 
+/* The next frame of the channel and its payload (malloc'd, NUL terminated). Ends the process when the engine has closed
+ * the channel. */
+struct kr_frame;
+unsigned char *kr_session_frame(struct kr_frame *head);
+
+/* kernel_terminal.c: serves KR_S_TERMINAL until its program has ended. */
+void kr_terminal_serve(uint32_t run, unsigned char *payload, size_t len);
+
 /* kernel_zygote.c */
 PyObject *kr_py_serve(PyObject *self, PyObject *args);
 PyObject *kr_py_fail(PyObject *self, PyObject *args);

@@ -37,9 +37,7 @@ static int is_copy(void)
 
 /* ---- frames ---- */
 
-/* The next frame and its payload (malloc'd, NUL terminated). Ends the process when the engine has closed the
- * channel. */
-static unsigned char *next_frame(struct kr_frame *head)
+unsigned char *kr_session_frame(struct kr_frame *head)
 {
     struct kr_err err;
     unsigned char *payload;
@@ -99,7 +97,7 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
         n = poll(&p, 1, -1);
         code = errno;
         if (n > 0)
-            payload = next_frame(&head);
+            payload = kr_session_frame(&head);
         PyEval_RestoreThread(gil);
         if (n < 0 && code == EINTR) {
             if (PyErr_CheckSignals() < 0)
@@ -428,7 +426,7 @@ static void start_special(const unsigned char *json, size_t len)
 static void on_start(const unsigned char *payload, size_t len)
 {
     struct kr_s_start s;
-    memcpy(&s, payload, sizeof s); /* next_frame() has checked the size */
+    memcpy(&s, payload, sizeof s); /* kr_session_frame() has checked the size */
     wait_for_gate();
     if (len == sizeof s)
         start_plain(&s);
@@ -466,7 +464,7 @@ static unsigned char *wait_frame(struct kr_frame *head)
         PyThreadState *gil = PyEval_SaveThread();
         n = poll(&p, 1, -1);
         if (n > 0)
-            payload = next_frame(head);
+            payload = kr_session_frame(head);
         PyEval_RestoreThread(gil);
         /* A handler the user installed; what it raises between runs has nowhere to go. */
         if (PyErr_CheckSignals() < 0)
@@ -487,8 +485,10 @@ static _Noreturn void serve(void)
             on_start(payload, head.len);
         else if (head.type == KR_S_RUN)
             on_run(head.id, payload, head.len);
-        else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT) /* they come too late for their run */
-            _exit(114);
+        else if (head.type == KR_S_TERMINAL)
+            kr_terminal_serve(head.id, payload, head.len);
+        else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT && head.type != KR_S_STEER)
+            _exit(114); /* those come too late for their run */
         free(payload);
     }
 }

@@ -68,6 +68,9 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_K_COUNT]   = { "k_count",   FIXED(kr_k_count),   1, 1, 1 },
     [KR_S_PACKAGES] = { "s_packages", JSON_SMALL,        0, 0, 1 },
     [KR_S_PACKAGED] = { "s_packaged", JSON_SMALL,        0, 0, 0 },
+    [KR_S_TERMINAL] = { "s_terminal", sizeof(struct kr_s_terminal), 64u << 10, 0, 0, 0 },
+    [KR_S_STEER]   = { "s_steer",   FIXED(kr_s_steer),   0, 0, 0 },
+    [KR_S_EXITED]  = { "s_exited",  FIXED(kr_s_exited),  0, 0, 0 },
     [KR_W_EGRESS]  = { "w_egress",  EMPTY,               1, 1, 0 },
     [KR_E_CELL]    = { "e_cell",    JSON_EGRESS,        1, 1, 0 },
     [KR_E_RULE]    = { "e_rule",    JSON_EGRESS,        0, 0, 0 },
@@ -98,6 +101,9 @@ static_assert(sizeof(struct kr_b_cell) == 8 + 4 * 4, "no holes");
 static_assert(sizeof(struct kr_b_exit) == 16, "no holes");
 static_assert(sizeof(struct kr_z_hello) == 16 + 64, "no holes");
 static_assert(sizeof(struct kr_s_start) == KR_RLIMIT_MAX_ * 8 + 8, "no holes");
+static_assert(sizeof(struct kr_s_terminal) == 4 * 4, "no holes");
+static_assert(sizeof(struct kr_s_steer) == 4 * 4, "no holes");
+static_assert(sizeof(struct kr_s_exited) == 8, "no holes");
 static_assert(sizeof(struct kr_w_shelf) == 8 + KR_FOLDER_ROOM + 2 * 8, "no holes");
 static_assert(sizeof(struct kr_w_shelved) == 2 * 4 + 7 * 8, "no holes");
 static_assert(sizeof(struct kr_w_counted) == 2 * 8 + 2 * 4, "no holes");

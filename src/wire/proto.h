@@ -81,6 +81,10 @@ enum kr_frame_type {
     /* the session's channel: the sandbox's packages */
     KR_S_PACKAGES, /* session: JSON, id = its own number of the question; asks for a job (docs/design/packages.md) */
     KR_S_PACKAGED, /* engine: JSON, id = that number; progress any number of times, then the end */
+    /* the session's channel: a terminal takes the place of a run (docs/design/terminal.md) */
+    KR_S_TERMINAL, /* engine: struct kr_s_terminal + texts, id = run; bytes go over stdin and stdout from here on */
+    KR_S_STEER,    /* engine: struct kr_s_steer, id = run; another size, or a signal */
+    KR_S_EXITED,   /* session: struct kr_s_exited, id = run; its program has ended, all that it wrote is in stdout */
     /* engine <-> egress process, on a socket that the warden hands to both (docs/design/egress.md) */
     KR_W_EGRESS,     /* warden, to the engine: empty + socket; there is an egress process, a new one each time */
     KR_E_CELL,       /* engine: JSON + listening socket of a cell; what its code may reach */
@@ -334,6 +338,21 @@ struct kr_z_exit {
 struct kr_s_start {
     uint64_t rlimits[KR_RLIMIT_MAX_]; /* 0: as it is; of data: beyond what the zygote has */
     uint32_t landlock, pad;           /* 1: must hold */
+};
+/* A program on a pseudo-terminal of the cell. `texts` texts follow, each with its NUL: the value of TERM, and the
+ * program with its arguments; none of the latter: a shell. */
+#define KR_TERMINAL_SIDE_MAX 4096u /* columns, rows */
+struct kr_s_terminal {
+    uint32_t cols, rows;
+    uint32_t texts, pad;
+};
+struct kr_s_steer {
+    uint32_t cols, rows;    /* 0: as they are */
+    uint32_t signo, pad;    /* to the process group in its foreground; 0: none */
+};
+struct kr_s_exited {
+    int32_t status;         /* as waitpid gives it */
+    uint32_t pad;
 };
 /* clang-format on */
 
