@@ -14,7 +14,7 @@ enum kr_eg_verdict { KR_EG_OK, KR_EG_DENIED, KR_EG_FAILED, KR_EG_LIMIT, KR_EG_TI
 extern const char *const kr_eg_verdict_names[KR_EG_VERDICT_MAX_];
 
 #define KR_EG_WHY_ROOM 240
-#define KR_EG_HOST_ROOM 256                  /* a name of at most 253 bytes, lower case, without its last dot */
+#define KR_EG_HOST_ROOM 256 /* a name of at most 253 bytes, lower case, without its last dot */
 #define KR_EG_ADDRESS_ROOM INET6_ADDRSTRLEN
 
 struct kr_eg_dial_end {

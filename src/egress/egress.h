@@ -30,13 +30,13 @@ extern const struct kr_egress_limits kr_egress_limits_default;
 /* Borrowed for the life of the process. */
 struct kr_egress_config {
     /* The index. */
-    const char *index_url;       /* "https://pypi.org/simple/", "file:///a/folder/of/wheels"; NULL: there is none */
-    const char *index_user;      /* of Basic authentication; NULL: none */
+    const char *index_url;  /* "https://pypi.org/simple/", "file:///a/folder/of/wheels"; NULL: there is none */
+    const char *index_user; /* of Basic authentication; NULL: none */
     const char *index_password;
     struct kr_words index_hosts; /* "NAME[:PORT]": hosts of files besides that of index_url */
     /* Trust. */
-    const char *ca_file;    /* certificates that servers are checked with; NULL: the system's */
-    const char *own_ca;     /* PEM, certificate and key of this server's own CA, for secrets over TLS; NULL: none */
+    const char *ca_file; /* certificates that servers are checked with; NULL: the system's */
+    const char *own_ca;  /* PEM, certificate and key of this server's own CA, for secrets over TLS; NULL: none */
     /* Addresses. */
     struct kr_words private_hosts; /* "NAME[:PORT]" that may be at addresses which are refused otherwise; a rule must
                                       still name them */

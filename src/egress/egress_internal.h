@@ -58,7 +58,7 @@ bool kr_eg_sandbox_is_full(struct kr_eg *eg, const struct kr_eg_sandbox *s);
 /* ---- rows (egress_rows.c) ---- */
 
 struct kr_eg_row {
-    uint64_t cell; /* 0: none */
+    uint64_t cell;                    /* 0: none */
     const char *sandbox, *user, *run; /* run "" or NULL: null */
     uint64_t at_us, ms;
     const char *how, *method; /* "connect", "http", "index", "fetch" */
@@ -79,13 +79,13 @@ uint64_t kr_eg_now_us(void);
 /* ---- connections (eg_conn.c) ---- */
 
 enum kr_eg_conn_state {
-    KR_EG_CONN_HEAD,    /* reads a request's head */
-    KR_EG_CONN_DIAL,    /* connects to the target */
-    KR_EG_CONN_HELLO,   /* a tunnel: waits for what its client says first */
-    KR_EG_CONN_TUNNEL,  /* passes bytes */
-    KR_EG_CONN_HTTP,    /* passes one request and its reply */
-    KR_EG_CONN_TAKEN,   /* a hook has it */
-    KR_EG_CONN_ANSWER,  /* writes an answer of its own */
+    KR_EG_CONN_HEAD,   /* reads a request's head */
+    KR_EG_CONN_DIAL,   /* connects to the target */
+    KR_EG_CONN_HELLO,  /* a tunnel: waits for what its client says first */
+    KR_EG_CONN_TUNNEL, /* passes bytes */
+    KR_EG_CONN_HTTP,   /* passes one request and its reply */
+    KR_EG_CONN_TAKEN,  /* a hook has it */
+    KR_EG_CONN_ANSWER, /* writes an answer of its own */
     KR_EG_CONN_CLOSED,
     KR_EG_CONN_STATE_MAX_
 };

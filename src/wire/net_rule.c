@@ -4,12 +4,11 @@
  * setting. Invariant: a rule that kr_net_rule_parse() has made is written by kr_net_rule_text() so that it parses to an
  * equal rule. */
 #include "net_rule.h"
+#include "net_item.h"
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#define HOST_MAX 253u /* RFC 1035, 2.3.4, without the last dot */
-#define LABEL_MAX 63u
 #define HOSTS "allow:"
 
 const char *const kr_net_kind_names[] = {[KR_NET_NONE] = "none",
@@ -19,47 +18,19 @@ const char *const kr_net_kind_names[] = {[KR_NET_NONE] = "none",
                                          [KR_NET_OPEN] = "open"};
 static_assert(sizeof kr_net_kind_names / sizeof *kr_net_kind_names == KR_NET_KIND_MAX_, "every kind has its name");
 
-/* ---- hosts ---- */
-
-static bool is_host_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-}
-
-/* Labels of letters, digits and inner hyphens, at least one; "*." may come before them. */
-static bool is_host(const char *host, size_t len)
-{
-    size_t label = 0;
-
-    if (len > 2 && host[0] == '*' && host[1] == '.') {
-        host += 2;
-        len -= 2;
-    }
-    if (len == 0 || len > HOST_MAX)
-        return false;
-    for (size_t i = 0; i <= len; i++) {
-        if (i < len && is_host_char(host[i])) {
-            label++;
-            continue;
-        }
-        if (i < len && host[i] != '.')
-            return false;
-        if (label == 0 || label > LABEL_MAX || host[i - label] == '-' || host[i - 1] == '-')
-            return false;
-        label = 0;
-    }
-    return true;
-}
+/* ---- items ---- */
 
 static int check_hosts(const char *hosts, struct kr_err *err)
 {
+    struct kr_net_item item;
     unsigned count = 0;
 
     for (const char *at = hosts;; at++) {
         size_t len = strcspn(at, ",");
+        int r = kr_net_item_read(at, len, &item, err);
 
-        if (!is_host(at, len))
-            return kr_err_set(err, KR_ERR_INVALID, 0, "\"%.*s\" is not a host name", len < 60 ? (int)len : 60, at);
+        if (r < 0)
+            return r;
         if (++count > KR_NET_HOSTS_COUNT_MAX)
             return kr_err_set(err, KR_ERR_INVALID, 0, "more than %d hosts", KR_NET_HOSTS_COUNT_MAX);
         at += len;
@@ -74,9 +45,28 @@ static int parse_hosts(const char *text, struct kr_net_rule *rule, struct kr_err
 
     if (len >= sizeof rule->hosts)
         return kr_err_set(err, KR_ERR_INVALID, 0, "the hosts are longer than %zu bytes", sizeof rule->hosts - 1);
-    for (size_t i = 0; i < len; i++)
-        rule->hosts[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] + ('a' - 'A')) : text[i];
+    memcpy(rule->hosts, text, len + 1);
+    for (char *at = rule->hosts; *at; at += *at == ',') {
+        size_t n = strcspn(at, ",");
+
+        kr_net_item_lower(at, n);
+        at += n;
+    }
     return check_hosts(rule->hosts, err);
+}
+
+/* The next item of a rule: true, or false at the end. *at begins as rule->hosts. */
+static bool next_item(const char **at, struct kr_net_item *ret_item)
+{
+    while (**at) {
+        const char *text = *at;
+        size_t len = strcspn(text, ",");
+
+        *at += len + (text[len] == ',');
+        if (kr_net_item_read(text, len, ret_item, NULL) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* ---- rules ---- */
@@ -128,4 +118,78 @@ int kr_net_rule_check(const struct kr_net_rule *rule, bool egress, struct kr_err
     int r = rule->kind == KR_NET_ALLOW ? check_hosts(rule->hosts, err) : 0;
 
     return r < 0 ? r : kr_net_kind_check(rule->kind, egress, err);
+}
+
+/* ---- judging ---- */
+
+bool kr_net_rule_allows(const struct kr_net_rule *rule, const char *host, uint16_t port)
+{
+    const char *at = rule->hosts;
+    struct kr_net_item item;
+
+    if (rule->kind != KR_NET_ALLOW)
+        return rule->kind == KR_NET_OPEN;
+    while (next_item(&at, &item))
+        if (!item.plain && kr_net_item_has_host(&item, host) && kr_net_item_has_port(&item, port))
+            return true;
+    return false;
+}
+
+bool kr_net_rule_names_port(const struct kr_net_rule *rule, const char *host, uint16_t port)
+{
+    const char *at = rule->hosts;
+    struct kr_net_item item;
+
+    if (rule->kind != KR_NET_ALLOW)
+        return rule->kind == KR_NET_OPEN;
+    while (next_item(&at, &item))
+        if (!item.plain && item.port == port && kr_net_item_has_host(&item, host))
+            return true;
+    return false;
+}
+
+bool kr_net_rule_allows_request(const struct kr_net_rule *rule, const char *method, const char *host, uint16_t port,
+                                const char *path)
+{
+    const char *at = rule->hosts;
+    struct kr_net_item item;
+
+    if (rule->kind != KR_NET_ALLOW)
+        return rule->kind == KR_NET_OPEN;
+    while (next_item(&at, &item))
+        if (kr_net_item_has_host(&item, host) && kr_net_item_has_port(&item, port) &&
+            kr_net_item_has_method(&item, method, strlen(method)) && kr_net_item_has_path(&item, path))
+            return true;
+    return false;
+}
+
+bool kr_net_rule_allows_index(const struct kr_net_rule *rule)
+{
+    return rule->kind >= KR_NET_INDEX;
+}
+
+static bool port_within(const struct kr_net_item *item, const struct kr_net_rule *ceiling, uint16_t port)
+{
+    const char *at = ceiling->hosts;
+    struct kr_net_item wide;
+
+    while (next_item(&at, &wide))
+        if (kr_net_item_covers(&wide, item, port))
+            return true;
+    return false;
+}
+
+bool kr_net_rule_within(const struct kr_net_rule *rule, const struct kr_net_rule *ceiling)
+{
+    const char *at = rule->hosts;
+    struct kr_net_item item;
+
+    if (rule->kind != ceiling->kind || rule->kind != KR_NET_ALLOW)
+        return rule->kind <= ceiling->kind;
+    while (next_item(&at, &item)) {
+        if (item.port ? !port_within(&item, ceiling, item.port)
+                      : !port_within(&item, ceiling, 80) || !port_within(&item, ceiling, 443))
+            return false;
+    }
+    return true;
 }
