@@ -1,4 +1,5 @@
-/* Markers of PEP 508: `python_version >= "3.9" and extra == "test"`. Read, and evaluated against a cell's Python. Pure. */
+/* Markers of PEP 508: `python_version >= "3.9" and extra == "test"`. Read, and evaluated against a cell's Python.
+ * Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +39,7 @@ struct kr_marker;
 int kr_marker_parse(const char *text, size_t len, struct kr_marker **ret_marker, size_t *ret_used, size_t *ret_at,
                     const char **ret_why);
 void kr_marker_free(struct kr_marker *m);
+/* Written anew: one blank between words, quotes where they are needed. */
+const char *kr_marker_text(const struct kr_marker *m);
 /* Holds for this environment? NULL holds. */
 bool kr_marker_holds(const struct kr_marker *m, const struct kr_marker_env *env);

@@ -54,7 +54,7 @@ static bool read_word(struct reader *in, const char *word)
 
 static void skip_separator(struct reader *in)
 {
-    if (in->at < in->end && strchr("-_.", *in->at))
+    if (in->at < in->end && (*in->at == '-' || *in->at == '_' || *in->at == '.'))
         in->at++;
 }
 
