@@ -1,5 +1,5 @@
-/* /proc/PID/oom_score_adj. Called by the warden: once for itself before it forks anything, and for each session before
- * that is let go. Invariant: no process of a cell is spared where one of krait's own is killed.
+/* /proc/PID/oom_score_adj. Called by the warden: once for itself before it forks anything, by the egress process, and for
+ * each session before that is let go. Invariant: no process of a cell is spared where one of krait's own is killed.
  *
  * Raising needs no privilege. A process may lower its own value again, down to the last one that was set by a writer
  * with CAP_SYS_RESOURCE; Landlock lets no session write there. */
@@ -15,12 +15,22 @@
 #define EXPOSED 1000u
 #define SHARED_MAX 500u
 
-int kr_oom_protect(struct kr_err *err)
+static int set_own(const char *score, struct kr_err *err)
 {
-    int r = kr_fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", PROTECTED);
+    int r = kr_fd_write_file_at(AT_FDCWD, "/proc/self/oom_score_adj", score);
     if (r == -EACCES || r == -EROFS || r == -ENOENT)
         return 0;
-    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "protect krait where memory runs out") : 0;
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "say who is killed first where memory runs out") : 0;
+}
+
+int kr_oom_protect(struct kr_err *err)
+{
+    return set_own(PROTECTED, err);
+}
+
+int kr_oom_unprotect(struct kr_err *err)
+{
+    return set_own("0", err);
 }
 
 unsigned kr_oom_shared(pid_t zygote, uint64_t memory)

@@ -31,12 +31,21 @@ static_assert(sizeof kr_zygote_state_names / sizeof kr_zygote_state_names[0] == 
 
 static void serve_opens(struct kr_engine *e);
 
+/* ---- descriptors ---- */
+
+unsigned kr_session_fds(const struct kr_session *s)
+{
+    unsigned listeners = s->spec.network.kind >= KR_NET_EGRESS_MIN_ ? KR_ENGINE_FDS_OF_LISTENER : 0;
+
+    return KR_ENGINE_FDS_PER_SESSION + s->spec.stdin_pipe + listeners;
+}
+
 /* ---- graves ---- */
 
 void kr_engine_bury(struct kr_engine *e, struct kr_session *s)
 {
     TAILQ_REMOVE(&e->sessions, s, link);
-    e->session_fds -= KR_ENGINE_FDS_PER_SESSION + s->spec.stdin_pipe;
+    e->session_fds -= kr_session_fds(s);
     TAILQ_INSERT_TAIL(&e->graveyard, s, link);
     kr_timer_arm(e->reaper, 0);
     if (e->stopping && TAILQ_EMPTY(&e->sessions))

@@ -23,6 +23,7 @@
 #define KR_ENGINE_ZYGOTE_MS 60000u   /* how long an open waits for its zygote */
 #define KR_ENGINE_OPENS_MAX 8u       /* OPENs under way at once, the pool's own not counted */
 #define KR_ENGINE_FDS_PER_SESSION 3u /* channel, stdout, stderr; and stdin, where it has a pipe there */
+#define KR_ENGINE_FDS_OF_LISTENER 2u /* the session's and the egress client's (egress_client.h) */
 #define KR_ENGINE_FDS_RESERVE 32u    /* for everything else: folders that are swept, files that are written */
 
 TAILQ_HEAD(kr_run_list, kr_run);
@@ -63,6 +64,7 @@ struct kr_session {
     uint32_t layers, generation;
     struct kr_claim_ready claim;
     struct kr_watch *channel, *pipes[KR_STREAM_MAX_], *in;
+    int listener; /* in its cell, where connections to the proxy arrive; -1: none */
     struct kr_outq *channel_out, *in_out;
     bool in_ends, paused;
     bool reading; /* its channel; a run begins after that: what it sent before that is of no run to come */
@@ -296,6 +298,8 @@ uint64_t kr_run_boot_time(const struct kr_run *r);
 int kr_background_clear_started(struct kr_run *r, bool counted);
 
 /* ---- engine.c ---- */
+/* How many descriptors it has, or will have. */
+unsigned kr_session_fds(const struct kr_session *s);
 /* Out of every table; freed when the loop comes round. */
 void kr_engine_bury(struct kr_engine *e, struct kr_session *s);
 /* A session that was made for an open is ready (err NULL) or failed. */

@@ -287,6 +287,7 @@ static int take_opened(struct kr_session *s, const struct kr_held_opened *opened
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "channel");
     opened->fds[0] = -1;
+    s->listener = steal_fd(opened->listener);
     r = kr_outq_new(s->channel, KR_FRAME_CHANNEL_MAX + 2 * KR_FRAME_HEAD + (1u << 20), &out_calls, s, &s->channel_out);
     if (r >= 0)
         r = kr_session_take_pipes(s, opened->fds + 1, opened->nfds - 1);
@@ -322,6 +323,7 @@ int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool 
     s->pool = pool;
     s->of_pool = pool != NULL;
     s->number = ++e->last_number;
+    s->listener = -1;
     TAILQ_INIT(&s->queue);
     kr_frame_reader_init(&s->reader, KR_FRAME_CHANNEL_MAX);
     kr_output_init(&s->between, false, spec->limits.output, on_between, s);
@@ -338,7 +340,7 @@ int kr_session_create(struct kr_engine *e, struct kr_open *open, struct kr_pool 
         return r;
     }
     TAILQ_INSERT_TAIL(&e->sessions, s, link);
-    e->session_fds += KR_ENGINE_FDS_PER_SESSION + s->spec.stdin_pipe;
+    e->session_fds += kr_session_fds(s);
     return 0;
 }
 
@@ -606,6 +608,7 @@ void kr_session_free(struct kr_session *s)
         s->held->holder->ops->release(s->held);
     }
     kr_session_close_pipes(s);
+    kr_fd_close(s->listener);
     kr_timer_close(s->timer);
     kr_timer_close(s->tick);
     kr_timer_close(s->background);
@@ -662,6 +665,11 @@ int kr_session_landlock_abi(const struct kr_session *s)
 const char *kr_session_python(const struct kr_session *s)
 {
     return s->claim.python;
+}
+
+int kr_session_listener(const struct kr_session *s)
+{
+    return s->listener;
 }
 
 bool kr_session_pooled(const struct kr_session *s)

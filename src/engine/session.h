@@ -69,6 +69,8 @@ uint32_t kr_session_layers(const struct kr_session *s);
 int kr_session_landlock_abi(const struct kr_session *s);
 const char *kr_session_python(const struct kr_session *s);
 bool kr_session_pooled(const struct kr_session *s); /* it came from the pool */
+/* The socket in its cell where its code reaches the proxy, which stays the session's; -1: its network has none. */
+int kr_session_listener(const struct kr_session *s);
 /* It is frozen, because it has used up background_cpu since its last run. */
 bool kr_session_spent(const struct kr_session *s);
 

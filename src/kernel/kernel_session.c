@@ -531,7 +531,7 @@ static int get_ready(struct kr_err *err)
     if (current.req.contained || kr_landlock_abi() < 1) /* START carries whether it is required */
         return 0;
     ruleset = kr_landlock_ruleset(kr_landlock_cell_paths, kr_landlock_cell_paths_count,
-                                  current.req.network == KR_NET_LOOPBACK, err);
+                                  current.req.network >= KR_NET_LOOPBACK, err);
     return ruleset < 0 ? ruleset : 0;
 }
 

@@ -40,7 +40,7 @@ static enum kr_seccomp_profile profile_of(const struct kr_z_fork *req)
 {
     if (req->contained)
         return KR_SECCOMP_CONTAINED;
-    return req->network == KR_NET_LOOPBACK ? KR_SECCOMP_CELL_LOOPBACK : KR_SECCOMP_CELL_NONE;
+    return req->network >= KR_NET_LOOPBACK ? KR_SECCOMP_CELL_LOOPBACK : KR_SECCOMP_CELL_NONE;
 }
 
 static int remember(struct zygote *z, pid_t pid, uint64_t cell)

@@ -147,11 +147,12 @@ static int tell_init(struct kr_cell *c, struct kr_err *err)
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "tell the init to go") : 0;
 }
 
-void kr_cell_on_made(struct kr_cell *c, int pidfd)
+void kr_cell_on_made(struct kr_cell *c, int pidfd, int listener)
 {
     struct kr_err err;
     int r;
     c->init_pidfd = pidfd;
+    c->listener = listener;
     kr_cell_owe(c, KR_OWES_NOBODY);
     r = kr_warden_watch(c->family->w, pidfd, &c->from_init_end, KR_SRC_INIT_END, c);
     if (r < 0) {
@@ -289,8 +290,13 @@ static int open_for_engine(struct kr_cell *c, struct kr_err *err)
     struct kr_w_opened opened = {.cell = c->id,
                                  .user = c->group.user,
                                  .group = c->group.name,
-                                 .layers = c->layers | KR_LAYER_LANDLOCK | KR_LAYER_SECCOMP};
-    int r;
+                                 .layers = c->layers | KR_LAYER_LANDLOCK | KR_LAYER_SECCOMP,
+                                 .flags = c->listener >= 0 ? KR_OPENED_LISTENER : 0};
+    unsigned n = c->flags & KR_OPEN_STDIN ? 4 : 3;
+    int fds[5], r;
+    memcpy(fds, c->ends, sizeof c->ends);
+    if (c->listener >= 0)
+        fds[n++] = c->listener;
     c->session = kr_child_of(c->session_pidfd, c->family->zygote, "session", err);
     if (c->session < 0 && kr_fd_wait(c->family->zygote_pidfd, POLLIN, 0) > 0) /* it has lost its parent since */
         return kr_err_set(err, KR_ERR_UNAVAILABLE, EAGAIN, "the zygote ended; it is being replaced");
@@ -303,7 +309,7 @@ static int open_for_engine(struct kr_cell *c, struct kr_err *err)
         return r;
     if ((r = kr_frame_write(c->ends[0], KR_S_GO, 0, NULL, 0)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "tell the session to go");
-    r = kr_warden_tell(w, KR_W_OPENED, c->asked, &opened, sizeof opened, c->ends, c->flags & KR_OPEN_STDIN ? 4 : 3);
+    r = kr_warden_tell(w, KR_W_OPENED, c->asked, &opened, sizeof opened, fds, n);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "hand the session's descriptors to the engine");
     return 0;
@@ -326,6 +332,7 @@ void kr_cell_on_forked(struct kr_cell *c, pid_t inside, int pidfd)
     }
     for (int i = 0; i < 4; i++)
         c->ends[i] = kr_fd_close(c->ends[i]);
+    c->listener = kr_fd_close(c->listener);
     c->asked = 0;
     c->announced = 1;
     c->family->w->calm_at = kr_clock_after_ms(CALM_MS);

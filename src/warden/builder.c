@@ -109,11 +109,12 @@ static _Noreturn void be_init(const struct builder *b, const struct kr_b_cell *r
     kr_init_main(&a);
 }
 
+/* made_fds: the pidfd of the init, and the listener of its network or -1; the caller's, also on failure. */
 static int make_cell(struct builder *b, const struct kr_b_cell *req, const int *fds, unsigned nfds,
-                     struct kr_b_made *made, int *ret_pidfd, struct kr_err *err)
+                     struct kr_b_made *made, int made_fds[2], struct kr_err *err)
 {
     char map[64];
-    int r = kr_netns_enter(&b->nets, req->network, err);
+    int r = kr_netns_enter(&b->nets, req->network, &made_fds[1], err);
     pid_t pid;
     if (r < 0)
         return r;
@@ -124,7 +125,7 @@ static int make_cell(struct builder *b, const struct kr_b_cell *req, const int *
         kr_netns_unused(&b->nets);
         return r;
     }
-    pid = clone_init(ret_pidfd);
+    pid = clone_init(&made_fds[0]);
     if (pid == 0)
         be_init(b, req, fds, nfds);
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
@@ -153,16 +154,17 @@ static void on_request(struct builder *b)
     struct kr_b_cell req;
     struct kr_b_made made;
     struct kr_err err = {0};
-    int fds[KR_FRAME_FDS_MAX];
-    cleanup_fd int pidfd = -1;
+    int fds[KR_FRAME_FDS_MAX], made_fds[2] = {-1, -1};
     int r;
     if (kr_frame_recv(b->a->control, &f, &req, sizeof req, fds, 0, &err) < 0 || f.type != KR_B_CELL)
         _exit(0); /* the warden is gone, or not one we know */
-    r = make_cell(b, &req, fds, f.nfds, &made, &pidfd, &err);
+    r = make_cell(b, &req, fds, f.nfds, &made, made_fds, &err);
     for (unsigned i = 0; i < f.nfds; i++)
         close(fds[i]);
     r = r < 0 ? kr_frame_send(b->a->control, KR_B_FAILED, f.id, &err, sizeof err, NULL, 0)
-              : kr_frame_send(b->a->control, KR_B_MADE, f.id, &made, sizeof made, &pidfd, 1);
+              : kr_frame_send(b->a->control, KR_B_MADE, f.id, &made, sizeof made, made_fds, 1 + (made_fds[1] >= 0));
+    for (int i = 0; i < 2; i++)
+        kr_fd_close(made_fds[i]);
     if (r < 0)
         _exit(0);
 }

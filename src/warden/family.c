@@ -264,8 +264,9 @@ static int in_place(const struct kr_family *f, int from_zygote, const struct kr_
     switch (head->type) {
     case KR_B_READY:
         return !from_zygote && f->state == KR_ZYG_STARTING && f->zygote_pidfd < 0;
-    case KR_B_MADE:
-        return !from_zygote && c && ((const struct kr_b_made *)payload)->cell == c->id;
+    case KR_B_MADE: /* with a listener if the cell's network has one, and only then */
+        return !from_zygote && c && ((const struct kr_b_made *)payload)->cell == c->id &&
+               head->nfds == 1 + (c->network >= KR_NET_EGRESS_MIN_);
     case KR_B_FAILED:
         return !from_zygote && (head->id == 0 || c);
     case KR_B_GONE:
@@ -297,11 +298,13 @@ static void on_failed(struct kr_family *f, struct kr_cell *c, const struct kr_er
     kr_cell_fail(c, &err);
 }
 
-static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame *head, const void *payload, int fd)
+static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame *head, const void *payload,
+                     const int fds[2])
 {
     struct kr_cell *c = kr_cell_owed(f, from_zygote, head->id);
     if (!in_place(f, from_zygote, head, payload, c)) {
-        kr_fd_close(fd);
+        kr_fd_close(fds[0]);
+        kr_fd_close(fds[1]);
         kr_log(KR_LOG_ERROR, "frame out of place from a family", "type=%u", head->type);
         kr_family_kill(f);
         return;
@@ -309,8 +312,8 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
     switch (head->type) {
     case KR_B_READY:
         f->layers = ((const struct kr_b_ready *)payload)->layers;
-        f->zygote_pidfd = fd;
-        f->zygote = kr_pid_of(fd);
+        f->zygote_pidfd = fds[0];
+        f->zygote = kr_pid_of(fds[0]);
         return;
     case KR_Z_HELLO:
         f->landlock_abi = ((const struct kr_z_hello *)payload)->landlock_abi;
@@ -322,10 +325,10 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
         retire_older(f);
         return;
     case KR_B_MADE:
-        kr_cell_on_made(c, fd);
+        kr_cell_on_made(c, fds[0], fds[1]);
         return;
     case KR_Z_FORKED:
-        kr_cell_on_forked(c, ((const struct kr_z_forked *)payload)->pid, fd);
+        kr_cell_on_forked(c, ((const struct kr_z_forked *)payload)->pid, fds[0]);
         return;
     case KR_Z_EXIT:
         kr_cell_on_exit(f, payload);
@@ -356,10 +359,10 @@ static int take_frame(struct kr_family *f, int sock, int from_zygote)
     struct kr_frame head;
     struct kr_err err;
     _Alignas(8) char buf[KR_FRAME_CONTROL_MAX];
-    int fd = -1; /* none of the types that are in place brings more than one */
-    int r = kr_frame_recv_few(sock, &head, buf, sizeof buf, &fd, 1, 0, &err);
+    int fds[2] = {-1, -1}; /* none of the types that are in place brings more */
+    int r = kr_frame_recv_few(sock, &head, buf, sizeof buf, fds, from_zygote ? 1 : 2, 0, &err);
     if (r >= 0)
-        on_frame(f, from_zygote, &head, buf, fd);
+        on_frame(f, from_zygote, &head, buf, fds);
     return r;
 }
 

@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define BACKLOG 128 /* connections that wait to be accepted; beyond it the kernel lets them wait longer */
 
 void kr_netns_init(struct kr_netns_stock *s)
 {
@@ -25,6 +28,17 @@ static int raise_loopback(struct kr_err *err)
     if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &req) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "raise lo");
     return 0;
+}
+
+/* Without SO_REUSEADDR and SO_REUSEPORT: no socket of the cell can be bound beside it, to this address or to all. */
+static int open_listener(struct kr_err *err)
+{
+    const struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(KR_EGRESS_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    cleanup_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 || listen(fd, BACKLOG) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "listen on 127.0.0.1:%d of a cell", KR_EGRESS_PORT);
+    return steal_fd(&fd);
 }
 
 static int enter_new(struct kr_netns_stock *s, struct kr_err *err)
@@ -63,15 +77,24 @@ static int enter_free(struct kr_netns_stock *s, struct kr_err *err)
     return 0;
 }
 
-int kr_netns_enter(struct kr_netns_stock *s, uint32_t network, struct kr_err *err)
+int kr_netns_enter(struct kr_netns_stock *s, uint32_t network, int *ret_listener, struct kr_err *err)
 {
-    int r = network == KR_NET_NONE ? enter_free(s, err) : 0;
+    int listener = -1, r = network == KR_NET_NONE ? enter_free(s, err) : 0;
+    *ret_listener = -1;
     if (r != 0)
         return r < 0 ? r : 0;
-    r = enter_new(s, err);
-    if (r >= 0 && network == KR_NET_LOOPBACK && (r = raise_loopback(err)) < 0)
+    if ((r = enter_new(s, err)) < 0)
+        return r;
+    if (network >= KR_NET_LOOPBACK)
+        r = raise_loopback(err);
+    if (r >= 0 && network >= KR_NET_EGRESS_MIN_)
+        r = listener = open_listener(err);
+    if (r < 0) {
         s->current = kr_fd_close(s->current);
-    return r;
+        return r;
+    }
+    *ret_listener = listener;
+    return 0;
 }
 
 void kr_netns_unused(struct kr_netns_stock *s)

@@ -330,16 +330,24 @@ static int reopen_workspaces(struct kr_warden *w, struct kr_err *err)
     return r >= 0 && w->shelf.dir >= 0 ? kr_workspace_reopen(&w->shelf, err) : r;
 }
 
-#define DESCRIPTORS_PER_CELL                                                                                           \
-    3 /* the engine has channel, stdout, stderr of each; we two pidfds and the init's channel */
+/* The engine has channel, stdout, stderr of each; we two pidfds and the init's channel. Twice it has the listener of one
+ * whose network has that, and once the egress process. */
+#define DESCRIPTORS_PER_CELL 3
+#define DESCRIPTORS_OF_LISTENER 2
 #define DESCRIPTORS_SPARE 128
 #define DESCRIPTORS_LEAST 128    /* a zygote's own lie at 100 and above */
 #define DESCRIPTORS_OTHER 20000u /* connections, files; what a session of a login usually has */
 
-/* As many descriptors as we may have, and no more cells than they are enough for. */
-static unsigned cells_by_descriptors(void)
+static unsigned descriptors_of_cell(const struct kr_warden *w)
 {
-    const rlim_t first = (rlim_t)KR_IDMAPS_KEPT * (DESCRIPTORS_PER_CELL + 1); /* these keep an id map as well */
+    return DESCRIPTORS_PER_CELL + (w->config->egress ? DESCRIPTORS_OF_LISTENER : 0);
+}
+
+/* As many descriptors as we may have, and no more cells than they are enough for. */
+static unsigned cells_by_descriptors(const struct kr_warden *w)
+{
+    const unsigned each = descriptors_of_cell(w);
+    const rlim_t first = (rlim_t)KR_IDMAPS_KEPT * (each + 1); /* these keep an id map as well */
     struct rlimit l;
     if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == RLIM_INFINITY)
         return 65535;
@@ -347,8 +355,8 @@ static unsigned cells_by_descriptors(void)
         return 16;
     l.rlim_cur -= DESCRIPTORS_SPARE;
     if (l.rlim_cur <= first)
-        return (unsigned)(l.rlim_cur / (DESCRIPTORS_PER_CELL + 1));
-    return KR_IDMAPS_KEPT + (unsigned)((l.rlim_cur - first) / DESCRIPTORS_PER_CELL);
+        return (unsigned)(l.rlim_cur / (each + 1));
+    return KR_IDMAPS_KEPT + (unsigned)((l.rlim_cur - first) / each);
 }
 
 /* A core limit of exactly 1 stops a core_pattern that is a pipe (core(5)); at 0 the kernel runs the pipe's handler, on
@@ -375,7 +383,7 @@ static int limit_core(struct kr_err *err)
  * user, beyond it, up to the kernel's own bound, with CAP_SYS_RESOURCE. What is not given makes for fewer cells. */
 static void raise_descriptors(const struct kr_warden *w)
 {
-    rlim_t wanted = (rlim_t)w->config->max_cells * DESCRIPTORS_PER_CELL + DESCRIPTORS_OTHER, most = DESCRIPTORS_OTHER;
+    rlim_t wanted = (rlim_t)w->config->max_cells * descriptors_of_cell(w) + DESCRIPTORS_OTHER, most = DESCRIPTORS_OTHER;
     struct rlimit l, more;
     char text[32];
     if (getrlimit(RLIMIT_NOFILE, &l) < 0)
@@ -456,8 +464,8 @@ static int settle_ids(struct kr_warden *w, const struct kr_id_space *space, int 
     if (!s->unique && s->level != KR_LEVEL_CONTAINED && kr_host_uid() == 0)
         return kr_err_set(err, KR_ERR_DENIED, 0, NO_IDS);
     fits = s->unique ? (s->id_count - 1) / 2 : 65535;
-    if (fits > cells_by_descriptors())
-        fits = cells_by_descriptors();
+    if (fits > cells_by_descriptors(w))
+        fits = cells_by_descriptors(w);
     return make_table(w, w->config->max_cells < fits ? w->config->max_cells : fits, err);
 }
 
@@ -655,6 +663,7 @@ static void end_keeper(struct kr_warden *w)
 
 void kr_setup_undo(struct kr_warden *w)
 {
+    kr_outlet_end(w);
     end_keeper(w);
     kr_shelf_down(&w->quota);
     free(w->cells);

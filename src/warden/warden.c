@@ -553,6 +553,8 @@ static int pause_ms(const struct kr_warden *w)
     for (size_t i = 0; i < w->config->zygote_count; i++)
         if (w->restart_at[i] != 0)
             ms = at_most(ms, TICK_MS);
+    if (kr_outlet_pause_ms(w) >= 0)
+        ms = at_most(ms, kr_outlet_pause_ms(w));
     if (w->gauges_at != 0)
         ms = at_most(ms, now < w->gauges_at ? (int)((w->gauges_at - now) / 1000000u) + 1 : 0);
     return ms;
@@ -573,7 +575,9 @@ static void one_round(struct kr_warden *w, int wait_ms)
     if (w->children_ended) {
         reap_keeper(w);
         reap_reload(w);
+        kr_outlet_reap(w);
     }
+    kr_outlet_tend(w);
     kr_gauges_tend(w);
     kr_family_tend(w);
     finish_cells(w);

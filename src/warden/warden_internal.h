@@ -103,6 +103,7 @@ struct kr_cell {
     int init_pidfd, init_channel, session_pidfd;
     int tasks[KR_HIERARCHIES_MAX], task_count; /* of its v1 cgroups, until its session is forked */
     int ends[4];                               /* the engine's: channel, stdout, stderr, stdin, until it has them */
+    int listener;                              /* the egress process's, by way of the engine, until it has it; or -1 */
     int gate;                                  /* what a parked session waits at; a byte lets it start */
     pid_t init, session;                       /* as we see them */
     pid_t session_inside;                      /* as its zygote and builder see it; the zygote's word */
@@ -147,6 +148,11 @@ struct kr_warden {
     struct kr_shelf quota; /* what enforces the limits of its folders, once it is up */
     int keeper;            /* the socket of the process that sets them; -1: none */
     pid_t keeper_pid;
+    struct {
+        pid_t pid;                 /* 0: none runs */
+        uint64_t since_ns, due_ns; /* when it was started; not before that is the next one */
+        unsigned ends;             /* in a row, each soon after its start */
+    } egress;
     pid_t reload_pid; /* reads settings again; 0: none */
     int reload_due;   /* another is to begin when that one is reaped */
     int *idmaps; /* by index of cell, the first KR_IDMAPS_KEPT: what the shelf's folders are mapped with; -1: not yet */
@@ -245,8 +251,8 @@ void kr_cells_look(struct kr_warden *w);
  * answer. */
 struct kr_cell *kr_cell_owed(struct kr_family *f, int by_zygote, uint32_t id);
 int kr_cell_build(struct kr_family *f, uint32_t network, struct kr_cell **ret, struct kr_err *err);
-/* The init's and the session's pidfd, which is the cell's from here on. */
-void kr_cell_on_made(struct kr_cell *c, int pidfd);
+/* The init's and the session's pidfd, which is the cell's from here on; so is the listener, -1 if it has none. */
+void kr_cell_on_made(struct kr_cell *c, int pidfd, int listener);
 void kr_cell_on_forked(struct kr_cell *c, pid_t inside, int pidfd);
 void kr_cell_on_init(struct kr_cell *c);
 /* Takes an OPEN on, with a cell that stands, one that is being built, or a new one. It answers by itself. */
@@ -260,6 +266,16 @@ uint32_t kr_cell_session_id(const struct kr_cell *c);
 
 /* attach.c: tells the init what to attach. The gate is the init's afterwards. */
 int kr_cell_attach(struct kr_cell *c, const struct kr_w_start *req, struct kr_err *err);
+
+/* outlet.c: the egress process */
+/* Starts it where it is due. */
+void kr_outlet_tend(struct kr_warden *w);
+/* How long until it is due, in milliseconds; -1: nothing is. */
+int kr_outlet_pause_ms(const struct kr_warden *w);
+/* A child of ours has ended; was it that one? */
+void kr_outlet_reap(struct kr_warden *w);
+/* Ends it for good. */
+void kr_outlet_end(struct kr_warden *w);
 
 /* gauge.c: what the files of /proc say of a cell */
 /* The most processors that cells are shown. */

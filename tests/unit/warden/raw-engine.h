@@ -14,7 +14,9 @@
 
 static int groups[KR_HIERARCHIES_MAX]; /* the folders of HELLO */
 static unsigned group_count;
-static int channel = -1; /* of the last session */
+static int channel = -1;  /* of the last session */
+static int listener = -1; /* likewise, -1: it has none */
+static int outlet = -1;   /* the last egress process's */
 
 union payload {
     struct kr_w_zygote zygote;
@@ -50,6 +52,10 @@ static inline int hear(int control, union payload *p, struct kr_frame *f, unsign
             groups[group_count++] = fds[i];
         else if (f->type == KR_W_OPENED && i == 0)
             channel = fds[i];
+        else if (f->type == KR_W_OPENED && (p->opened.flags & KR_OPENED_LISTENER) && i + 1 == f->nfds)
+            listener = fds[i];
+        else if (f->type == KR_W_EGRESS)
+            outlet = fds[i];
         else
             close(fds[i]);
     return r;
@@ -87,13 +93,17 @@ static inline void wake(int control, uint32_t zygote)
     tell(control, KR_W_WAKE, 0, &w, sizeof w);
 }
 
-static inline void ask_open_for(int control, uint64_t owner)
+static inline void ask_open_with(int control, enum kr_net_kind network, uint64_t owner)
 {
-    struct kr_w_open o = {
-        .workspace = KR_WORKSPACE_NONE, .network = KR_NET_NONE, .flags = KR_OPEN_PARK, .owner = owner};
+    struct kr_w_open o = {.workspace = KR_WORKSPACE_NONE, .network = network, .flags = KR_OPEN_PARK, .owner = owner};
 
     kr_limits_default(&o.limits);
     tell(control, KR_W_OPEN, 7, &o, sizeof o);
+}
+
+static inline void ask_open_for(int control, uint64_t owner)
+{
+    ask_open_with(control, KR_NET_NONE, owner);
 }
 
 static inline void ask_open(int control)
