@@ -613,6 +613,7 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
     b->shelf = b->logs_dir = b->host = -1;
     kr_box_find_ceilings(b);
     kr_box_tell_offer(b);
+    kr_box_egress_open(b);
     TAILQ_INIT(&b->sessions);
     TAILQ_INIT(&b->waiting_list);
     TAILQ_INIT(&b->users);
@@ -721,6 +722,7 @@ void kr_box_free(struct kr_box *b)
 {
     if (!b)
         return;
+    kr_box_egress_close(b);
     free_rest(b);
     kr_strays_close(b);
     kr_shelf_end(b);

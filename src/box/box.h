@@ -39,7 +39,10 @@ struct kr_box_config {
     const struct kr_profile *profiles; /* by enum kr_dialect; borrowed */
     enum kr_dialect dialect;           /* whose profile a caller has that came with none */
     struct kr_net_rule network;        /* of sandboxes that choose none; never past max_network */
-    enum kr_net_kind max_network;      /* the most that a sandbox may ask for */
+    struct kr_net_rule max_network;    /* the most that a sandbox may ask for */
+    struct kr_net_rule fetch_network;  /* what is fetched into any sandbox by its address */
+    uint32_t connection_rows;          /* kept in the store */
+    struct kr_egress *egress;          /* borrowed; NULL: sandboxes have no network beyond loopback */
     enum kr_preload preload;           /* of sandboxes that choose none */
     const char *const *mounts;
     size_t mount_count; /* names of data sets, in the warden's order */
@@ -66,6 +69,7 @@ struct kr_box_calls {
     void (*on_run_started)(void *data, const struct kr_box_run *run);
     void (*on_run_ended)(void *data, const struct kr_box_run *run, enum kr_cause cause, uint64_t wall_ns);
     void (*on_refused)(void *data, const struct kr_err *err);
+    void (*on_connection)(void *data, const json_t *row); /* of KR_E_CONNECTION, checked */
 };
 
 /* The engine is borrowed: its owner passes it the warden's events. Makes what is missing in the data directory, and

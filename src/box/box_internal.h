@@ -64,6 +64,7 @@ struct kr_box_session {
     bool restarted;                  /* it is a new process under a name that was used before; the first run says so */
     bool chatted;                    /* it wrote between runs, and that was logged */
     const char *end_reason;          /* of kr_box_session_end(); NULL: it has not been called */
+    uint64_t cell;                   /* of its process, as the egress process knows it; 0: it does not */
     enum kr_box_session_state state; /* changed by kr_box_session_set_state() alone */
     struct kr_session *engine_session; /* its process; NULL unless LIVE or LEAVING */
     struct kr_session_spec spec;       /* env is owned */
@@ -127,6 +128,9 @@ struct kr_box_run {
     struct kr_run_spec spec; /* its own copy: texts and objects are freed when it has begun */
     size_t queued_bytes;     /* of the copy, until it has begun */
     bool cancelled, restarted;
+    struct kr_net_rule *network;     /* that it asked for, owned; NULL: its session's */
+    unsigned refused_count;          /* connections that its rule refused, … */
+    char refused[KR_HINT_ROOM];      /* … and the first of them */
     char notice[KR_BOX_NOTICE_ROOM]; /* what happened to its session since the last run, "" if nothing */
     bool thawed;                     /* its session was frozen for its background_cpu */
     struct kr_err refusal;
@@ -267,6 +271,19 @@ void kr_box_session_end(struct kr_box_session *session, const char *why);
 void kr_box_session_get_info(const struct kr_box_session *session, struct kr_box_session_info *ret);
 /* Ends all sessions of a sandbox. */
 void kr_box_sessions_end_sandbox(struct kr_box *b, const char *sandbox);
+
+/* ---- box_egress.c ---- */
+void kr_box_egress_open(struct kr_box *b);
+void kr_box_egress_close(struct kr_box *b);
+/* A session's process is there: its listener is handed over. It is gone. */
+void kr_box_egress_begin(struct kr_box_session *session);
+void kr_box_egress_end(struct kr_box_session *session);
+/* What holds from now on: the rule of this run, which is about to begin, or (NULL) the session's own. */
+void kr_box_egress_tell(struct kr_box_session *session, const struct kr_box_run *run);
+/* The hint of a run that has ended, if it had connections refused. */
+void kr_box_egress_hint(struct kr_box_run *r);
+/* Adds to the environment what its network needs and `env` does not set; there is room. 0 or -ENOMEM. */
+int kr_box_egress_env(const json_t *env, struct kr_session_spec *spec);
 
 /* ---- box_disk.c ---- */
 /* Measures the user's disk on the thread pool, unless that was done a moment ago. */

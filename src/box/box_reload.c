@@ -5,6 +5,7 @@
 #include "box_internal.h"
 #include "clock.h"
 #include "loop.h"
+#include <assert.h>
 
 void kr_box_find_ceilings(struct kr_box *b)
 {
@@ -15,9 +16,19 @@ void kr_box_find_ceilings(struct kr_box *b)
 
 void kr_box_tell_offer(struct kr_box *b)
 {
-    kr_engine_offer(b->engine, b->config.max_network >= KR_NET_LOOPBACK
-                                   ? "a sandbox made with network=\"loopback\" has 127.0.0.1 of its own"
-                                   : NULL);
+    static const char *const offers[] = {
+        [KR_NET_NONE] = NULL,
+        [KR_NET_LOOPBACK] = "a sandbox made with network=\"loopback\" has 127.0.0.1 of its own",
+        [KR_NET_INDEX] = "a sandbox made with network=\"loopback\" has 127.0.0.1 of its own, one with \"index\" the "
+                         "package index",
+        [KR_NET_ALLOW] = "a sandbox made with network=\"allow:HOST\" reaches that host, where the server's max_network "
+                         "names it",
+        [KR_NET_OPEN] = "a sandbox made with network=\"allow:HOST\" reaches that host, one with \"open\" every public "
+                        "address",
+    };
+
+    static_assert(sizeof offers / sizeof *offers == KR_NET_KIND_MAX_, "every kind has its offer");
+    kr_engine_offer(b->engine, offers[b->config.max_network.kind]);
 }
 
 /* A user who was never counted begins with a full account. */
@@ -39,6 +50,8 @@ void kr_box_reload(struct kr_box *b, const struct kr_box_config *config)
 
     b->config.network = config->network;
     b->config.max_network = config->max_network;
+    b->config.fetch_network = config->fetch_network;
+    b->config.connection_rows = config->connection_rows;
     b->config.cleanup_interval_ms = config->cleanup_interval_ms;
     b->config.queue_max = config->queue_max;
     b->config.queue_wait_ms = config->queue_wait_ms;

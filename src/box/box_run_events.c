@@ -143,6 +143,7 @@ static void on_end(void *data, struct kr_run *run, const struct kr_run_end *end)
     kr_box_run_set_state(r, KR_BOX_RUN_ENDING);
     log_claims(r, end->claim);
     keep_end(r, end);
+    kr_box_egress_hint(r);
     kr_disk_look(r->box, r->user);
     if (r->session->spec.workspace != KR_WORKSPACE_NONE)
         kr_changes_look(r->session, r);
@@ -209,6 +210,7 @@ void kr_box_run_finish(struct kr_box_run *r, const char *files, bool files_incom
     note_end(r, files);
     kr_box_run_tell_now(r);
     session->current = NULL;
+    kr_box_egress_tell(session, NULL);
     kr_box_run_free(r);
     kr_box_session_proceed(session);
     kr_box_check_stopped(b);
@@ -263,7 +265,9 @@ bool kr_box_run_begin(struct kr_box_run *r)
     bool frozen = kr_session_spent(session->engine_session);
     struct kr_err err;
 
+    kr_box_egress_tell(session, r);
     if (kr_run_new(session->engine_session, &r->spec, &calls, r, &r->run, &err) < 0) {
+        kr_box_egress_tell(session, NULL);
         kr_box_run_drop(r, err.kind == KR_ERR_INVALID ? KR_CAUSE_DENIED : KR_CAUSE_LOST, &err);
         return false;
     }

@@ -170,6 +170,7 @@ void kr_box_run_free(struct kr_box_run *r)
     TAILQ_REMOVE(bucket(r->box, r->id), r, all);
     r->box->run_count--;
     kr_timer_close(r->linger);
+    free(r->network);
     kr_runlog_unref(r->log);
     kr_box_user_drop(r->box, r->user);
     kr_buf_done(&r->end);
@@ -277,6 +278,29 @@ static int check_spec(const struct kr_box *b, const struct kr_caller *who, const
     return kr_box_env_check(spec->env, err);
 }
 
+/* The rule that it asked for, which may only take away from what the sandbox has. */
+static int take_network(struct kr_box_run *r, const struct kr_net_rule *own, struct kr_err *err)
+{
+    struct kr_net_rule *rule = r->spec.network ? malloc(sizeof *rule) : NULL;
+    char text[KR_NET_RULE_ROOM];
+    int e;
+
+    if (!r->spec.network)
+        return 0;
+    if (!rule)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a run");
+    r->network = rule;
+    e = kr_net_rule_parse(r->spec.network, rule, err);
+    if (e < 0)
+        return kr_err_wrap(err, e, "network");
+    if (kr_net_rule_within(rule, own))
+        return 0;
+    return kr_err_set(err, KR_ERR_INVALID, 0,
+                      "network: %.60s is more than the sandbox's own network, which is %.60s; a run can only lower it",
+                      r->spec.network, kr_net_rule_text(own, text, sizeof text)),
+           -ERANGE;
+}
+
 /* Finds the session that it runs in, or makes one. */
 static int take_session(struct kr_box *b, const struct kr_caller *who, const struct kr_run_spec *spec,
                         struct kr_box_run *r, struct kr_err *err)
@@ -296,8 +320,15 @@ static int take_session(struct kr_box *b, const struct kr_caller *who, const str
     r->touches = kr_store_now() - s->row.used >= TOUCH_US;
     if (r->touches)
         s->row.used = kr_store_now();
-    if (spec->fresh)
-        return kr_box_session_new(b, r->user, profile, s, r->id, true, spec->sandbox != NULL, &r->session, err);
+    e = take_network(r, &s->network, err);
+    if (e < 0)
+        return e;
+    if (spec->fresh) {
+        struct kr_sandbox mine = *s; /* borrowed: its cell is made for this run, under the rule of this run */
+
+        mine.network = r->network ? *r->network : s->network;
+        return kr_box_session_new(b, r->user, profile, &mine, r->id, true, spec->sandbox != NULL, &r->session, err);
+    }
     r->session = kr_box_session_by_name(b, s->row.id, name);
     if (!r->session)
         return kr_box_session_new(b, r->user, profile, s, name, false, true, &r->session, err);

@@ -6,6 +6,7 @@
  * ends with it. */
 #include "box_internal.h"
 #include "clock.h"
+#include "egress_env.h"
 #include "fd.h"
 #include "hash.h"
 #include "json.h"
@@ -50,7 +51,7 @@ struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sand
 
 static int copy_env(const json_t *env, struct kr_session_spec *spec)
 {
-    const char **list = calloc(json_object_size(env) + 1, sizeof *list), *key;
+    const char **list = calloc(json_object_size(env) + kr_egress_vars_of(&spec->network) + 1, sizeof *list), *key;
     json_t *value;
 
     if (!list)
@@ -64,7 +65,7 @@ static int copy_env(const json_t *env, struct kr_session_spec *spec)
             return -ENOMEM;
         list[spec->env_count++] = text;
     }
-    return 0;
+    return kr_box_egress_env(env, spec);
 }
 
 static void free_env(struct kr_session_spec *spec)
@@ -265,6 +266,7 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
     }
     session->engine_session = s;
     kr_box_session_set_state(session, KR_BOX_SESSION_LIVE);
+    kr_box_egress_begin(session);
     if (b->calls.on_session_opened)
         b->calls.on_session_opened(b->data, kr_session_pooled(s), kr_clock_ns() - session->asked_ns);
     if (session->end_reason || b->stopping) {
@@ -319,6 +321,7 @@ static void on_ended(void *data, struct kr_session *s, enum kr_cause cause, cons
 
     (void)s;
     session->engine_session = NULL;
+    kr_box_egress_end(session);
     kr_box_session_set_state(session, KR_BOX_SESSION_ENDED);
     if (b->calls.on_session_ended)
         b->calls.on_session_ended(b->data, session->end_reason ? session->end_reason

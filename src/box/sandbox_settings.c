@@ -176,22 +176,21 @@ static int read_word(const json_t *value, const char *setting, int otherwise, st
                       word ? word : "not a text", word ? "\" is not known" : "", row->bound);
 }
 
-/* More than the administrator allows, or than this version can build. */
-static int check_ceiling(enum kr_net_kind most, const struct kr_net_rule *rule, struct kr_err *err)
+/* More than the administrator allows, or than this server can build. */
+static int check_ceiling(const struct kr_box_config *c, const struct kr_net_rule *rule, struct kr_err *err)
 {
-    const char *kind = kr_net_kind_names[rule->kind];
+    char asked[KR_NET_RULE_ROOM], most[KR_NET_RULE_ROOM];
 
-    if (kr_net_kind_check(rule->kind, false, NULL) < 0)
+    kr_net_rule_text(&c->max_network, most, sizeof most);
+    if (!kr_net_rule_within(rule, &c->max_network))
         return kr_err_set(err, KR_ERR_INVALID, 0,
-                          "network: this server does not offer %s, which needs an egress proxy that this version does "
-                          "not have; the server's max_network is %s",
-                          kind, kr_net_kind_names[most]),
-               -EINVAL;
-    if (rule->kind > most)
-        return kr_err_set(err, KR_ERR_INVALID, 0,
-                          "network: %s is more than this server allows: the server's max_network is %s", kind,
-                          kr_net_kind_names[most]),
+                          "network: %.70s is more than this server allows: the server's max_network is %.70s",
+                          kr_net_rule_text(rule, asked, sizeof asked), most),
                -ERANGE;
+    if (rule->kind >= KR_NET_EGRESS_MIN_ && !c->egress)
+        return kr_err_set(err, KR_ERR_INVALID, 0, "network: this server has no egress process, which %s needs",
+                          kr_net_kind_names[rule->kind]),
+               -EINVAL;
     return 0;
 }
 
@@ -207,7 +206,7 @@ static int apply_network(const struct kr_setting_server *server, const json_t *v
     if (!text)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "network: a text");
     r = kr_net_rule_parse(text, &s->network, err);
-    return r < 0 ? kr_err_wrap(err, r, "network") : check_ceiling(server->config->max_network, &s->network, err);
+    return r < 0 ? kr_err_wrap(err, r, "network") : check_ceiling(server->config, &s->network, err);
 }
 
 static void tell_network(struct kr_json *j, const struct kr_sandbox *s)
@@ -296,8 +295,10 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .max = KR_NET_RULE_ROOM - 1,
         .apply = apply_network,
         .tell = tell_network,
-        .bound = "none or loopback, at most the server's `max_network`",
-        .help = "`none`, or `loopback`: 127.0.0.1 of its own.",
+        .bound = "none, loopback, index, allow:HOST,… or open; at most the server's `max_network`",
+        .run_fields = "network",
+        .help = "`none`; `loopback`: 127.0.0.1 of its own; `index`: the package index; `allow:HOST,…`: those hosts; "
+                "`open`: all public.",
         .example = "none",
     },
     {

@@ -48,7 +48,11 @@ static const char *find_said(const struct kr_hint_facts *f)
 
 static void write_network(const struct kr_hint_facts *f, char *buf, size_t size)
 {
-    if (f->network != KR_NET_NONE)
+    if (f->network >= KR_NET_EGRESS_MIN_)
+        snprintf(buf, size,
+                 "the only way out is the proxy that HTTP_PROXY names, for HTTP and HTTPS: names are not resolved in "
+                 "here, and no other connection leads out");
+    else if (f->network != KR_NET_NONE)
         snprintf(buf, size,
                  "no network but 127.0.0.1 of this sandbox's own: nothing outside can be reached, so bring data in as "
                  "files");

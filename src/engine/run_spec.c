@@ -30,7 +30,8 @@ static const char *put_text(char **at, const char *text, size_t len)
 int kr_run_spec_copy(const struct kr_run_spec *spec, struct kr_run_spec *ret)
 {
     size_t sandbox = spec->sandbox ? strlen(spec->sandbox) : 0, session = spec->session ? strlen(spec->session) : 0;
-    char *texts = malloc(spec->code.len + spec->input.len + sandbox + session + 4), *at = texts;
+    size_t network = spec->network ? strlen(spec->network) : 0;
+    char *texts = malloc(spec->code.len + spec->input.len + sandbox + session + network + 5), *at = texts;
 
     if (!texts)
         return -ENOMEM;
@@ -40,6 +41,7 @@ int kr_run_spec_copy(const struct kr_run_spec *spec, struct kr_run_spec *ret)
     ret->input.text = put_text(&at, spec->input.text, spec->input.len);
     ret->sandbox = put_text(&at, spec->sandbox, sandbox);
     ret->session = put_text(&at, spec->session, session);
+    ret->network = put_text(&at, spec->network, network);
     json_incref(ret->variables);
     json_incref(ret->env);
     return 0;
@@ -55,7 +57,7 @@ void kr_run_spec_done(struct kr_run_spec *spec)
     spec->texts = NULL;
     spec->code = spec->input = (struct kr_text){0};
     spec->variables = spec->env = NULL;
-    spec->sandbox = spec->session = NULL;
+    spec->sandbox = spec->session = spec->network = NULL;
 }
 
 static size_t value_bytes(const json_t *value)

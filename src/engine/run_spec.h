@@ -49,6 +49,7 @@ struct kr_run_spec {
     /* for the box */
     const char *sandbox; /* id or name; NULL: the default one */
     const char *session; /* NULL: KR_BOX_MAIN, or with `fresh` one that is thrown away */
+    const char *network; /* the text of a rule that is not past the sandbox's (net_rule.h); NULL: the sandbox's */
     bool fresh; /* a session of its own, thrown away with the run, in a folder of its own unless `sandbox` is given */
     bool interactive;   /* input() asks; else it reads the end of input */
     bool leave_cancels; /* the run is cancelled when its last reader leaves; else it lives on for linger_ms */

@@ -672,6 +672,11 @@ int kr_session_listener(const struct kr_session *s)
     return s->listener;
 }
 
+uint64_t kr_session_cell(const struct kr_session *s)
+{
+    return s->number;
+}
+
 bool kr_session_pooled(const struct kr_session *s)
 {
     return s->pooled;

@@ -71,6 +71,8 @@ const char *kr_session_python(const struct kr_session *s);
 bool kr_session_pooled(const struct kr_session *s); /* it came from the pool */
 /* The socket in its cell where its code reaches the proxy, which stays the session's; -1: its network has none. */
 int kr_session_listener(const struct kr_session *s);
+/* A number that no other session of this engine has or had: its cell's, for the egress process. */
+uint64_t kr_session_cell(const struct kr_session *s);
 /* It is frozen, because it has used up background_cpu since its last run. */
 bool kr_session_spent(const struct kr_session *s);
 

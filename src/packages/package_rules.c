@@ -173,10 +173,11 @@ void kr_package_judge(const struct kr_package_rules *rules, const struct kr_requ
     } else if (!rules->allow_similar && !r->insists && (like = kr_package_lookalike(r->canonical))) {
         ret_judgement->verdict = KR_PACKAGE_QUESTIONED;
         snprintf(ret_judgement->resembles, sizeof ret_judgement->resembles, "%s", like);
-        snprintf(ret_judgement->text, sizeof ret_judgement->text,
-                 "\"%s\" looks like \"%s\", which is well known, and was not installed. Install \"%s\" if you mean that "
-                 "one; if you do mean \"%s\", ask for \"%s!\" or set allow_similar to true",
-                 r->name, like, like, r->name, r->name);
+        snprintf(
+            ret_judgement->text, sizeof ret_judgement->text,
+            "\"%s\" looks like \"%s\", which is well known, and was not installed. Install \"%s\" if you mean that "
+            "one; if you do mean \"%s\", ask for \"%s!\" or set allow_similar to true",
+            r->name, like, like, r->name, r->name);
     }
 }
 

@@ -24,8 +24,7 @@ bool kr_requirement_canonical(const char *name, size_t len, char ret_canonical[K
 {
     size_t out = 0;
 
-    if (len == 0 || len > KR_REQ_NAME_MAX || !isalnum((unsigned char)name[0]) ||
-        !isalnum((unsigned char)name[len - 1]))
+    if (len == 0 || len > KR_REQ_NAME_MAX || !isalnum((unsigned char)name[0]) || !isalnum((unsigned char)name[len - 1]))
         return false;
     for (size_t i = 0; i < len; i++) {
         if (!is_name_char(name[i]))
@@ -329,8 +328,8 @@ int kr_requirement_parse(const char *text, size_t len, struct kr_requirement **r
     int error;
 
     if (len > KR_REQ_MAX)
-        return kr_err_set(err, KR_ERR_INVALID, 0, "a requirement has at most %u bytes, this one has %zu",
-                          KR_REQ_MAX, len);
+        return kr_err_set(err, KR_ERR_INVALID, 0, "a requirement has at most %u bytes, this one has %zu", KR_REQ_MAX,
+                          len);
     while (in.at < len && isspace((unsigned char)text[in.at]))
         in.at++;
     while (in.len > in.at && isspace((unsigned char)text[in.len - 1]))

@@ -95,6 +95,7 @@ enum kr_frame_type {
     KR_E_CANCEL,     /* engine: empty, id = a fetch */
     KR_E_PROGRESS,   /* egress: struct kr_e_progress, id = the fetch */
     KR_E_FETCHED,    /* egress: JSON, id = the fetch; its end, good or bad */
+    KR_E_SETUP,      /* engine: JSON, the first of all; what the warden that forked the process must not know */
     KR_F_MAX_,
 };
 

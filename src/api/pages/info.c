@@ -104,6 +104,8 @@ static const struct kr_api_prop info_props[] = {
     {.name = "default_preload", .type = KR_API_STRING, .help = "Of sandboxes that choose none.", .example = "data"},
     {.name = "networks", .type = KR_API_STRINGS, .help = "What a sandbox's `network` may be.",
      .example = "[\"none\",\"loopback\"]"},
+    {.name = "max_network", .type = KR_API_STRING, .help = "The most that it may be, as a rule.",
+     .example = "index"},
     {.name = "default_network", .type = KR_API_STRING, .help = "Of sandboxes that choose none.", .example = "none"},
     {.name = "mounts", .type = KR_API_STRINGS, .help = "Data sets that a sandbox's `mounts` may name.",
      .example = "[]"},
@@ -227,7 +229,8 @@ static void write_offers(struct kr_json *j, const struct kr_api *api, const stru
 
     write_preloads(j, kr_box_engine(api->box));
     kr_json_key_str(j, "default_preload", kr_preload_names[b->preload]);
-    key_names(j, "networks", kr_net_kind_names, (size_t)b->max_network + 1);
+    key_names(j, "networks", kr_net_kind_names, (size_t)b->max_network.kind + 1);
+    kr_json_key_str(j, "max_network", kr_net_rule_text(&b->max_network, network, sizeof network));
     kr_json_key_str(j, "default_network", kr_net_rule_text(&b->network, network, sizeof network));
     key_names(j, "mounts", b->mounts, b->mount_count);
     kr_json_key_str(j, "dialect", kr_dialect_names[p->dialect]);

@@ -4,6 +4,7 @@
  * process as started; then that process becomes the warden, and run_app.c does the rest in the engine. Invariant:
  * nothing is started before every argument has been found right. */
 #include "commands.h"
+#include "config.h"
 #include "exit_status.h"
 #include "fd.h"
 #include "run_app.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define INDEX_URL "https://pypi.org/simple/"
 #define CELLS_MAX 8u /* one, and those of it that were lost with their zygote and tried again */
 
 /* clang-format off */
@@ -27,9 +29,10 @@ static const struct kr_opt_row rows[] = {
     { .name = "preload", .type = KR_OPT_CHOICE, .offset = AT(preload), .value = "WHAT", .choices = kr_cli_preloads,
       .fallback = "basic", .example = "data",
       .help = "What is imported beforehand: basic, or data (numpy, pandas, scipy, matplotlib)." },
-    { .name = "network", .type = KR_OPT_CHOICE, .offset = AT(network), .value = "RULE", .choices = kr_cli_networks,
-      .fallback = "none", .example = "loopback",
-      .help = "none, or loopback: a network of its own with nothing but 127.0.0.1." },
+    { .name = "network", .type = KR_OPT_TEXT, .offset = AT(network), .value = "RULE", .fallback = "none",
+      .example = "allow:pypi.org",
+      .help = "none; loopback: nothing but 127.0.0.1 of its own; index: the package index, too (PIP_INDEX_URL); "
+              "allow:HOST,…: those hosts, too; open: every public address." },
     { .name = "env", .letter = 'e', .type = KR_OPT_LIST, .offset = AT(env), .value = "K=V", .example = "DEBUG=1",
       .help = "Set a variable of the environment; may be given again." },
     { .name = "figures", .type = KR_OPT_TEXT, .offset = AT(figures), .value = "DIR", .example = "figures",
@@ -65,13 +68,38 @@ static void take_view(void *arg, size_t index, int dir)
         kr_fd_close(dir);
 }
 
-/* In the warden: the streams and the saver are the engine's. */
+static const char *const file_hosts[] = {"files.pythonhosted.org"};
+
+/* The way out, if the rule has one: of a package index, the one that pip would use here. */
+static int prepare_egress(struct kr_run_app *a, const struct kr_run_options *o, struct kr_err *err)
+{
+    const char *given = getenv("PIP_INDEX_URL");
+    int r = o->network ? kr_net_rule_parse(o->network, &a->rule, err) : 0;
+    char *url;
+
+    if (r < 0)
+        return kr_err_wrap(err, r, "--network");
+    if (a->rule.kind < KR_NET_EGRESS_MIN_)
+        return 0;
+    url = strdup(given && *given ? given : INDEX_URL);
+    if (!url || kr_config_split_index(url, &a->credentials) < 0) {
+        free(url);
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the package index");
+    }
+    a->egress = (struct kr_egress_config){.index_url = url, .index_hosts = {file_hosts, 1}};
+
+    return 0;
+}
+
+/* In the warden: the streams and the saver are the engine's, and so are credentials. */
 static void forget_in_run_warden(void *arg)
 {
     struct kr_run_app *a = arg;
 
     kr_streams_forget();
     kr_figures_forget(&a->figures);
+    if (a->credentials)
+        explicit_bzero(a->credentials, strlen(a->credentials));
 }
 
 static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, char **args, int count,
@@ -94,6 +122,8 @@ static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, cha
         r = kr_cli_add_workspace(config, o->workspace, o->read_only, ret_workspace, err);
     if (r >= 0)
         r = kr_run_source_load(source, o->code, args, count, *ret_workspace, err);
+    if (r >= 0)
+        r = prepare_egress(a, o, err);
     if (r >= 0 && o->figures)
         r = kr_figures_open(&a->figures, o->figures, err);
     if (r < 0)
@@ -137,6 +167,8 @@ int kr_cmd_run(int argc, char **argv)
     if (r >= 0)
         r = kr_warden_launch(&config, kr_run_app_main, &app, &err);
     kr_figures_close(&app.figures);
+    free((char *)app.egress.index_url);
+    free(app.credentials);
     kr_run_source_done(&source);
     return r < 0 ? kr_cli_fail("run", &err) : r;
 }

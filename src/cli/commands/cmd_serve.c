@@ -63,6 +63,15 @@ static void note_image(void *arg, int image)
         s->image = (struct stat){0};
 }
 
+/* What it must never connect to, whatever a rule says: ourselves. */
+static void choose_egress(struct kr_serve *s)
+{
+    struct kr_egress_config *e = &s->config->egress;
+
+    e->own_ports = s->ports;
+    e->own_ports_count = s->config->listener_count;
+}
+
 static int fill_warden(struct kr_serve *s, struct kr_err *err)
 {
     const struct kr_config *c = s->config;
@@ -77,6 +86,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     s->warden.engine_uid = uid;
     s->warden.engine_gid = gid;
     choose_shelf(s);
+    choose_egress(s);
     s->warden.on_engine_forked = forget_in_warden;
     s->warden.on_engine_shelf = note_image;
     s->warden.on_reload = s->reload_out >= 0 ? kr_serve_reload_read : NULL;

@@ -6,6 +6,7 @@
 #include "api.h"
 #include "cell_options.h"
 #include "dialect.h"
+#include "egress.h"
 #include "err.h"
 #include "guard.h"
 #include "limit.h"
@@ -46,6 +47,7 @@ struct kr_config {
     struct kr_mcp_config mcp;
     struct kr_box_config box;
     struct kr_engine_config engine;
+    struct kr_egress_config egress;
     struct kr_profile profile; /* what a dialect may bring; of the dialect below, see profiles for the others */
     struct kr_cli_common cells;
 
@@ -75,6 +77,8 @@ struct kr_config {
     /* [log] */
     int log_format; /* enum kr_config_log_format */
     char *log_dir;
+    /* [mirror] */
+    char *index_credentials; /* "USER:PASSWORD", or NULL */
     /* [packages] */
     struct kr_words blocked_packages;
 
@@ -121,6 +125,9 @@ bool kr_config_given(const struct kr_config *c, const char *flag);
 /* "--port (command line)", "KRAIT_PORT (environment)", "PORT (.env:3)", "server.port (krait.toml:7)", "default",
  * "default of dialect sandbox-mcp". Returns buf. */
 const char *kr_config_origin(const struct kr_config *c, const char *flag, char *buf, size_t size);
+/* Takes "USER:PASSWORD@" out of an index's address, in place; *ret_credentials (to be freed) has it, NULL: there is
+ * none. 0 or -ENOMEM. */
+int kr_config_split_index(char *url, char **ret_credentials);
 /* Is this address (an IP literal) one that only this machine can reach? */
 bool kr_config_is_loopback(const char *address);
 

@@ -263,21 +263,51 @@ static int make_profiles(struct kr_config *c, struct kr_err *err)
 /* As for a limit: what was given moves the other one; two that contradict each other are refused. */
 static int fit_network(struct kr_config *c, struct kr_err *err)
 {
-    enum kr_net_kind *value = &c->box.network.kind, *ceiling = &c->box.max_network;
+    struct kr_net_rule *value = &c->box.network, *ceiling = &c->box.max_network;
     bool value_given = kr_config_given(c, "network"), ceiling_given = kr_config_given(c, "max-network");
-    char where[96], there[96];
+    char where[96], there[96], low[KR_NET_RULE_ROOM], high[KR_NET_RULE_ROOM];
 
-    if (*value <= *ceiling)
+    if (kr_net_rule_within(value, ceiling))
         return 0;
     if (value_given && ceiling_given)
-        return kr_err_set(err, KR_ERR_INVALID, 0, "%s: %s is past its ceiling, %s by %s",
-                          kr_config_origin(c, "network", where, sizeof where), kr_cli_networks[*value],
-                          kr_cli_networks[*ceiling], kr_config_origin(c, "max-network", there, sizeof there)),
+        return kr_err_set(err, KR_ERR_INVALID, 0, "%s: %.40s is past its ceiling, %.40s by %s",
+                          kr_config_origin(c, "network", where, sizeof where), kr_net_rule_text(value, low, sizeof low),
+                          kr_net_rule_text(ceiling, high, sizeof high),
+                          kr_config_origin(c, "max-network", there, sizeof there)),
                -EINVAL;
     if (value_given)
         *ceiling = *value;
     else
         *value = *ceiling;
+    return 0;
+}
+
+int kr_config_split_index(char *url, char **ret_credentials)
+{
+    char *host = strstr(url, "://"), *at = host ? memrchr(host + 3, '@', strcspn(host + 3, "/")) : NULL;
+
+    *ret_credentials = NULL;
+    if (!at)
+        return 0;
+    *ret_credentials = strndup(host + 3, (size_t)(at - host - 3));
+    if (!*ret_credentials)
+        return -ENOMEM;
+    explicit_bzero(host + 3, (size_t)(at - host - 3));
+    memmove(host + 3, at + 1, strlen(at + 1) + 1);
+    return 0;
+}
+
+/* Credentials in the index's address are its credentials, and leave the address, which is shown. */
+static int take_credentials(struct kr_config *c, struct kr_err *err)
+{
+    char *found = NULL;
+
+    if (c->egress.index_url && kr_config_split_index((char *)c->egress.index_url, &found) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the configuration");
+    if (found && !c->index_credentials)
+        c->index_credentials = found;
+    else
+        free(found);
     return 0;
 }
 
@@ -481,6 +511,8 @@ int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_er
         r = make_profiles(c, err);
     if (r >= 0)
         r = fit_network(c, err);
+    if (r >= 0)
+        r = take_credentials(c, err);
     c->auth_on = c->auth.api_key || c->require_auth;
     if (r >= 0)
         r = make_listeners(c, err);

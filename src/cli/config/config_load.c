@@ -120,6 +120,8 @@ static int set_named(struct load *l, const struct kr_config_row *row, const stru
 {
     char with_unit[64];
 
+    if (row->type == KR_SET_RULE && kr_config_bool(value) >= 0) /* the documents' names say whether there is one */
+        value = kr_config_bool(value) ? kr_net_kind_names[KR_NET_OPEN] : kr_net_kind_names[KR_NET_NONE];
     if (alias && alias->unit && strspn(value, "0123456789.") == strlen(value) && strlen(value) < 32) {
         snprintf(with_unit, sizeof with_unit, "%s%s", value, alias->unit);
         value = with_unit;

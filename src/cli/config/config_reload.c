@@ -40,6 +40,7 @@ static bool same_value(const struct kr_config *a, const struct kr_config *b, con
     case KR_SET_PATH:
     case KR_SET_ADDRESS:
     case KR_SET_URL:
+    case KR_SET_INDEX:
         return same_text(kr_config_text_of(a, row), kr_config_text_of(b, row));
     case KR_SET_WORDS:
     case KR_SET_PATHS:
@@ -52,6 +53,7 @@ static bool same_value(const struct kr_config *a, const struct kr_config *b, con
     case KR_SET_TIME:
     case KR_SET_CORES:
     case KR_SET_CHOICE:
+    case KR_SET_RULE:
     case KR_SET_MAX_:
         break;
     }

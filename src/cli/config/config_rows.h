@@ -15,9 +15,11 @@ enum kr_config_type {
     KR_SET_PATH,    /* made absolute */
     KR_SET_ADDRESS, /* IP literal */
     KR_SET_URL,     /* http or https */
+    KR_SET_INDEX,   /* the same, with "USER:PASSWORD@" or without; or a folder, as file:// */
     KR_SET_WORDS,   /* struct kr_words; from choices, if it has some */
     KR_SET_PATHS,   /* struct kr_words of absolute paths */
     KR_SET_MOUNTS,  /* struct kr_config_mounts */
+    KR_SET_RULE,    /* struct kr_net_rule; the environment may say true (open) and false (none), too */
     KR_SET_MAX_,
 };
 

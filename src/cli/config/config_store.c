@@ -31,9 +31,11 @@ static const char *const type_words[] = {
     [KR_SET_PATH] = "a path",
     [KR_SET_ADDRESS] = "an IP address or localhost",
     [KR_SET_URL] = "an http or https URL without query",
+    [KR_SET_INDEX] = "an http or https URL without query, or the path of a folder",
     [KR_SET_WORDS] = "a list",
     [KR_SET_PATHS] = "a list of paths",
     [KR_SET_MOUNTS] = "a list of NAME=DIR",
+    [KR_SET_RULE] = "a network rule: none, loopback, index, allow:HOST,… or open",
 };
 static_assert(sizeof type_words / sizeof *type_words == KR_SET_MAX_, "every type has its words");
 
@@ -146,7 +148,8 @@ void kr_config_clear(struct kr_config *c, const struct kr_config_row *row)
     case KR_SET_PATH:
     case KR_SET_ADDRESS:
     case KR_SET_URL:
-        free_text((char *)kr_config_text_of(c, row), row->type == KR_SET_SECRET);
+    case KR_SET_INDEX:
+        free_text((char *)kr_config_text_of(c, row), row->type == KR_SET_SECRET || row->type == KR_SET_INDEX);
         set_text(c, row, NULL);
         break;
     case KR_SET_WORDS:
@@ -167,6 +170,7 @@ void kr_config_clear(struct kr_config *c, const struct kr_config_row *row)
     case KR_SET_TIME:
     case KR_SET_CORES:
     case KR_SET_CHOICE:
+    case KR_SET_RULE:
     case KR_SET_MAX_:
         break;
     }
@@ -332,6 +336,27 @@ static int make_absolute(const char *text, const char *folder, char **ret)
     return path ? 0 : -ENOMEM;
 }
 
+/* An index: its address, which may have credentials before the host, or a folder of wheels. */
+static int make_index(const char *text, const char *folder, char **ret)
+{
+    size_t scheme = strncmp(text, "http://", 7) == 0 ? 7 : strncmp(text, "https://", 8) == 0 ? 8 : 0;
+    size_t host = strcspn(text + scheme, "/");
+    const char *at = memrchr(text + scheme, '@', host);
+    cleanup_free char *plain = NULL, *path = NULL;
+    int r;
+
+    if (!scheme) {
+        r = make_absolute(strncmp(text, "file://", 7) == 0 ? text + 7 : text, folder, &path);
+        return r < 0 ? r : asprintf(ret, "file://%s", path) < 0 ? -ENOMEM : 0;
+    }
+    if (asprintf(&plain, "%.*s%s", (int)scheme, text, at ? at + 1 : text + scheme) < 0)
+        return -ENOMEM;
+    if (!is_url(plain) || !is_word(text, WORD_MAX, true))
+        return -EINVAL;
+    *ret = strdup(text);
+    return *ret ? 0 : -ENOMEM;
+}
+
 /* *ret (to be freed): the text as it is kept. 0, -EINVAL or -ENOMEM. */
 static int parse_text(const struct kr_config_row *row, const char *text, const char *folder, char **ret)
 {
@@ -339,6 +364,8 @@ static int parse_text(const struct kr_config_row *row, const char *text, const c
 
     if (row->type == KR_SET_PATH || row->type == KR_SET_PATHS)
         return make_absolute(text, folder, ret);
+    if (row->type == KR_SET_INDEX)
+        return make_index(text, folder, ret);
     if (row->type == KR_SET_ADDRESS && strcasecmp(text, "localhost") == 0)
         text = "127.0.0.1";
     if (row->type == KR_SET_TEXT)
@@ -381,7 +408,7 @@ static int refuse_value(const struct kr_config_row *row, const struct kr_config_
     char name[64], quoted[64] = "it", range[96] = "";
 
     kr_config_origin_name(row, origin, name, sizeof name);
-    if (row->type != KR_SET_SECRET)
+    if (row->type != KR_SET_SECRET && !(row->type == KR_SET_INDEX && strchr(text, '@')))
         kr_log_quote(quoted, sizeof quoted, text, 40);
     if (row->type == KR_SET_COUNT && strncmp(text, "tcp://", 6) == 0) {
         kr_err_set(err, KR_ERR_INVALID, 0,
@@ -537,6 +564,7 @@ struct value {
     uint64_t number;
     int choice;
     char *text; /* owned */
+    struct kr_net_rule rule;
 };
 
 static int parse(const struct kr_config_row *row, const char *text, const char *folder, struct value *v)
@@ -547,6 +575,8 @@ static int parse(const struct kr_config_row *row, const char *text, const char *
         return v->choice = kr_config_bool(text);
     if (row->type == KR_SET_CHOICE)
         return v->choice = parse_choice(row, text);
+    if (row->type == KR_SET_RULE)
+        return kr_net_rule_parse(text, &v->rule, NULL) < 0 ? -EINVAL : 0;
     return parse_text(row, text, folder, &v->text);
 }
 
@@ -565,7 +595,7 @@ int kr_config_set(struct kr_config *c, const struct kr_config_row *row, const ch
     if (r < 0)
         return refuse_value(row, origin, text, err);
     if (have->source != KR_FROM_NONE && !(have->source == KR_FROM_FLAG && origin->source == KR_FROM_FLAG)) {
-        free_text(v.text, row->type == KR_SET_SECRET);
+        free_text(v.text, row->type == KR_SET_SECRET || row->type == KR_SET_INDEX);
         return 0;
     }
     kr_config_clear(c, row);
@@ -575,6 +605,8 @@ int kr_config_set(struct kr_config *c, const struct kr_config_row *row, const ch
         *(bool *)at(c, row) = v.choice;
     else if (row->type == KR_SET_CHOICE)
         *(int *)at(c, row) = v.choice;
+    else if (row->type == KR_SET_RULE)
+        *(struct kr_net_rule *)at(c, row) = v.rule;
     else
         set_text(c, row, v.text);
     *have = *origin;

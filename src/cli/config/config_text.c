@@ -329,7 +329,7 @@ static void show_mounts(const struct kr_config_mounts *m, FILE *out)
 static void show_value(const struct kr_config *c, const struct kr_config_row *row, FILE *out)
 {
     const void *at = (const char *)c + row->offset;
-    char buf[48];
+    char buf[48], rule[KR_NET_RULE_ROOM];
 
     switch (row->type) {
     case KR_SET_BOOL:
@@ -346,6 +346,9 @@ static void show_value(const struct kr_config *c, const struct kr_config_row *ro
     case KR_SET_CHOICE:
         toml_string(out, row->choices[*(const int *)at]);
         break;
+    case KR_SET_RULE:
+        toml_string(out, kr_net_rule_text(at, rule, sizeof rule));
+        break;
     case KR_SET_SECRET:
         fputs("\"…\"", out);
         break;
@@ -353,6 +356,7 @@ static void show_value(const struct kr_config *c, const struct kr_config_row *ro
     case KR_SET_PATH:
     case KR_SET_ADDRESS:
     case KR_SET_URL:
+    case KR_SET_INDEX:
         toml_string(out, kr_config_text_of(c, row));
         break;
     case KR_SET_WORDS:
@@ -378,6 +382,7 @@ static bool is_unset(const struct kr_config *c, const struct kr_config_row *row)
     case KR_SET_PATH:
     case KR_SET_ADDRESS:
     case KR_SET_URL:
+    case KR_SET_INDEX:
         return !kr_config_text_of(c, row);
     case KR_SET_CHOICE:
         return *(const int *)at < 0;
@@ -389,6 +394,7 @@ static bool is_unset(const struct kr_config *c, const struct kr_config_row *row)
     case KR_SET_WORDS:
     case KR_SET_PATHS:
     case KR_SET_MOUNTS:
+    case KR_SET_RULE:
     case KR_SET_MAX_:
         break;
     }

@@ -4,6 +4,7 @@
  * it comes, held back only as far as our reader is slow; the exit status is the script's own, or 124, 125,
  * 130, 137, 128 + signal with one line on stderr that says why. */
 #include "run_app.h"
+#include "run_egress.h"
 #include "buf.h"
 #include "clock.h"
 #include "exit_status.h"
@@ -26,6 +27,7 @@
 #define EXIT_PIPE 141 /* 128 + SIGPIPE: our reader is gone */
 
 struct app {
+    const struct kr_run_app *given;
     const struct kr_run_options *options;
     const struct kr_run_source *source;
     const char *workspace;
@@ -35,6 +37,7 @@ struct app {
     uv_signal_t signals[3];
     struct kr_engine *engine;
     struct kr_session *session;
+    struct kr_run_egress egress;
     struct kr_run *run;
     struct kr_sink *sinks[KR_STREAM_MAX_]; /* both may be the same */
     struct kr_source *in;
@@ -180,13 +183,15 @@ static void write_notes(struct app *a, const struct kr_run_end *end)
 static void on_script_end(void *data, struct kr_run *r, const struct kr_run_end *end)
 {
     struct app *a = data;
+    struct kr_run_end mine = *end;
 
     (void)r;
     a->run = NULL;
+    kr_run_egress_hint(&a->egress, mine.hint, sizeof mine.hint);
     if (a->options->json)
-        write_report(a, end);
+        write_report(a, &mine);
     else
-        write_notes(a, end);
+        write_notes(a, &mine);
     if (!a->finished)
         a->status = end->verdict.exit_code;
     a->finished = true; /* the loop stops when the session is gone and the output is out */
@@ -283,6 +288,7 @@ static void on_run_session_open(void *data, struct kr_session *s, const struct k
         kr_session_close(s);
         return;
     }
+    kr_run_egress_begin(&a->egress, s);
     start_stdin(a);
     start_run(a);
 }
@@ -305,6 +311,11 @@ static void on_run_warden_gone(void *data, const struct kr_err *err)
     if (!a->finished)
         say_notice(a, err->msg);
     finish_script(a, KR_EXIT_OURS);
+}
+
+static void on_run_egress(void *data, int fd)
+{
+    kr_run_egress_connect(&((struct app *)data)->egress, fd);
 }
 
 static void on_run_signal(uv_signal_t *handle, int signo)
@@ -346,21 +357,22 @@ static int open_sinks(struct app *a)
 
 static int open_run_engine(struct app *a, int control, struct kr_err *err)
 {
-    static const struct kr_engine_calls engine_calls = {.on_gone = on_run_warden_gone};
+    static const struct kr_engine_calls engine_calls = {.on_gone = on_run_warden_gone, .on_egress = on_run_egress};
     static const struct kr_session_calls calls = {.on_open = on_run_session_open,
                                                   .on_ended = on_run_session_ended,
                                                   .on_stdin_drained = on_stdin_drained,
                                                   .on_stdin_failed = on_stdin_failed};
     const struct kr_run_options *o = a->options;
-    struct kr_engine_config config = {.zygote_count = 1, .preloads = {(enum kr_preload)o->preload}};
+    struct kr_engine_config config = {
+        .zygote_count = 1, .preloads = {(enum kr_preload)o->preload}, .egress = a->given->has_egress};
     struct kr_session_spec spec = {
-        .network = {.kind = (enum kr_net_kind)o->network},
+        .network = a->given->rule,
         .workspace = a->workspace ? 0 : -1,
         .limits = o->limits.values,
         .script = true,
         .stdin_pipe = wants_stdin(a),
-        .env = o->env.items,
-        .env_count = o->env.count,
+        .env = a->egress.env,
+        .env_count = a->egress.env_count,
     };
     struct kr_holder *holder;
     int r;
@@ -373,7 +385,8 @@ static int open_run_engine(struct app *a, int control, struct kr_err *err)
         r = kr_engine_new(&a->loop, holder, &config, &engine_calls, a, &a->engine);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "engine");
-    kr_engine_offer(a->engine, "--network loopback gives 127.0.0.1 of its own");
+    kr_engine_offer(a->engine, "--network allow:HOST reaches that host, --network open every public address, --network "
+                               "loopback 127.0.0.1 of its own");
     return kr_engine_open(a->engine, &spec, false, &calls, a, err);
 }
 
@@ -397,6 +410,7 @@ static void close_run(struct app *a)
         kr_sink_close(a->sinks[1]);
     kr_sink_close(a->sinks[0]);
     kr_engine_free(a->engine);
+    kr_run_egress_close(&a->egress);
     for (int i = 0; i < KR_STREAM_MAX_; i++)
         kr_buf_done(&a->text[i]);
     kr_buf_done(&a->displays);
@@ -407,8 +421,11 @@ static void close_run(struct app *a)
 int kr_run_app_main(int control, void *arg)
 {
     struct kr_run_app *given = arg;
-    struct app app = {
-        .options = given->options, .source = given->source, .workspace = given->workspace, .figures = &given->figures};
+    struct app app = {.given = given,
+                      .options = given->options,
+                      .source = given->source,
+                      .workspace = given->workspace,
+                      .figures = &given->figures};
     struct app *a = &app;
     struct kr_err err;
 
@@ -425,7 +442,8 @@ int kr_run_app_main(int control, void *arg)
     kr_buf_init(&a->displays, 4 * (size_t)KR_RUN_DISPLAY_BYTES_MAX);
     if (open_sinks(a) < 0) {
         a->status = KR_EXIT_OURS;
-    } else if (open_run_engine(a, control, &err) < 0) {
+    } else if (kr_run_egress_open(&a->egress, &a->loop, &given->rule, given->credentials, &a->options->env, &err) < 0 ||
+               open_run_engine(a, control, &err) < 0) {
         say_notice(a, err.msg);
         finish_script(a, kr_err_row((enum kr_err_kind)err.kind)->exit_status);
     }

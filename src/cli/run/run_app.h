@@ -1,5 +1,6 @@
 /* `krait run` on the engine's side. cmd_run.c fills a kr_run_app; kr_run_app_main() runs it in the forked engine. */
 #pragma once
+#include "egress.h"
 #include "figures.h"
 #include "launch.h"
 #include "options.h"
@@ -9,7 +10,8 @@ struct kr_run_options {
     struct kr_cli_common common;
     struct kr_opt_limits limits;
     const char *code, *workspace, *figures;
-    int preload, network;
+    int preload;
+    const char *network; /* the text of a rule; NULL: none */
     bool read_only, json;
     struct kr_opt_list env;
 };
@@ -21,6 +23,10 @@ struct kr_run_app {
     const char *workspace; /* real path of the folder that is /workspace, or NULL */
     int view;              /* of that folder, for an engine that is another user; -1: none */
     struct kr_figures figures;
+    struct kr_net_rule rule;
+    bool has_egress;
+    struct kr_egress_config egress; /* of its process, if the rule has one; index_url is owned */
+    char *credentials;              /* of the package index; NULL: none */
 };
 
 /* A kr_engine_main. arg: the kr_run_app. */

@@ -36,6 +36,7 @@ struct kr_serve {
     uv_loop_t loop;
     uv_signal_t signals[3];
     struct kr_engine *engine;
+    struct kr_egress *egress; /* client of the egress process */
     struct kr_store *store;
     struct kr_checkpoint *checkpoint;
     struct kr_readiness *readiness;

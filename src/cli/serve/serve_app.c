@@ -11,6 +11,8 @@
 #include "accounts.h"
 #include "checkpoint.h"
 #include "clock.h"
+#include "egress_client.h"
+#include "egress_start.h"
 #include "exit_status.h"
 #include "fd.h"
 #include "guard.h"
@@ -284,6 +286,7 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
 
     box.store = s->store;
     box.data = c->data;
+    box.egress = s->warden.egress ? s->egress : NULL;
     box.workspace = s->workspace;
     box.is_plain_shelf = s->warden.shelf.choice == KR_SHELF_FOLDER;
     box.image_dev = (uint64_t)s->image.st_dev;
@@ -458,6 +461,17 @@ static void on_warden_gone(void *data, const struct kr_err *err)
     kr_serve_stop(s, 0);
 }
 
+static void on_server_egress(void *data, int fd)
+{
+    struct kr_serve *s = data;
+    int r = kr_egress_connect(s->egress, fd);
+
+    if (r < 0)
+        kr_log(KR_LOG_ERROR, "egress process not joined", "errno=%d", -r);
+    else
+        kr_log(KR_LOG_INFO, "egress process joined", NULL);
+}
+
 static void on_engine_stopped(void *data)
 {
     uv_stop(&((struct kr_serve *)data)->loop);
@@ -584,12 +598,15 @@ static int confine_server(const struct kr_serve *s, struct kr_err *err)
 
 static int open_server_engine(struct kr_serve *s, int control, struct kr_err *err)
 {
-    static const struct kr_engine_calls calls = {
-        .on_zygote = on_zygote_news, .on_gone = on_warden_gone, .on_stopped = on_engine_stopped};
+    static const struct kr_engine_calls calls = {.on_zygote = on_zygote_news,
+                                                 .on_gone = on_warden_gone,
+                                                 .on_stopped = on_engine_stopped,
+                                                 .on_egress = on_server_egress};
     struct kr_engine_config engine = s->config->engine;
     struct kr_holder *holder;
     int r;
 
+    engine.egress = s->warden.egress != NULL;
     engine.shelf = s->shelf;
     engine.lazy = s->stdio;
     engine.zygote_count = s->warden.zygote_count;
@@ -597,6 +614,12 @@ static int open_server_engine(struct kr_serve *s, int control, struct kr_err *er
         engine.preloads[i] = s->warden.zygotes[i].preload;
     if (s->workspace)
         engine.workspaces[engine.workspace_count++].path = s->workspace;
+    r = kr_egress_new(&s->loop, &s->egress);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "the client of the egress process");
+    r = kr_cli_egress_setup(s->egress, s->config->index_credentials, NULL, err);
+    if (r < 0)
+        return r;
     r = kr_warden_holder_new(&s->loop, control, &holder);
     if (r >= 0)
         r = kr_engine_new(&s->loop, holder, &engine, &calls, s, &s->engine);
@@ -694,6 +717,7 @@ static void close_server(struct kr_serve *s)
     s->readiness = NULL;
     if (s->engine)
         kr_engine_free(s->engine);
+    kr_egress_free(s->egress);
     kr_monitor_free(s->watch);
     kr_resources_free(s->resources);
     kr_metrics_free(s->metrics);

@@ -61,6 +61,7 @@ struct kr_egress {
     LIST_HEAD(, cell) cells[CELL_LISTS];
     TAILQ_HEAD(fetches, fetch) fetches;
     unsigned fetch_count;
+    struct order setup; /* what each process is told first */
     struct orders waiting;
     uint32_t next_id;
     bool broken; /* the process is to be left, and it is why */
@@ -105,6 +106,14 @@ static void free_order(struct order *o)
     free(o);
 }
 
+static void free_setup(struct kr_egress *e)
+{
+    if (e->setup.text)
+        explicit_bzero(e->setup.text, strlen(e->setup.text));
+    free(e->setup.text);
+    e->setup.text = NULL;
+}
+
 static void flush_orders(struct kr_egress *e)
 {
     struct order *o;
@@ -140,6 +149,26 @@ static void give_order(struct kr_egress *e, struct order *o, uint16_t type)
         TAILQ_INSERT_TAIL(&e->waiting, o, link);
     o->type = type;
     flush_orders(e);
+}
+
+/* ---- the first word ---- */
+
+int kr_egress_set_setup(struct kr_egress *e, const struct kr_egress_setup *setup)
+{
+    json_t *o = json_pack("{ss? ss? ss?}", "index_user", setup->index_user, "index_password", setup->index_password,
+                          "own_ca", setup->own_ca);
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+    json_decref(o);
+    if (!text)
+        return -ENOMEM;
+    if (strlen(text) > KR_FRAME_EGRESS_MAX) {
+        free(text);
+        return -E2BIG;
+    }
+    free_setup(e);
+    e->setup.text = text;
+    return 0;
 }
 
 /* ---- cells ---- */
@@ -506,6 +535,11 @@ static void on_egress_readable(void *data)
     }
 }
 
+void kr_egress_catch_up(struct kr_egress *e)
+{
+    on_egress_readable(e);
+}
+
 static void on_egress_writable(void *data)
 {
     flush_orders(data);
@@ -566,6 +600,7 @@ int kr_egress_connect(struct kr_egress *e, int fd)
     leave_process(e);
     e->watch = watch;
     kr_watch_want_read(watch, true);
+    give_order(e, &e->setup, KR_E_SETUP);
     for (unsigned i = 0; i < CELL_LISTS; i++)
         LIST_FOREACH(c, &e->cells[i], link)
     tell_cell(e, c);
@@ -587,11 +622,15 @@ int kr_egress_new(struct uv_loop_s *loop, struct kr_egress **ret_egress)
     e->loop = loop;
     TAILQ_INIT(&e->fetches);
     TAILQ_INIT(&e->waiting);
-    r = kr_timer_new(loop, on_fetch_deadline, e, &e->deadline);
+    e->setup.fd = -1;
+    r = kr_egress_set_setup(e, &(struct kr_egress_setup){0});
+    if (r >= 0)
+        r = kr_timer_new(loop, on_fetch_deadline, e, &e->deadline);
     if (r >= 0)
         r = kr_soon_new(loop, on_broken, e, &e->soon);
     if (r < 0) {
         kr_timer_close(e->deadline);
+        free_setup(e);
         free(e);
         return r;
     }
@@ -623,5 +662,6 @@ void kr_egress_free(struct kr_egress *e)
     }
     kr_timer_close(e->deadline);
     kr_soon_close(e->soon);
+    free_setup(e);
     free(e);
 }

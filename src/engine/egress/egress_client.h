@@ -25,9 +25,18 @@ struct kr_egress_calls {
 /* 0 or -ENOMEM. Without a process every fetch is refused, and cells wait. */
 int kr_egress_new(struct uv_loop_s *loop, struct kr_egress **ret_egress);
 void kr_egress_set_calls(struct kr_egress *e, const struct kr_egress_calls *calls);
+/* What each process is told first, in place of its predecessor's: secrets that the warden, which forks it, does not
+ * keep. NULL: there is none. 0 or -errno. Before the first kr_egress_connect(). */
+struct kr_egress_setup {
+    const char *index_user, *index_password;
+    const char *own_ca; /* PEM, certificate and key */
+};
+int kr_egress_set_setup(struct kr_egress *e, const struct kr_egress_setup *setup);
 /* The socket becomes the client's. */
 int kr_egress_connect(struct kr_egress *e, int fd);
 bool kr_egress_connected(const struct kr_egress *e);
+/* Handles what the process has said until now: its rows of a run that has just ended. */
+void kr_egress_catch_up(struct kr_egress *e);
 void kr_egress_free(struct kr_egress *e);
 
 /* ---- cells ---- */

@@ -4,6 +4,7 @@
  * row that passes has each member once, of its type, within its bounds. Invariant: nothing else reaches the store. */
 #include "egress_row.h"
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define WHY_MAX 512u
@@ -101,6 +102,13 @@ static int check_members(const json_t *object, const char *what, const struct me
 int kr_egress_row_check(const json_t *row, struct kr_err *err)
 {
     return check_members(row, "a connection", row_members, sizeof row_members / sizeof *row_members, err);
+}
+
+void kr_egress_row_refusal(const json_t *row, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s:%lld was refused: %s", json_string_value(json_object_get(row, "host")),
+             (long long)json_integer_value(json_object_get(row, "port")),
+             json_string_value(json_object_get(row, "why")));
 }
 
 static int read_failure(const json_t *end, struct kr_err *ret_failed)

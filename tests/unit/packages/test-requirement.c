@@ -25,9 +25,27 @@ static const char *normal(const char *text)
 static void versions_stand_in_order(void)
 {
     static const char *const ascending[] = {
-        "1.dev0",     "1.0.dev456",     "1.0a1",   "1.0a2.dev456", "1.0a12.dev456", "1.0a12",     "1.0b1.dev456",
-        "1.0b2",      "1.0b2.post345.dev456", "1.0b2.post345", "1.0rc1.dev456", "1.0rc1", "1.0", "1.0+abc.5",
-        "1.0+abc.7",  "1.0+5",          "1.0.post456.dev34", "1.0.post456", "1.0.15", "1.1.dev1", "1!0.1",
+        "1.dev0",
+        "1.0.dev456",
+        "1.0a1",
+        "1.0a2.dev456",
+        "1.0a12.dev456",
+        "1.0a12",
+        "1.0b1.dev456",
+        "1.0b2",
+        "1.0b2.post345.dev456",
+        "1.0b2.post345",
+        "1.0rc1.dev456",
+        "1.0rc1",
+        "1.0",
+        "1.0+abc.5",
+        "1.0+abc.7",
+        "1.0+5",
+        "1.0.post456.dev34",
+        "1.0.post456",
+        "1.0.15",
+        "1.1.dev1",
+        "1!0.1",
     };
     size_t n = sizeof ascending / sizeof *ascending;
 
@@ -48,12 +66,30 @@ static void versions_have_a_normal_form(void)
     static const struct {
         const char *text, *normal;
     } rows[] = {
-        {"v1.0", "1.0"},          {"1.1RC1", "1.1rc1"},      {"1.1-a", "1.1a0"},         {"1.1.preview_2", "1.1rc2"},
-        {"1.2-post2", "1.2.post2"}, {"1.0-1", "1.0.post1"},  {"1.0-r4", "1.0.post4"},    {"1.2-dev2", "1.2.dev2"},
-        {"1.0+ubuntu-1", "1.0+ubuntu.1"}, {" 1.0 ", "1.0"},  {"00001.02", "1.2"},        {"2!1.0c3", "2!1.0rc3"},
-        {"1.0alpha1", "1.0a1"},   {"", "refused"},           {"1.", "refused"},          {"1.0+", "refused"},
-        {"a", "refused"},         {"1.0 0", "refused"},      {"1.0+a..b", "refused"},    {"1!", "refused"},
-        {"1.0.x", "refused"},     {"9999999999999999999", "refused"}, {"-1", "refused"}, {"1.0\n;", "refused"},
+        {"v1.0", "1.0"},
+        {"1.1RC1", "1.1rc1"},
+        {"1.1-a", "1.1a0"},
+        {"1.1.preview_2", "1.1rc2"},
+        {"1.2-post2", "1.2.post2"},
+        {"1.0-1", "1.0.post1"},
+        {"1.0-r4", "1.0.post4"},
+        {"1.2-dev2", "1.2.dev2"},
+        {"1.0+ubuntu-1", "1.0+ubuntu.1"},
+        {" 1.0 ", "1.0"},
+        {"00001.02", "1.2"},
+        {"2!1.0c3", "2!1.0rc3"},
+        {"1.0alpha1", "1.0a1"},
+        {"", "refused"},
+        {"1.", "refused"},
+        {"1.0+", "refused"},
+        {"a", "refused"},
+        {"1.0 0", "refused"},
+        {"1.0+a..b", "refused"},
+        {"1!", "refused"},
+        {"1.0.x", "refused"},
+        {"9999999999999999999", "refused"},
+        {"-1", "refused"},
+        {"1.0\n;", "refused"},
         {"1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1", "refused"},
     };
 
@@ -82,16 +118,46 @@ static void specifiers_match_as_pep_440_says(void)
         const char *requirement, *version;
         int takes;
     } rows[] = {
-        {"x~=2.2", "2.9", 1},      {"x~=2.2", "3.0", 0},        {"x~=2.2", "2.1", 0},       {"x~=1.4.5", "1.4.9", 1},
-        {"x~=1.4.5", "1.5", 0},    {"x~=2.2.post3", "2.3", 1},  {"x~=2", "2.1", -1},        {"x==1.1", "1.1.0", 1},
-        {"x==1.1", "1.1.post1", 0}, {"x==1.1.*", "1.1.post1", 1}, {"x==1.1.*", "1.10", 0},  {"x==1.1.*", "1.1", 1},
-        {"x!=1.1.*", "1.1.3", 0},  {"x!=1.1", "1.1+local", 0},  {"x==1.1", "1.1+local", 1}, {"x==1.1+a", "1.1+a", 1},
-        {"x==1.1+a", "1.1+b", 0},  {"x==1.1+a", "1.1", 0},      {"x>1.7", "1.7.0.post1", 0}, {"x>1.7.post2", "1.7.post3", 1},
-        {"x>1.7", "1.7.1", 1},     {"x>1.7", "1.7+local", 0},   {"x<2.0", "2.0rc1", 0},     {"x<2.0rc2", "2.0rc1", 1},
-        {"x>=1,<2", "1.5", 1},     {"x>=1,<2", "2", 0},         {"x>=1.0", "1.1rc1", 0},    {"x>=1.1rc1", "1.1rc2", 1},
-        {"x===1.0", "1.0", 1},     {"x===1.0", "1.0.0", 0},     {"x===weird", "WEIRD", 1},  {"x<=1.0", "1.0+local", 1},
-        {"x", "1.0", 1},           {"x", "1.0rc1", 0},          {"x==2!1.0", "1.0", 0},     {"x==2!1.*", "2!1.5", 1},
-        {"x>=1.*", "1", -1},       {"x>=1.0+a", "1", -1},       {"x==1.0.dev1.*", "1", -1}, {"x~=1!1.0", "1.5", 0},
+        {"x~=2.2", "2.9", 1},
+        {"x~=2.2", "3.0", 0},
+        {"x~=2.2", "2.1", 0},
+        {"x~=1.4.5", "1.4.9", 1},
+        {"x~=1.4.5", "1.5", 0},
+        {"x~=2.2.post3", "2.3", 1},
+        {"x~=2", "2.1", -1},
+        {"x==1.1", "1.1.0", 1},
+        {"x==1.1", "1.1.post1", 0},
+        {"x==1.1.*", "1.1.post1", 1},
+        {"x==1.1.*", "1.10", 0},
+        {"x==1.1.*", "1.1", 1},
+        {"x!=1.1.*", "1.1.3", 0},
+        {"x!=1.1", "1.1+local", 0},
+        {"x==1.1", "1.1+local", 1},
+        {"x==1.1+a", "1.1+a", 1},
+        {"x==1.1+a", "1.1+b", 0},
+        {"x==1.1+a", "1.1", 0},
+        {"x>1.7", "1.7.0.post1", 0},
+        {"x>1.7.post2", "1.7.post3", 1},
+        {"x>1.7", "1.7.1", 1},
+        {"x>1.7", "1.7+local", 0},
+        {"x<2.0", "2.0rc1", 0},
+        {"x<2.0rc2", "2.0rc1", 1},
+        {"x>=1,<2", "1.5", 1},
+        {"x>=1,<2", "2", 0},
+        {"x>=1.0", "1.1rc1", 0},
+        {"x>=1.1rc1", "1.1rc2", 1},
+        {"x===1.0", "1.0", 1},
+        {"x===1.0", "1.0.0", 0},
+        {"x===weird", "WEIRD", 1},
+        {"x<=1.0", "1.0+local", 1},
+        {"x", "1.0", 1},
+        {"x", "1.0rc1", 0},
+        {"x==2!1.0", "1.0", 0},
+        {"x==2!1.*", "2!1.5", 1},
+        {"x>=1.*", "1", -1},
+        {"x>=1.0+a", "1", -1},
+        {"x==1.0.dev1.*", "1", -1},
+        {"x~=1!1.0", "1.5", 0},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -275,10 +341,10 @@ static void markers_hold_for_the_cell(void)
 static void words_make_a_list(void)
 {
     static const char text[] = " pandas matplotlib>=3, seaborn [stats] (>=0.12,<1) numpy >= 2 , < 3 x;os_name=='a' y\n";
-    static const char *const want[] = {"pandas", "matplotlib>=3", "seaborn[stats]>=0.12,<1",
+    static const char *const want[] = {"pandas",      "matplotlib>=3",        "seaborn[stats]>=0.12,<1",
                                        "numpy>=2,<3", "x ; os_name == \"a\"", "y"};
-    static const char *const refused[] = {"numpy --index-url http://x", "a -r /etc/passwd", "a b;c", "a b>=", "a(>=1)b",
-                                          "numpy 1.24.0"};
+    static const char *const refused[] = {
+        "numpy --index-url http://x", "a -r /etc/passwd", "a b;c", "a b>=", "a(>=1)b", "numpy 1.24.0"};
     struct kr_requirements list = {0};
 
     CHECK(kr_requirements_words(text, sizeof text - 1, &list, &err) == 0);

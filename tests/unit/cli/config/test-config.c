@@ -138,6 +138,7 @@ static void values_fit(void)
         size_t size = rows[i].type == KR_SET_BOOL        ? sizeof(bool)
                       : rows[i].type == KR_SET_CHOICE    ? sizeof(int)
                       : rows[i].type == KR_SET_MOUNTS    ? sizeof(struct kr_config_mounts)
+                      : rows[i].type == KR_SET_RULE      ? sizeof(struct kr_net_rule)
                       : kr_config_is_list(&rows[i])      ? sizeof(struct kr_words)
                       : !kr_config_is_number(&rows[i])   ? sizeof(char *)
                       : rows[i].size == sizeof(uint32_t) ? sizeof(uint32_t)
@@ -299,7 +300,7 @@ static void names_without_a_setting(void)
 {
     CHECK(load("", "PYTHONPATH=/app") == 0 && config->notes.count == 0);
     CHECK(load("", "ENABLE_NETWORK_ACCESS=false SANDBOX_ALLOWED_IMPORTS=") == 0 && config->notes.count == 0);
-    CHECK(load("", "ENABLE_NETWORK_ACCESS=true") == 0 && notes("ignoring ENABLE_NETWORK_ACCESS"));
+    CHECK(load("", "SESSION_POOL_MAX_IDLE_TIME=9") == 0 && notes("ignoring SESSION_POOL_MAX_IDLE_TIME"));
     CHECK(load("", "SANDBOX_ALLOWED_IMPORTS=math") == -EINVAL && says("import policy"));
     CHECK(load("", "KRAIT_PROT=1") == -EINVAL && says("did you mean 'KRAIT_PORT'?"));
     CHECK(load("", "KRAIT_API_KEE=secret") == -EINVAL && says("KRAIT_API_KEY") && !strstr(err.msg, "secret"));
@@ -335,11 +336,31 @@ static void too_long_a_list(void)
 
 static void a_network_has_a_ceiling(void)
 {
-    CHECK(load("", "") == 0 && config->box.network.kind == KR_NET_NONE && config->box.max_network == KR_NET_LOOPBACK);
-    CHECK(load("--max-network none", "") == 0 && config->box.max_network == KR_NET_NONE);
+    CHECK(load("", "") == 0 && config->box.network.kind == KR_NET_NONE && config->box.max_network.kind == KR_NET_INDEX);
+    CHECK(load("--max-network none", "") == 0 && config->box.max_network.kind == KR_NET_NONE);
     CHECK(load("--network loopback", "") == 0 && config->box.network.kind == KR_NET_LOOPBACK);
     CHECK(load("--network loopback --max-network none", "") == -EINVAL && says("--network") && says("--max-network"));
-    CHECK(load("--max-network open", "") == -EINVAL && says("is not one of none, loopback"));
+    CHECK(load("--max-network allow:a.example", "") == 0 && strcmp(config->box.max_network.hosts, "a.example") == 0);
+    CHECK(load("--network allow:b.example --max-network allow:a.example", "") == -EINVAL && says("past its ceiling"));
+    CHECK(load("--network open", "") == 0 && config->box.max_network.kind == KR_NET_OPEN);
+    CHECK(load("--max-network everything", "") == -EINVAL && says("is not a network rule"));
+    CHECK(load("", "SANDBOX_ENABLE_NETWORK=true") == 0 && config->box.network.kind == KR_NET_OPEN);
+    CHECK(load("", "ENABLE_NETWORK_ACCESS=false") == 0 && config->box.network.kind == KR_NET_NONE);
+}
+
+/* What an index needs to know is not what is shown of it. */
+static void credentials_leave_the_address_of_the_index(void)
+{
+    CHECK(load("", "") == 0 && strcmp(config->egress.index_url, "https://pypi.org/simple/") == 0);
+    CHECK(!config->index_credentials && strcmp(config->egress.index_hosts.items[0], "files.pythonhosted.org") == 0);
+    CHECK(load("", "PIP_INDEX_URL=https://me:pass@pypi.example/simple") == 0);
+    CHECK(strcmp(config->egress.index_url, "https://pypi.example/simple") == 0);
+    CHECK(strcmp(config->index_credentials, "me:pass") == 0);
+    CHECK(load("--pypi-credentials you:word", "PIP_INDEX_URL=https://me:pass@pypi.example/simple") == 0);
+    CHECK(strcmp(config->index_credentials, "you:word") == 0);
+    CHECK(load("--pypi-index-url /srv/wheels", "") == 0 && strcmp(config->egress.index_url, "file:///srv/wheels") == 0);
+    CHECK(load("", "PIP_INDEX_URL=https://me:pass@/") == -EINVAL && says("PIP_INDEX_URL"));
+    CHECK(!strstr(err.msg, "pass"));
 }
 
 static void paths_and_mounts(void)
@@ -370,7 +391,6 @@ static void words(void)
     CHECK(load("--public-url https://k?a=1", "") == -EINVAL && load("--public-url https://u@k", "") == -EINVAL);
     CHECK(load("--user krait", "") == 0 && load("--user -x", "") == -EINVAL && load("--user a/b", "") == -EINVAL);
     CHECK(load("--log-format JSON", "") == 0 && config->log_format == KR_LOG_FORMAT_JSON);
-    CHECK(load("--network open", "") == -EINVAL && says("is not one of none, loopback"));
     CHECK(load("--level user", "") == 0 && config->cells.level == 1);
     CHECK(load("--debug=maybe", "") == -EINVAL && says("--debug: \"maybe\" is not true or false"));
 }
@@ -640,7 +660,7 @@ static void files_of_the_documents(void)
     CHECK(load_with("", "", true) == 0 && config->port == 8642);
     CHECK(load_with("--dialect mcp-sandbox", "", true) == 0 && config->port == 8000 && config->require_auth);
     CHECK(config->profile.max_sandboxes_per_user == 5 && listens(0, "0.0.0.0", 8000, KR_DIALECT_MCP_SANDBOX));
-    CHECK(notes("ignoring docker.*") && notes("ignoring mirror.pypi_index_url"));
+    CHECK(notes("ignoring docker.*") && strcmp(config->egress.index_url, "https://x") == 0);
     leave();
 }
 
@@ -742,6 +762,7 @@ int main(void)
     RUN(lists);
     RUN(too_long_a_list);
     RUN(a_network_has_a_ceiling);
+    RUN(credentials_leave_the_address_of_the_index);
     RUN(paths_and_mounts);
     RUN(words);
     RUN(secrets_are_in_no_text);

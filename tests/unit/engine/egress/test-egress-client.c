@@ -68,7 +68,7 @@ static void turn(struct world *w)
     uv_run(&w->loop, UV_RUN_NOWAIT);
 }
 
-static bool w_connect(struct world *w)
+static bool w_join(struct world *w)
 {
     int pair[2];
 
@@ -77,28 +77,6 @@ static bool w_connect(struct world *w)
     kr_fd_close(w->process);
     w->process = pair[1];
     return kr_egress_connect(w->egress, pair[0]) == 0;
-}
-
-static bool w_start(struct world *w)
-{
-    struct kr_egress_calls calls = {on_row, w};
-
-    *w = (struct world){.process = -1, .listener = open("/dev/null", O_RDONLY | O_CLOEXEC)};
-    uv_loop_init(&w->loop);
-    if (kr_egress_new(&w->loop, &w->egress) < 0)
-        return false;
-    kr_egress_set_calls(w->egress, &calls);
-    return true;
-}
-
-static bool w_done(struct world *w)
-{
-    kr_egress_free(w->egress);
-    kr_fd_close(w->process);
-    kr_fd_close(w->listener);
-    json_decref(w->row);
-    uv_run(&w->loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&w->loop) == 0;
 }
 
 struct said {
@@ -123,6 +101,36 @@ static bool hear(struct world *w, struct said *s)
 static bool hear_type(struct world *w, uint16_t type, struct said *s)
 {
     return hear(w, s) && s->frame.type == type;
+}
+
+/* A process that has heard its first word. */
+static bool w_connect(struct world *w)
+{
+    struct said s;
+
+    return w_join(w) && hear_type(w, KR_E_SETUP, &s);
+}
+
+static bool w_start(struct world *w)
+{
+    struct kr_egress_calls calls = {on_row, w};
+
+    *w = (struct world){.process = -1, .listener = open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    uv_loop_init(&w->loop);
+    if (kr_egress_new(&w->loop, &w->egress) < 0)
+        return false;
+    kr_egress_set_calls(w->egress, &calls);
+    return true;
+}
+
+static bool w_done(struct world *w)
+{
+    kr_egress_free(w->egress);
+    kr_fd_close(w->process);
+    kr_fd_close(w->listener);
+    json_decref(w->row);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&w->loop) == 0;
 }
 
 static int say(struct world *w, uint16_t type, uint32_t id, const char *text)
@@ -261,6 +269,23 @@ static void secrets_that_are_too_long_are_refused(void)
     c.secrets = secrets = json_pack("[{ss}]", "value", value);
     CHECK(kr_egress_add(w.egress, &c, w.listener) == 0 && hear_type(&w, KR_E_CELL, &s) && strstr(s.text, "xxx"));
     json_decref(secrets);
+    CHECK(w_done(&w));
+}
+
+/* Each process hears first what the warden does not know. */
+static void the_setup_comes_first(void)
+{
+    struct kr_egress_cell c = cell_of(1, NULL, "index");
+    struct world w;
+    struct said s;
+
+    CHECK(w_start(&w) && kr_egress_add(w.egress, &c, w.listener) == 0);
+    CHECK(kr_egress_set_setup(w.egress, &(struct kr_egress_setup){.index_user = "u", .index_password = "p"}) == 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK(w_join(&w) && hear_type(&w, KR_E_SETUP, &s));
+        CHECK(strcmp(s.text, "{\"index_user\":\"u\",\"index_password\":\"p\",\"own_ca\":null}") == 0);
+        CHECK(hear_type(&w, KR_E_CELL, &s));
+    }
     CHECK(w_done(&w));
 }
 
@@ -430,6 +455,7 @@ int main(void)
     RUN(another_process_is_told_all);
     RUN(a_full_socket_holds_one_order_for_each);
     RUN(secrets_that_are_too_long_are_refused);
+    RUN(the_setup_comes_first);
     RUN(rows_are_checked);
     RUN(other_frames_end_the_connection);
     RUN(fetches_end);
