@@ -63,9 +63,10 @@ static const struct {
 };
 
 /* /dev is written to, never added to; /proc not even that: oom_score_adj, clear_refs and the like are no cell's to
- * choose. /venv is an empty folder of the root tree. Socket files can be made where only this cell can reach them. The
- * workspace is shared by the sessions of a sandbox, and a path socket ignores network namespaces: through one there a
- * session could hand memory to another and leave it uncounted when it ends. */
+ * choose. /venv is read-only where it is mounted, else an empty folder of the root tree; /krait/packages lies below /.
+ * Socket files can be made where only this cell can reach them. The workspace is shared by the sessions of a sandbox,
+ * and a path socket ignores network namespaces: through one there a session could hand memory to another and leave it
+ * uncounted when it ends. */
 const struct kr_landlock_path kr_landlock_cell_paths[] = {
     {"/", KR_LL_READ | KR_LL_EXEC},
     {"/tmp", KR_LL_READ | KR_LL_WRITE | KR_LL_EXEC | KR_LL_MAKE_SOCK},

@@ -214,6 +214,8 @@ static int check_spec(const struct kr_engine *e, const struct kr_session_spec *s
             : spec->workspace < KR_WORKSPACE_NONE ||
                   (spec->workspace >= 0 && (size_t)spec->workspace >= e->config.workspace_count))
         return kr_err_set(err, KR_ERR_INVALID, 0, "there is no workspace %d", spec->workspace);
+    if (spec->venv && (!e->config.shelf || !spec->folder[0]))
+        return kr_err_set(err, KR_ERR_INVALID, 0, "there is no folder with an environment");
     for (size_t i = 0; i < spec->env_count; i++) {
         size_t len = strcspn(spec->env[i], "=");
 

@@ -235,6 +235,17 @@ static int attach_devices(int devices)
     return 0;
 }
 
+/* Where views are made. A cell's own is at KR_VIEW_PACKAGES_AT; the family sees an empty folder there. */
+static int attach_packages(struct kr_view *v, int packages)
+{
+    v->packages = KR_VIEW_PACKAGES_LAYER; /* if it can be one: kr_view_prepare() */
+    if (mkdir(STAGE KR_VIEW_PACKAGES_AT, 0755) < 0 ||
+        syscall(SYS_move_mount, packages, "", AT_FDCWD, STAGE KR_VIEW_DIR "/" KR_VIEW_PACKAGES,
+                MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -errno;
+    return 0;
+}
+
 /* Places for data sets: a cell's init mounts there what its sandbox may have. */
 static int make_data_places(const char *const *names)
 {
@@ -276,6 +287,8 @@ static int build_rows(const struct kr_tree_args *a, struct kr_view *v, struct kr
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /krait");
     if (a->prefix && (r = attach_prefix(v, a->prefix, a->prefix_tree)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: %s", a->prefix);
+    if (a->packages >= 0 && (r = attach_packages(v, a->packages)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: " KR_VIEW_PACKAGES_AT);
     if ((r = make_data_places(a->data_places)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "root tree: /data");
     return 0;

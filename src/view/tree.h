@@ -11,6 +11,7 @@ struct kr_tree_args {
     int prefix_tree;                /* detached mount of it, or -1 */
     int devices;                    /* detached tmpfs of device nodes (devices.h), or -1: the host's are mounted */
     int gauges;                     /* detached tmpfs of gauges (gauges.h), or -1 */
+    int packages;                   /* detached mount of the store of packages, or -1 */
     unsigned cpus;                  /* and the most processors that a cell may be shown */
     const char *const *data_places; /* names of data sets, NULL behind the last */
 };

@@ -24,12 +24,13 @@
 #define MASK_ROOT "mask-root" /* hides KR_VIEW_DIR */
 #define MASK_USR "mask-usr"
 #define MASK_NONE "mask-none"
-#define ROOT "root" /* the family's root once more, without what is mounted in it */
+#define MASK_PACKAGES "mask-packages" /* the top of the store: names in it can be followed and not listed */
+#define ROOT "root"                   /* the family's root once more, without what is mounted in it */
 #define STAGE "cell"
 #define DEVICES "dev"
 #define SOURCE "source" /* data sets, one upon the other */
-static const char *const folders[] = {MASK_ROOT, MASK_USR, MASK_NONE,     ROOT,         STAGE,
-                                      DEVICES,   SOURCE,   KR_VIEW_FILES, KR_GAUGES_DIR};
+static const char *const folders[] = {MASK_ROOT, MASK_USR,      MASK_NONE,     MASK_PACKAGES,   ROOT, STAGE, DEVICES,
+                                      SOURCE,    KR_VIEW_FILES, KR_GAUGES_DIR, KR_VIEW_PACKAGES};
 
 /* What of /usr no session has a use for, or may hold secrets. */
 /* clang-format off */
@@ -110,9 +111,11 @@ static int mask_place(const char *place)
     return put_whiteout(mask);
 }
 
+/* The mode of a folder that is in several layers is that of the first. Nobody's to read, not even an owner's: where
+ * cells share our id the store's owner is the session. */
 static int make_masks(void)
 {
-    int r = put_whiteout(MASK_ROOT KR_VIEW_DIR);
+    int r = chmod(MASK_PACKAGES, 0111) < 0 ? -errno : put_whiteout(MASK_ROOT KR_VIEW_DIR);
     for (size_t i = 0; r >= 0 && i < sizeof hidden / sizeof *hidden; i++)
         r = mask_place(hidden[i]);
     return r;
@@ -163,6 +166,14 @@ static int try_gauges(struct kr_view *v)
     return r;
 }
 
+static int try_packages(struct kr_view *v)
+{
+    int r = v->packages == KR_VIEW_PACKAGES_NONE || v->plain ? 0 : try_overlay(MASK_PACKAGES, KR_VIEW_PACKAGES);
+    if (r == 0 && v->packages != KR_VIEW_PACKAGES_NONE)
+        v->packages = KR_VIEW_PACKAGES_PLAIN;
+    return r;
+}
+
 static int prepare(struct kr_view *v)
 {
     struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
@@ -175,7 +186,7 @@ static int prepare(struct kr_view *v)
     for (unsigned i = 0; i < v->count; i++)
         if ((r = try_tree(v, &v->trees[i])) < 0)
             return r;
-    if ((r = try_gauges(v)) < 0)
+    if ((r = try_packages(v)) < 0 || (r = try_gauges(v)) < 0)
         return r;
     if (syscall(SYS_mount_setattr, AT_FDCWD, ".", 0, &ro, sizeof ro) < 0 || chdir("/") < 0)
         return -errno;
@@ -212,6 +223,19 @@ static int attach_tree(const struct kr_view_tree *t)
     return mount_overlay(mask_of(t->at), t->at, to);
 }
 
+static int attach_packages(const struct kr_view *v, const char *at)
+{
+    switch (v->packages) {
+    case KR_VIEW_PACKAGES_NONE:
+        return 0;
+    case KR_VIEW_PACKAGES_LAYER:
+        return mount_overlay(MASK_PACKAGES, KR_VIEW_PACKAGES, at);
+    case KR_VIEW_PACKAGES_PLAIN:
+        return mount(KR_VIEW_PACKAGES, at, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+    }
+    return -EINVAL;
+}
+
 /* The view is put over the family's root, and setns(2) takes a session to the uppermost. Not by pivot_root(2): that
  * looks at every process of the machine, and unmounting waits for every processor. The family's root stays beneath,
  * where no path leads: only CAP_SYS_ADMIN could lift what lies on it, or CAP_SYS_CHROOT leave it. */
@@ -234,6 +258,7 @@ static int enter(const struct kr_view *v, unsigned index, uint32_t *layers)
         *layers |= KR_LAYER_DEVICES;
     if (v->plain) {
         r = attach_devices(v, index, "/dev");
+        r = r < 0 ? r : attach_packages(v, KR_VIEW_PACKAGES_AT);
         /* The session sees the family's root: other cells' device nodes are not for it. */
         return r < 0 ? r : mount(MASK_NONE, KR_VIEW_DIR, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
     }
@@ -244,9 +269,10 @@ static int enter(const struct kr_view *v, unsigned index, uint32_t *layers)
         r = attach_tree(&v->trees[i]);
         have = v->trees[i].plain ? 0 : have;
     }
-    if (r < 0 || (r = attach_devices(v, index, STAGE "/dev")) < 0)
+    if (r < 0 || (r = attach_devices(v, index, STAGE "/dev")) < 0 ||
+        (r = attach_packages(v, STAGE KR_VIEW_PACKAGES_AT)) < 0)
         return r;
-    *layers |= have;
+    *layers |= v->packages == KR_VIEW_PACKAGES_PLAIN ? 0 : have;
     return become_root();
 }
 

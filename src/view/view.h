@@ -11,8 +11,17 @@
 /* A folder of it: where a cell's init mounts what is in memory. */
 #define KR_VIEW_FILES "files"
 #define KR_VIEW_TREES_MAX 10
+/* A folder of it: where the store of packages is mounted, which cells see at KR_VIEW_PACKAGES_AT. */
+#define KR_VIEW_PACKAGES "packages"
+#define KR_VIEW_PACKAGES_AT "/krait/packages"
 /* A folder of it: the gauges of cells, by index (gauges.h). */
 #define KR_GAUGES_DIR "gauges"
+
+enum kr_view_packages {
+    KR_VIEW_PACKAGES_NONE,
+    KR_VIEW_PACKAGES_LAYER, /* an overlay for each cell */
+    KR_VIEW_PACKAGES_PLAIN, /* the family's mount, with its inodes */
+};
 
 struct kr_view_tree {
     char at[256];
@@ -21,9 +30,10 @@ struct kr_view_tree {
 struct kr_view {
     struct kr_view_tree trees[KR_VIEW_TREES_MAX]; /* of the host, in the order in which they are mounted */
     unsigned count;
-    int plain;       /* the root itself has no overlay: cells see the family's */
-    int own_devices; /* KR_VIEW_DIR/dev has a folder of device nodes for each cell */
-    unsigned cpus;   /* the most processors that gauges can show (gauges.h); 0: no gauges */
+    int plain;                      /* the root itself has no overlay: cells see the family's */
+    int own_devices;                /* KR_VIEW_DIR/dev has a folder of device nodes for each cell */
+    enum kr_view_packages packages; /* what KR_VIEW_PACKAGES is to cells */
+    unsigned cpus;                  /* the most processors that gauges can show (gauges.h); 0: no gauges */
 };
 
 /* Notes that a tree of the host is mounted at `at`. */

@@ -1,4 +1,5 @@
-/* The hand-over's mounts: what of the host a cell gets to see, as detached mounts that its init puts in place.
+/* The hand-over's mounts: what of the host a cell gets to see, as detached mounts that its init puts in place: the
+ * workspace, the sandbox's environment, data sets.
  *
  * Called by birth.c for W_START, whose fields are checked by then. Invariants: nothing is mounted but what was given at
  * the start or lies on the shelf; every mount is idmapped to this cell's session where cells have ids of their own;
@@ -44,10 +45,23 @@ static int workspace_tree(struct kr_cell *c, const struct kr_w_start *req, struc
         c->workspace_dev = w->workspaces[req->workspace].dev;
         return tree_for(c, &w->workspaces[req->workspace], err);
     }
-    r = kr_workspace_on_shelf(&w->shelf, req->folder, &folder, err);
+    r = kr_workspace_on_shelf(&w->shelf, req->folder, KR_SHELF_FILES, &folder, err);
     if (r < 0)
         return r;
     c->workspace_dev = folder.dev;
+    r = tree_for(c, &folder, err);
+    close(folder.dir);
+    return r;
+}
+
+/* Read-only for the cell; what the server changes in the folder is seen inside at once. */
+static int venv_tree(struct kr_cell *c, const struct kr_w_start *req, struct kr_err *err)
+{
+    struct kr_workspace folder;
+    int r = kr_workspace_on_shelf(&c->family->w->shelf, req->folder, KR_SHELF_ENV, &folder, err);
+    if (r < 0)
+        return r;
+    folder.read_only = 1;
     r = tree_for(c, &folder, err);
     close(folder.dir);
     return r;
@@ -64,6 +78,13 @@ static int gather(struct kr_cell *c, const struct kr_w_start *req, struct kr_i_a
         if (tree < 0)
             return tree;
         how->workspace = 1;
+        fds[(*ret_n)++] = tree;
+    }
+    if (req->venv != 0) {
+        int tree = venv_tree(c, req, err);
+        if (tree < 0)
+            return tree;
+        how->venv = 1;
         fds[(*ret_n)++] = tree;
     }
     for (unsigned i = 0; i < w->config->mount_count; i++) {
@@ -83,7 +104,7 @@ int kr_cell_attach(struct kr_cell *c, const struct kr_w_start *req, struct kr_er
 {
     const struct kr_limits *l = &req->limits;
     struct kr_i_attach how = {.tmp_bytes = l->disk, .tmp_inodes = l->inodes};
-    int fds[2 + KR_MOUNTS_MAX];
+    int fds[3 + KR_MOUNTS_MAX];
     unsigned n = 0;
     int r;
     if (c->gauge.shown && kr_gauge_cpus(l->cpu_milli) != c->cpus)

@@ -32,7 +32,7 @@
 #define FIRST_CRASHES_MAX 1
 #define SERVED_MS 1000 /* a zygote that was ready for so long did not crash by starting */
 #define DRAIN_MAX 2048
-#define KEPT 6 /* descriptors of a builder, from 3 on */
+#define KEPT 7 /* descriptors of a builder, from 3 on */
 
 static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
 {
@@ -65,6 +65,7 @@ static _Noreturn void be_builder(struct kr_family *f, const int keep[KEPT], int 
                  .prefix_tree = keep[3] >= 0 ? 6 : -1,
                  .devices = keep[4] >= 0 ? 7 : -1,
                  .gauges = keep[5] >= 0 ? 8 : -1,
+                 .packages = keep[6] >= 0 ? 9 : -1,
                  .cpus = kr_gauge_cpus_shown(w),
                  .data_places = names},
         .mounts = w->config->mounts,
@@ -149,6 +150,19 @@ static int make_gauges(struct kr_family *f, struct kr_err *err)
     return fd < 0 && fd != -EPERM ? fd : 0;
 }
 
+/* The store of packages, as a mount that cells cannot change: *ret_tree -1 if there is none. At level contained there is
+ * no mount. */
+static int open_packages(const struct kr_family *f, int *ret_tree, struct kr_err *err)
+{
+    const struct kr_warden *w = f->w;
+    int tree = -1;
+    if (w->packages.dir >= 0 && w->standing.level != KR_LEVEL_CONTAINED &&
+        (tree = kr_workspace_tree(&w->packages, -1, err)) < 0)
+        return tree;
+    *ret_tree = tree;
+    return 0;
+}
+
 static void family_free(struct kr_family *f)
 {
     kr_fd_close(f->builder_pidfd);
@@ -164,7 +178,7 @@ static int launch(struct kr_family *f, struct kr_err *err)
 {
     static const struct kr_i_go go = {0};
     int b[2], z[2], keep[KEPT], r;
-    cleanup_fd int builder_end = -1, zygote_end = -1, tree = -1;
+    cleanup_fd int builder_end = -1, zygote_end = -1, tree = -1, packages = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
     f->control = b[0];
@@ -174,7 +188,7 @@ static int launch(struct kr_family *f, struct kr_err *err)
     f->zygote_control = z[0];
     zygote_end = z[1];
     tree = open_prefix(f);
-    if ((r = make_devices(f, err)) < 0 || (r = make_gauges(f, err)) < 0)
+    if ((r = make_devices(f, err)) < 0 || (r = make_gauges(f, err)) < 0 || (r = open_packages(f, &packages, err)) < 0)
         return r;
     if (fcntl(b[0], F_SETFL, O_NONBLOCK) < 0 || fcntl(z[0], F_SETFL, O_NONBLOCK) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "a family's sockets");
@@ -184,6 +198,7 @@ static int launch(struct kr_family *f, struct kr_err *err)
     keep[3] = tree;
     keep[4] = f->devices;
     keep[5] = f->gauges;
+    keep[6] = packages;
     r = clone_builder(f, keep, err);
     if (r < 0 || (r = write_builder_maps(f, err)) < 0)
         return r;

@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FDS_MAX (2 + KR_MOUNTS_MAX)
+#define FDS_MAX (3 + KR_MOUNTS_MAX)
 #define TERMINALS_MAX "32"
 #define WAIT_MS 10000 /* for the warden's first word; after that the lifeline decides */
 
@@ -135,7 +135,8 @@ static unsigned shown(const struct kr_view *view, unsigned cpus)
     return cpus < view->cpus ? cpus : view->cpus;
 }
 
-/* `trees`: the workspace if there is one, then the data sets in the order of their bits; -1 behind the last. */
+/* `trees`: the workspace if there is one, then the environment if there is one, then the data sets in the order of their
+ * bits; -1 behind the last. */
 static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, const int *trees, struct kr_err *err)
 {
     char at[64];
@@ -145,6 +146,8 @@ static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, c
     if (how->cpus != 0 && (r = kr_gauges_show_cpus(shown(a->view, how->cpus), err)) < 0)
         return r;
     if (how->workspace != 0 && (r = put_mount(*trees++, "/workspace", err)) < 0)
+        return r;
+    if (how->venv != 0 && (r = put_mount(*trees++, "/venv", err)) < 0)
         return r;
     for (unsigned i = 0; i < KR_MOUNTS_MAX; i++) {
         if (!(how->mounts & (1u << i)))

@@ -94,6 +94,7 @@ static void close_folders(struct kr_warden *w)
     for (size_t i = 0; i < KR_MOUNTS_MAX; i++)
         w->mounts[i].dir = kr_fd_close(w->mounts[i].dir);
     w->shelf.dir = kr_fd_close(w->shelf.dir);
+    w->packages.dir = kr_fd_close(w->packages.dir);
     kr_shelf_close(&w->quota);
 }
 
@@ -197,21 +198,28 @@ static int fork_engine(struct kr_warden *w, kr_engine_main *engine, void *arg, s
     return fcntl(w->engine, F_SETFL, O_NONBLOCK) < 0 ? kr_err_set(err, KR_ERR_SYSTEM, errno, "fcntl") : 0;
 }
 
-/* What is handed to cells as writable is the engine's own, whatever the path means by now. */
-static int check_shelf_owner(const struct kr_warden *w, uint32_t uid, struct kr_err *err)
+/* What is handed to cells as writable, or as packages, is the engine's own, whatever the path means by now. */
+static int check_owner(const struct kr_warden *w, const char *path, uint32_t uid, struct kr_err *err)
 {
     uint32_t owner = w->config->engine_uid != 0 ? w->config->engine_uid : geteuid();
-    return uid == owner
-               ? 0
-               : kr_err_set(err, KR_ERR_DENIED, EPERM, "folder %s belongs to uid %u, and not to the server's %u",
-                            w->config->shelf.path, uid, owner);
+    return uid == owner ? 0
+                        : kr_err_set(err, KR_ERR_DENIED, EPERM,
+                                     "folder %s belongs to uid %u, and not to the server's %u", path, uid, owner);
 }
 
 static int open_shelf(struct kr_warden *w, struct kr_err *err)
 {
     int r = kr_workspace_open(&w->shelf, w->config->shelf.path, 0, err);
-    if (r >= 0 && (r = check_shelf_owner(w, w->shelf.uid, err)) < 0)
+    if (r >= 0 && (r = check_owner(w, w->config->shelf.path, w->shelf.uid, err)) < 0)
         w->shelf.dir = kr_fd_close(w->shelf.dir); /* a lazy start goes on, without a shelf */
+    return r;
+}
+
+static int open_packages(struct kr_warden *w, struct kr_err *err)
+{
+    int r = kr_workspace_open(&w->packages, w->config->packages, 1, err);
+    if (r >= 0 && (r = check_owner(w, w->config->packages, w->packages.uid, err)) < 0)
+        w->packages.dir = kr_fd_close(w->packages.dir); /* as the shelf */
     return r;
 }
 
@@ -237,7 +245,7 @@ static int plan_shelf(struct kr_warden *w, struct kr_err *err)
 /* What cells will mount of the shelf that is up: not by its path, which the engine may have changed since. */
 static int take_shelf(struct kr_warden *w, struct kr_err *err)
 {
-    int r = check_shelf_owner(w, w->quota.uid, err), top;
+    int r = check_owner(w, w->config->shelf.path, w->quota.uid, err), top;
     if (r < 0)
         return r;
     top = openat(w->quota.dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -315,6 +323,11 @@ static int open_workspaces(struct kr_warden *w, struct kr_err *err)
         if (r < 0)
             return r;
     }
+    if (w->config->packages) {
+        int r = open_packages(w, err);
+        if (r < 0)
+            return r;
+    }
     return w->config->shelf.path ? open_shelf(w, err) : 0;
 }
 
@@ -327,6 +340,8 @@ static int reopen_workspaces(struct kr_warden *w, struct kr_err *err)
         r = kr_workspace_reopen(&w->workspaces[i], err);
     for (size_t i = 0; r >= 0 && i < w->config->mount_count; i++)
         r = kr_workspace_reopen(&w->mounts[i], err);
+    if (r >= 0 && w->packages.dir >= 0)
+        r = kr_workspace_reopen(&w->packages, err);
     return r >= 0 && w->shelf.dir >= 0 ? kr_workspace_reopen(&w->shelf, err) : r;
 }
 
@@ -616,7 +631,7 @@ int kr_setup(struct kr_warden *w, kr_engine_main *engine, void *arg, struct kr_e
     struct kr_id_space space = {0};
     int r;
     w->instance.lock = -1;
-    w->shelf.dir = w->keeper = -1;
+    w->shelf.dir = w->packages.dir = w->keeper = -1;
     w->quota = KR_SHELF_NONE;
     for (size_t i = 0; i < KR_WORKSPACES_MAX; i++)
         w->workspaces[i].dir = w->views[i] = -1;

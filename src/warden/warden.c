@@ -81,6 +81,17 @@ static int check_workspace(const struct kr_warden *w, int32_t workspace, struct 
     return kr_err_set(err, KR_ERR_INVALID, EINVAL, "workspace %d was not given at start", workspace);
 }
 
+static int check_mounts(const struct kr_warden *w, const struct kr_w_start *req, struct kr_err *err)
+{
+    if ((req->mounts != 0 || req->venv != 0) && w->standing.level == KR_LEVEL_CONTAINED)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "level contained mounts nothing: no data sets, no environments");
+    if (((uint64_t)req->mounts >> w->config->mount_count) != 0)
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "mounts 0x%x were not given at start", req->mounts);
+    if (req->venv > 1 || (req->venv != 0 && w->shelf.dir < 0))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "environment %u: no shelf was given at start", req->venv);
+    return 0;
+}
+
 static int check_open(struct kr_warden *w, const struct kr_w_open *req, struct kr_err *err)
 {
     int r;
@@ -165,10 +176,8 @@ static void on_start(struct kr_warden *w, uint32_t id, const struct kr_w_start *
     struct kr_err err = {0};
     struct kr_cell *c = kr_cell_find(w, req->cell);
     int r = check_workspace(w, req->workspace, &err);
-    if (r >= 0 && req->mounts != 0 && w->standing.level == KR_LEVEL_CONTAINED)
-        r = kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, "level contained mounts nothing: no data sets");
-    if (r >= 0 && ((uint64_t)req->mounts >> w->config->mount_count) != 0)
-        r = kr_err_set(&err, KR_ERR_INVALID, EINVAL, "mounts 0x%x were not given at start", req->mounts);
+    if (r >= 0)
+        r = check_mounts(w, req, &err);
     if (r >= 0)
         r = kr_limits_check(&req->limits, &err);
     if (r >= 0)

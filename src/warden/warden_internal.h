@@ -143,10 +143,10 @@ struct kr_warden {
     struct kr_standing standing;
     struct kr_cgroups cgroups;
     struct kr_instance instance;
-    struct kr_workspace workspaces[KR_WORKSPACES_MAX], mounts[KR_MOUNTS_MAX], shelf; /* dir -1: none */
-    struct kr_shelf_plan plan;                                                       /* what the shelf will be */
-    struct kr_shelf quota; /* what enforces the limits of its folders, once it is up */
-    int keeper;            /* the socket of the process that sets them; -1: none */
+    struct kr_workspace workspaces[KR_WORKSPACES_MAX], mounts[KR_MOUNTS_MAX], shelf, packages; /* dir -1: none */
+    struct kr_shelf_plan plan; /* what the shelf will be */
+    struct kr_shelf quota;     /* what enforces the limits of its folders, once it is up */
+    int keeper;                /* the socket of the process that sets them; -1: none */
     pid_t keeper_pid;
     struct {
         pid_t pid;                 /* 0: none runs */

@@ -53,8 +53,8 @@ int kr_workspace_reopen(struct kr_workspace *w, struct kr_err *err)
     return 0;
 }
 
-int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, struct kr_workspace *ret,
-                          struct kr_err *err)
+int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, const char *part,
+                          struct kr_workspace *ret, struct kr_err *err)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV};
@@ -66,12 +66,12 @@ int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, st
      * kr_id_valid() accepts, and nothing else: a change of the alphabet changes both. */
     if (len == 0 || len == KR_FOLDER_ROOM || strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") != len)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "invalid name of a sandbox folder");
-    snprintf(path, sizeof path, "%s/files", name);
+    snprintf(path, sizeof path, "%s/%s", name, part);
     dir = (int)syscall(SYS_openat2, shelf->dir, path, &how, sizeof how);
     if (dir < 0 || fstat(dir, &st) < 0)
-        return kr_err_set(err, KR_ERR_NOT_FOUND, errno, "sandbox folder %s", name);
+        return kr_err_set(err, KR_ERR_NOT_FOUND, errno, "sandbox folder %s/%s", name, part);
     if (st.st_uid != shelf->uid || st.st_gid != shelf->gid)
-        return kr_err_set(err, KR_ERR_DENIED, EPERM, "sandbox folder %s belongs to another user", name);
+        return kr_err_set(err, KR_ERR_DENIED, EPERM, "sandbox folder %s/%s belongs to another user", name, part);
     *ret = (struct kr_workspace){.uid = st.st_uid, .gid = st.st_gid, .dev = st.st_dev};
     snprintf(ret->path, sizeof ret->path, "%s", name);
     ret->dir = steal_fd(&dir);

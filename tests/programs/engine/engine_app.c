@@ -5,6 +5,7 @@
  * every session and then the program. */
 #include "engine_app.h"
 #include "exit_status.h"
+#include "fd.h"
 #include "log.h"
 #include "warden_holder.h"
 #include <errno.h>
@@ -158,6 +159,14 @@ static void on_gone(void *data, const struct kr_err *err)
     leave_when_flushed(app);
 }
 
+static void on_outlet(void *data, int fd)
+{
+    struct kr_engine_app *app = data;
+
+    kr_fd_close(app->outlet);
+    app->outlet = fd;
+}
+
 static void on_stopped(void *data)
 {
     struct kr_engine_app *app = data;
@@ -181,7 +190,7 @@ static int open_parts(struct kr_engine_app *app, int control)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     static const struct kr_engine_calls engine_calls = {
-        .on_zygote = on_zygote, .on_gone = on_gone, .on_stopped = on_stopped};
+        .on_zygote = on_zygote, .on_gone = on_gone, .on_stopped = on_stopped, .on_egress = on_outlet};
     static const struct kr_sink_calls sink_calls = {on_drained, on_failed};
     static const struct kr_source_calls source_calls = {on_data, on_input_end};
     struct kr_holder *holder;
@@ -231,6 +240,7 @@ int kr_engine_app_main(int control, void *arg)
     kr_source_close(app->in);
     kr_sink_close(app->out);
     kr_engine_free(app->engine);
+    kr_fd_close(app->outlet);
     kr_buf_done(&app->line);
     for (size_t i = 0; i < sizeof app->signals / sizeof app->signals[0]; i++)
         on_walk((uv_handle_t *)&app->signals[i], NULL);

@@ -27,6 +27,7 @@ struct kr_engine_app {
     uint32_t last_number;
     bool paused; /* our reader is slow: sessions and requests wait */
     bool stopping, done;
+    int outlet; /* to the stand-in for the egress process; -1: there is none */
     int status;
 };
 

@@ -4,6 +4,7 @@
  * is wrong; a client is freed when its session has ended, a run's id when its end was sent. */
 #include "clock.h"
 #include "engine_app.h"
+#include "frame.h"
 #include "log.h"
 #include "cli_report.h"
 #include <errno.h>
@@ -112,6 +113,15 @@ static void free_client(struct kr_engine_client *c)
     free(c);
 }
 
+/* The stand-in answers for every cell alike. */
+static void hand_over_listener(const struct kr_engine_app *app, const struct kr_session *s)
+{
+    int listener = kr_session_listener(s);
+
+    if (listener >= 0 && (app->outlet < 0 || kr_frame_send(app->outlet, KR_E_CELL, 0, "{}", 2, &listener, 1) < 0))
+        kr_log(KR_LOG_ERROR, "a cell has no egress process", NULL);
+}
+
 static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
 {
     struct kr_engine_client *c = data;
@@ -126,6 +136,7 @@ static void on_open(void *data, struct kr_session *s, const struct kr_err *err)
     c->number = ++c->app->last_number;
     TAILQ_INIT(&c->runs);
     TAILQ_INSERT_TAIL(&c->app->clients, c, link);
+    hand_over_listener(c->app, s);
     kr_session_pause(s, c->app->paused);
     kr_answer_begin(&a, c->app, c->open_id, "opened");
     kr_json_key_uint(&a.json, "session", c->number);
@@ -237,6 +248,7 @@ static int take_spec(const struct kr_engine_app *app, const json_t *request, str
                      struct kr_err *err)
 {
     const json_t *workspace = json_object_get(request, "workspace");
+    const char *folder = json_string_value(json_object_get(request, "venv"));
     int r;
 
     r = take_zygote(app, request, &spec->zygote, err);
@@ -251,6 +263,9 @@ static int take_spec(const struct kr_engine_app *app, const json_t *request, str
         return r;
     spec->owner = (uint64_t)json_integer_value(json_object_get(request, "owner"));
     spec->joins = json_is_true(json_object_get(request, "joins"));
+    spec->venv = folder != NULL;
+    if (folder && snprintf(spec->folder, sizeof spec->folder, "%s", folder) >= (int)sizeof spec->folder)
+        return wrong(err, "venv", "the name of a folder of --shelf");
     spec->workspace = -1;
     if (json_is_integer(workspace))
         spec->workspace = (int32_t)json_integer_value(workspace);

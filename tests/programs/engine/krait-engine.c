@@ -7,6 +7,7 @@
 #include "exit_status.h"
 #include "fd.h"
 #include "launch.h"
+#include "stand_in.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 
 struct engine_options {
     struct kr_cli_common common;
-    const char *preload, *workspace;
-    bool read_only;
+    const char *preload, *workspace, *shelf, *packages;
+    bool read_only, egress;
     uint64_t pool, rotate, stock, max_cells, user_memory;
 };
 
@@ -32,6 +33,12 @@ static const struct kr_opt_row rows[] = {
       .help = "The folder that \"workspace\":0 means." },
     { .name = "read-only", .type = KR_OPT_FLAG, .offset = AT(read_only), .example = "--read-only",
       .help = "That folder cannot be changed from inside." },
+    { .name = "shelf", .type = KR_OPT_TEXT, .offset = AT(shelf), .value = "DIR", .example = "/tmp/shelf",
+      .help = "The folder of sandboxes' folders, one of which \"venv\" names." },
+    { .name = "packages", .type = KR_OPT_TEXT, .offset = AT(packages), .value = "DIR", .example = "/tmp/store",
+      .help = "The store of unpacked wheels that cells see at /krait/packages." },
+    { .name = "egress", .type = KR_OPT_FLAG, .offset = AT(egress), .example = "--egress",
+      .help = "A stand-in for the egress process, which answers every connection by itself." },
     { .name = "rotate", .type = KR_OPT_NUMBER, .offset = AT(rotate), .value = "N", .max = UINT32_MAX,
       .fallback = "the warden's own",
       .example = "1000", .help = "Forks before a zygote is replaced; 0 is never." },
@@ -105,6 +112,11 @@ static int prepare(const struct engine_options *o, struct kr_warden_config *conf
         engine->workspace_count = 1;
     }
     engine->pool_size = (uint32_t)o->pool;
+    engine->egress = o->egress;
+    engine->shelf = o->shelf;
+    config->shelf = (struct kr_shelf_config){.path = o->shelf, .choice = KR_SHELF_FOLDER};
+    config->packages = o->packages;
+    config->egress = o->egress ? kr_stand_in_main : NULL;
     if (o->rotate != UNSET) {
         config->rotate_after = (uint32_t)o->rotate;
         config->rotate_rest_ms = 0; /* exactly then */
@@ -124,7 +136,7 @@ int main(int argc, char **argv)
 {
     struct engine_options options = {
         .preload = "basic", .rotate = UNSET, .stock = UNSET, .max_cells = UNSET, .user_memory = UNSET};
-    struct kr_engine_app app = {0};
+    struct kr_engine_app app = {.outlet = -1};
     struct kr_warden_config config;
     cleanup_free char *path = NULL;
     struct kr_err err;
