@@ -66,15 +66,21 @@ void kr_shelf_down(struct kr_shelf *s)
         kr_log(KR_LOG_WARN, "image stays mounted until the namespace ends, ignoring", "errno=%d", errno);
 }
 
+/* One part of a path, or "". */
+static int is_name(const char name[KR_FOLDER_ROOM])
+{
+    size_t len = strnlen(name, KR_FOLDER_ROOM);
+    return len < KR_FOLDER_ROOM && strspn(name, "0123456789abcdefghijklmnopqrstuvwxyz") == len;
+}
+
 /* A check of its own, as in kr_workspace_on_shelf(): the question comes from the engine. */
 static int check_question(const struct kr_w_shelf *q, struct kr_err *err)
 {
-    size_t len = strnlen(q->name, KR_FOLDER_ROOM);
-    int needed = q->op == KR_SHELF_MAKE || q->op == KR_SHELF_LIMIT || q->op == KR_SHELF_DROP;
+    int needed = q->op == KR_SHELF_MAKE || q->op == KR_SHELF_COPY || q->op == KR_SHELF_LIMIT || q->op == KR_SHELF_DROP;
     if (q->op >= KR_SHELF_OP_MAX_)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "shelf operation %u", q->op);
-    if (len == KR_FOLDER_ROOM || strspn(q->name, "0123456789abcdefghijklmnopqrstuvwxyz") != len ||
-        (len == 0 && needed) || (len > 0 && !needed && q->op != KR_SHELF_USAGE))
+    if (!is_name(q->name) || !is_name(q->from) || (!q->name[0] && needed) ||
+        (q->name[0] && !needed && q->op != KR_SHELF_USAGE) || (q->from[0] != 0) != (q->op == KR_SHELF_COPY))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "invalid name of a sandbox folder");
     if (q->bytes > BYTES_MAX || q->inodes > INODES_MAX)
         return kr_err_set(err, KR_ERR_INVALID, ERANGE, "limits of a sandbox folder: %llu bytes, %llu inodes",
@@ -202,6 +208,27 @@ static int make_folder(struct kr_shelf *s, const struct kr_w_shelf *q, struct en
     return r;
 }
 
+/* The copy is the server's from its first moment, as the folder is that it is made from, and has its limit from then on,
+ * too: nothing is left to finish. */
+static int copy_folder(const struct kr_shelf *s, const struct kr_w_shelf *q, struct enforcer *e, struct kr_err *err)
+{
+    cleanup_fd int from = open_folder(s, q->from, err), folder = -1;
+    struct stat st;
+    int r = from < 0 ? from : fstat(from, &st) < 0 ? -errno : find_enforcer(s, from, e);
+    if (from < 0)
+        return from;
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "find the quota of sandbox folder %s", q->from);
+    if (e->kind != KR_SHELF_IS_BTRFS)
+        return kr_err_set(err, KR_ERR_UNSUPPORTED, EOPNOTSUPP, "sandbox folder %s is no subvolume", q->from);
+    if (st.st_uid != s->uid)
+        return kr_err_set(err, KR_ERR_DENIED, EPERM, "sandbox folder %s is not the server's", q->from);
+    if ((r = kr_shelf_btrfs_copy(s, from, q->name, q->bytes, err)) < 0 || (folder = open_folder(s, q->name, err)) < 0)
+        return r < 0 ? r : folder;
+    r = find_enforcer(s, folder, e);
+    return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "find the quota of sandbox folder %s", q->name) : 0;
+}
+
 /* A project's folder must be empty: then its usage is the folder itself, and its id is free when it is gone. */
 static int drop_folder(struct kr_shelf *s, const struct kr_w_shelf *q, const struct enforcer *e, struct kr_err *err)
 {
@@ -223,6 +250,8 @@ static int do_named(struct kr_shelf *s, const struct kr_w_shelf *q, struct kr_w_
     int r = 0;
     if (q->op == KR_SHELF_MAKE) {
         r = s->kind == KR_SHELF_IS_FOLDER ? 0 : make_folder(s, q, &e, err);
+    } else if (q->op == KR_SHELF_COPY) {
+        r = copy_folder(s, q, &e, err);
     } else {
         cleanup_fd int folder = open_folder(s, q->name, err);
         if (folder < 0)

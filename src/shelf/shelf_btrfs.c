@@ -67,8 +67,9 @@ int kr_shelf_btrfs_limit(const struct kr_shelf *s, uint64_t id, uint64_t bytes)
     return kr_shelf_btrfs_set(s, id, bytes == 0 ? NO_LIMIT : bytes + SLACK);
 }
 
-/* The subvolume has its limit from its first moment on. */
-int kr_shelf_btrfs_make(const struct kr_shelf *s, const char *name, uint64_t bytes, struct kr_err *err)
+/* The subvolume has its limit from its first moment on. from -1: it is empty; else it is a snapshot of that one, whose
+ * data stay charged to the subvolume that wrote them. */
+static int make_subvolume(const struct kr_shelf *s, int from, const char *name, uint64_t bytes, struct kr_err *err)
 {
     size_t size = sizeof(struct btrfs_qgroup_inherit) + (s->image ? sizeof(uint64_t) : 0);
     cleanup_free struct btrfs_qgroup_inherit *inherit = calloc(1, size);
@@ -82,17 +83,28 @@ int kr_shelf_btrfs_make(const struct kr_shelf *s, const char *name, uint64_t byt
         inherit->qgroups[0] = KR_SHELF_ALL;
     }
     memset(&args, 0, sizeof args);
+    args.fd = from;
     args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
     args.size = size;
     args.qgroup_inherit = inherit;
     snprintf(args.name, sizeof args.name, "%s", name);
-    if (ioctl(s->dir, BTRFS_IOC_SUBVOL_CREATE_V2, &args) < 0)
+    if (ioctl(s->dir, from < 0 ? BTRFS_IOC_SUBVOL_CREATE_V2 : BTRFS_IOC_SNAP_CREATE_V2, &args) < 0)
         return kr_err_set(err,
                           errno == ENOSPC   ? KR_ERR_NO_SPACE
                           : errno == EEXIST ? KR_ERR_CONFLICT
                                             : KR_ERR_SYSTEM,
                           errno, "make the subvolume of sandbox folder %s", name);
     return 0;
+}
+
+int kr_shelf_btrfs_make(const struct kr_shelf *s, const char *name, uint64_t bytes, struct kr_err *err)
+{
+    return make_subvolume(s, -1, name, bytes, err);
+}
+
+int kr_shelf_btrfs_copy(const struct kr_shelf *s, int from, const char *name, uint64_t bytes, struct kr_err *err)
+{
+    return make_subvolume(s, from, name, bytes, err);
 }
 
 int kr_shelf_btrfs_id(int folder, uint64_t *ret_id)

@@ -27,6 +27,8 @@ int kr_shelf_btrfs_find(int dir, char *ret, size_t size);
 /* Of a filesystem of ours: simple quotas, and the group of all folders. */
 int kr_shelf_btrfs_enable(int dir, struct kr_err *err);
 int kr_shelf_btrfs_make(const struct kr_shelf *s, const char *name, uint64_t bytes, struct kr_err *err);
+/* The same with all that is in the subvolume `from`. */
+int kr_shelf_btrfs_copy(const struct kr_shelf *s, int from, const char *name, uint64_t bytes, struct kr_err *err);
 /* 0: not a subvolume. */
 int kr_shelf_btrfs_id(int folder, uint64_t *ret_id);
 int kr_shelf_btrfs_limit(const struct kr_shelf *s, uint64_t id, uint64_t bytes);

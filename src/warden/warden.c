@@ -221,8 +221,8 @@ static uint64_t at_ceiling(uint64_t asked, uint64_t ceiling)
 /* How large the image is, is the administrator's to say: GROW comes from a command alone. */
 static int check_shelf_op(uint32_t op, struct kr_err *err)
 {
-    if (op == KR_SHELF_OPEN || op == KR_SHELF_MAKE || op == KR_SHELF_LIMIT || op == KR_SHELF_DROP ||
-        op == KR_SHELF_USAGE)
+    if (op == KR_SHELF_OPEN || op == KR_SHELF_MAKE || op == KR_SHELF_COPY || op == KR_SHELF_LIMIT ||
+        op == KR_SHELF_DROP || op == KR_SHELF_USAGE)
         return 0;
     return kr_err_set(err, KR_ERR_DENIED, EPERM, "shelf operation %u is not an engine's to ask for", op);
 }
@@ -236,7 +236,7 @@ static void on_shelf(struct kr_warden *w, uint32_t id, const struct kr_w_shelf *
     int r = check_shelf_op(question.op, &err);
     if (r >= 0)
         r = kr_setup_shelf(w, &err);
-    if (question.op == KR_SHELF_MAKE || question.op == KR_SHELF_LIMIT) {
+    if (question.op == KR_SHELF_MAKE || question.op == KR_SHELF_COPY || question.op == KR_SHELF_LIMIT) {
         question.bytes = at_ceiling(question.bytes, w->config->ceilings.disk);
         question.inodes = at_ceiling(question.inodes, w->config->ceilings.inodes);
     }

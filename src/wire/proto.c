@@ -105,7 +105,7 @@ static_assert(sizeof(struct kr_s_start) == KR_RLIMIT_MAX_ * 8 + 8, "no holes");
 static_assert(sizeof(struct kr_s_terminal) == 4 * 4, "no holes");
 static_assert(sizeof(struct kr_s_steer) == 4 * 4, "no holes");
 static_assert(sizeof(struct kr_s_exited) == 8, "no holes");
-static_assert(sizeof(struct kr_w_shelf) == 8 + KR_FOLDER_ROOM + 2 * 8, "no holes");
+static_assert(sizeof(struct kr_w_shelf) == 8 + 2 * KR_FOLDER_ROOM + 2 * 8, "no holes");
 static_assert(sizeof(struct kr_w_shelved) == 2 * 4 + 7 * 8, "no holes");
 static_assert(sizeof(struct kr_w_counted) == 2 * 8 + 2 * 4, "no holes");
 static_assert(sizeof(struct kr_z_fork) == 8 + 4 * 4, "no holes");

@@ -233,6 +233,8 @@ enum kr_shelf_op {
                        folder beneath the mount and is opened anew */
     KR_SHELF_MAKE,  /* makes the folder `name`, the server's, mode 0700, with these limits; where limits cannot be
                        enforced (kind FOLDER) nothing is made. EEXIST: it is there */
+    KR_SHELF_COPY,  /* as MAKE, with all that is in the folder `from`, at once and as it is at one moment. EOPNOTSUPP:
+                       only BTRFS can; the server makes the folder and copies what is in it */
     KR_SHELF_LIMIT, /* changes the limits of `name` */
     KR_SHELF_DROP,  /* removes `name` with all that is in it, at once, where it can be (BTRFS); else forgets its limits,
                        and the server removes the files before that */
@@ -250,7 +252,8 @@ enum kr_shelf_kind {
 struct kr_w_shelf {
     uint32_t op, pad;            /* enum kr_shelf_op */
     char name[KR_FOLDER_ROOM];   /* lower-case letters and digits, NUL terminated; "": none */
-    uint64_t bytes, inodes;      /* MAKE, LIMIT: at most; 0: no limit */
+    char from[KR_FOLDER_ROOM];   /* the same, of COPY */
+    uint64_t bytes, inodes;      /* MAKE, COPY, LIMIT: at most; 0: no limit */
 };
 struct kr_w_shelved {
     uint32_t kind;               /* enum kr_shelf_kind: of the folder named, else of the shelf */

@@ -34,7 +34,7 @@ BESIDE = {"ioctl": "ENOSPC", "mkdirat": "ENOSPC", "linkat": "ENOSPC", "fallocate
 KEEPERS = "ioctl ftruncate fallocate quotactl_fd mkdirat fchown".split()
 LIMIT = 2 * MIB
 GROWN = 1536 * MIB
-SCRIPT = (("make", LIMIT), ("usage", 0), ("limit", 2 * LIMIT), ("limit", LIMIT))
+SCRIPT = (("make", LIMIT), ("usage", 0), ("limit", 2 * LIMIT), ("limit", LIMIT), ("copy", LIMIT))
 
 
 class Traced(Shelf):
@@ -70,7 +70,15 @@ def live(shelf: Shelf, name: str, is_clean: bool = False) -> str:
     enforced = False
     try:
         for op, size in SCRIPT:
-            answer = shelf.ask(op, name, size)
+            is_copy = op == "copy"
+            answer = shelf.ask(op, f"{name}c" if is_copy else name, size, 0, name if is_copy else "-")
+            if is_copy:  # what it says it has made is limited; what failed is not there
+                if answer.error and os.path.isdir(f"{shelf.path}/{name}c") and answer.error != 17:
+                    limits = shelf.ask("usage", f"{name}c")
+                    if not limits.error and not 0 < limits.max_bytes <= LIMIT + SLACK:
+                        return f"a copy without its limit: {limits}"
+                shelf.ask("drop", f"{name}c")
+                continue
             enforced = enforced or (not answer.error and answer.kind != FOLDER)
         if enforced and os.path.isdir(f"{shelf.path}/{name}"):
             taken = 0

@@ -230,6 +230,56 @@ def questions_are_checked(shelf):
     assert shelf.ask("usage", "link").error in (40, 20)
 
 
+def numbers(path: str) -> dict[str, bytes]:
+    found = {}
+    for name in os.listdir(path):
+        with open(f"{path}/{name}", "rb") as f:
+            found[name] = f.read()
+    return found
+
+
+@case
+def a_copy_is_whole_and_limited(shelf):
+    path = folder(shelf, "aa")
+    for i in range(50):
+        with open(f"{path}/f{i}", "w") as f:
+            f.write(f"{i}" * 5000)
+    a = shelf.ask("copy", "bb", LIMIT, 0, "aa")
+    if shelf.kind != BTRFS:
+        equal(a.error, 95, a.text)
+        assert not os.path.exists(f"{shelf.path}/bb"), "nothing is left of it"
+        return
+    equal(a.error, 0, a.text)
+    copy = f"{shelf.path}/bb/files"
+    equal(numbers(copy), numbers(path))
+    st = os.stat(f"{shelf.path}/bb")
+    equal((st.st_uid, st.st_gid, st.st_mode & 0o7777), (SERVER, SERVER, 0o700), "owner and mode")
+    got = in_user(unlinked, copy)  # its own limit, from its first moment
+    assert LIMIT // 3 <= got <= LIMIT + SLACK, f"{got} bytes could be written"
+    os.unlink(f"{copy}/f0")
+    assert os.path.exists(f"{path}/f0"), "the copy is apart from what it was made of"
+    equal(shelf.ask("drop", "aa").error, 0)
+    equal(len(numbers(copy)), 49)
+
+
+@case
+def copies_are_checked(shelf):
+    folder(shelf, "aa")
+    for source in ("../x", "a/b", "-x", "-"):
+        equal(shelf.ask("copy", "bb", LIMIT, 0, source).error, 22, source)
+    equal(shelf.ask("copy", "-", LIMIT, 0, "aa").error, 22)
+    equal(shelf.ask("make", "bb", LIMIT, 0, "aa").error, 22, "only a copy has a source")
+    equal(shelf.ask("copy", "bb", LIMIT, 0, "nothere").error, 2)
+    os.symlink("aa", f"{shelf.path}/link")
+    assert shelf.ask("copy", "bb", LIMIT, 0, "link").error in (22, 40, 20)
+    if shelf.kind == BTRFS:
+        equal(shelf.ask("copy", "aa", LIMIT, 0, "aa").error, 17)
+        os.chown(f"{shelf.path}/aa", 0, 0)  # as one that is not finished
+        equal(shelf.ask("copy", "bb", LIMIT, 0, "aa").error, 1)
+        os.chown(f"{shelf.path}/aa", SERVER, SERVER)
+        equal(shelf.ask("copy", "bb", LIMIT, 0, "aa").error, 0)
+
+
 @case
 def what_a_server_made_itself_is_a_plain_folder(shelf):
     in_user(os.mkdir, f"{shelf.path}/old")

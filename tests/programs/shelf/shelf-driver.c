@@ -1,6 +1,6 @@
 /* A shelf of its own, driven by lines: shelf-driver PATH auto|image|folder SIZE DISCARD. It does what the warden does
- * at its start (plan, namespace, up, keeper) and prints one line, then sends each line it reads, `OP NAME BYTES INODES`
- * with - for no name, to the keeper and prints the answer: `ok` and the fields of struct kr_w_shelved, or `error` with
+ * at its start (plan, namespace, up, keeper) and prints one line, then sends each line it reads, `OP NAME BYTES INODES
+ * FROM` with - for no name, to the keeper and prints the answer: `ok` and the fields of struct kr_w_shelved, or `error` with
  * errno and text. The mount is to be seen at /proc/PID/root. Ends at end of file, or with the keeper. */
 #include "clock.h"
 #include "fd.h"
@@ -16,7 +16,7 @@
 
 #define WAIT_MS 60000
 
-static const char *const ops[KR_SHELF_OP_MAX_] = {"open", "make", "limit", "drop", "usage", "grow"};
+static const char *const ops[KR_SHELF_OP_MAX_] = {"open", "make", "copy", "limit", "drop", "usage", "grow"};
 static const char *const choices[KR_SHELF_CHOICE_MAX_] = {"auto", "image", "folder"};
 
 static int find_word(const char *const *words, int count, const char *word)
@@ -59,16 +59,19 @@ static int ask(int keeper, const struct kr_w_shelf *question)
 
 static int serve_lines(int keeper)
 {
-    char line[256], op[16], name[64];
+    char line[256], op[16], name[64], from[64];
     while (fgets(line, sizeof line, stdin)) {
         struct kr_w_shelf question = {0};
         int known;
-        if (sscanf(line, "%15s %63s %" SCNu64 " %" SCNu64, op, name, &question.bytes, &question.inodes) != 4)
+        if (sscanf(line, "%15s %63s %" SCNu64 " %" SCNu64 " %63s", op, name, &question.bytes, &question.inodes, from) !=
+            5)
             return 2;
         known = find_word(ops, KR_SHELF_OP_MAX_, op);
         question.op = known < 0 ? 99 : (uint32_t)known;
         if (strcmp(name, "-") != 0)
             memcpy(question.name, name, strnlen(name, sizeof question.name));
+        if (strcmp(from, "-") != 0)
+            memcpy(question.from, from, strnlen(from, sizeof question.from));
         if (ask(keeper, &question) < 0)
             return 3;
     }

@@ -71,8 +71,8 @@ class Shelf:
         else:
             self.process.wait()
 
-    def ask(self, op: str, name: str = "-", size: int = 0, inodes: int = 0) -> Answer:
-        self.process.stdin.write(f"{op} {name} {size} {inodes}\n")
+    def ask(self, op: str, name: str = "-", size: int = 0, inodes: int = 0, source: str = "-") -> Answer:
+        self.process.stdin.write(f"{op} {name} {size} {inodes} {source}\n")
         words = self.process.stdout.readline().split(None, 2)
         if not words:
             raise EOFError("the driver has ended")
