@@ -14,6 +14,7 @@
 #include "runlog.h"
 #include "store_run.h"
 #include "store_sandbox.h"
+#include "store_template.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +57,7 @@ struct kr_box_config {
     bool user_groups;                                /* the sessions of one user have a control group together */
     uint32_t max_sessions_per_user, runs_per_minute; /* 0: no bound */
     uint64_t max_disk_per_user;                      /* 0: no bound */
+    uint32_t max_templates_per_user;                 /* 0: no bound */
     bool is_plain_shelf;             /* limits of folders are counted, and the holder need not be asked */
     bool accepts_loss;               /* damaged notes of runs are set aside, and do not stop the start */
     uint64_t image_dev, image_ino;   /* the image that is mounted over DATA/sandboxes; 0: it is a plain folder */
@@ -148,6 +150,42 @@ int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct k
 void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s);
 /* {"id","name","state","created_at","last_used_at","settings","sessions"} and each setting that tells what holds. */
 void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct kr_sandbox *s);
+
+/* ---- templates: sandboxes as they were saved, which new ones begin with ---- */
+
+struct kr_box_task; /* of a caller that waits; the work goes on when it has left */
+/* The caller has left: its function is not called any more. */
+void kr_box_task_forget(struct kr_box_task *task);
+
+struct kr_box_template {
+    const char *sandbox;     /* id or name, as of kr_box_sandbox_find() */
+    const char *name;        /* NULL: one is made up */
+    const char *description; /* NULL: none */
+    bool shared;             /* administrators only */
+};
+typedef void kr_box_template_fn(void *data, const struct kr_store_template *t, const struct kr_err *err);
+/* Saves the sandbox as a template: its files, its packages, its settings. The sandbox goes on; where no filesystem takes
+ * snapshots, what code changes meanwhile may be in the copy or not. 0 and fn is called once; or -errno: KR_ERR_DENIED,
+ * KR_ERR_LIMIT, KR_ERR_CONFLICT (the folder is the host's), -ENOENT. */
+int kr_box_template_save(struct kr_box *b, const struct kr_caller *who, const struct kr_box_template *t,
+                         kr_box_template_fn *fn, void *data, struct kr_box_task **ret_task, struct kr_err *err);
+/* By id or name, among the caller's own and those that are shared. 0 or -ENOENT. */
+int kr_box_template_find(struct kr_box *b, const struct kr_caller *who, const char *id_or_name,
+                         struct kr_store_template *ret, struct kr_err *err);
+/* NULL leaves as it is. shared: -1 leaves as it is. */
+int kr_box_template_change(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, const char *name,
+                           const char *description, int shared, struct kr_err *err);
+/* Sandboxes that began with it stay. */
+int kr_box_template_delete(struct kr_box *b, const struct kr_caller *who, const char *id_or_name, struct kr_err *err);
+/* {"id","name","description","shared","own","bytes","created_at"} */
+void kr_box_template_json(struct kr_json *j, const struct kr_caller *who, const struct kr_store_template *t);
+
+typedef void kr_box_made_fn(void *data, const struct kr_sandbox *s, const struct kr_err *err);
+/* As kr_box_sandbox_create(), with the template's files and packages, and its settings where `settings` says nothing.
+ * 0 and fn is called once; or -errno. */
+int kr_box_sandbox_create_from(struct kr_box *b, const struct kr_caller *who, const char *template, const char *name,
+                               const json_t *settings, kr_box_made_fn *fn, void *data, struct kr_box_task **ret_task,
+                               struct kr_err *err);
 
 /* ---- sessions ---- */
 

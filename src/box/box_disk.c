@@ -1,8 +1,8 @@
-/* The walker of a user's disk: how much the files of all the user's sandboxes take.
+/* The walker of a user's disk: how much the files of all the user's sandboxes and templates take.
  *
  * Called by box_sessions.c when a session opens and by box_run_events.c when a run has ended, so that programs do not
  * pass the user's bound; by file_quota.c of the API, so that uploads do not. The sandboxes' folders are walked one
- * after the other on the thread pool. Invariants: one walk at a time for a user; a caller that waits gets the sum of a
+ * after the other on the thread pool; a template counts for what it held when it was saved. Invariants: one walk at a time for a user; a caller that waits gets the sum of a
  * walk that began after it asked; the box itself asks no more often than every LOOK_MS. What a session may add to its
  * folder is at most what the user had left when it opened, as far as that was known: it is accounted, not enforced, and
  * sessions that were opened at the same time share nothing. */
@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "fd.h"
 #include "measure.h"
+#include "store_template.h"
 #include "work.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -83,8 +84,10 @@ static int list_folders(struct kr_disk_walk *w, struct kr_err *err)
     int r;
 
     w->count = w->at = 0;
-    w->sum = 0;
     w->is_whole = true;
+    r = kr_store_templates_count(w->box->config.store, w->user->id, &w->sum, err);
+    if (r < 0)
+        return r;
     do {
         struct kr_store_page page = {.after = after, .limit = KR_STORE_PAGE_MAX};
 

@@ -312,6 +312,21 @@ void kr_shelf_used(struct kr_box *b, const char *folder, uint64_t bytes);
 int kr_shelf_ask(struct kr_box *b, enum kr_shelf_op op, const char *folder, struct kr_shelf_ask *ask, kr_shelf_fn *fn,
                  void *data);
 
+/* ---- box_sandboxes.c ---- */
+/* Could a sandbox of this name (NULL: any) with these settings (NULL: none) be made? Its limits; or -errno. */
+int kr_box_sandbox_check(const struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
+                         struct kr_limits *ret_limits, struct kr_err *err);
+/* As kr_box_sandbox_create(), in a folder that was leased (NULL: a new one). */
+int kr_box_sandbox_make(struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
+                        const char *folder, struct kr_sandbox *ret, struct kr_err *err);
+
+/* ---- box_copy.c ---- */
+/* Copies a folder of the shelf into a new one with these limits, which is on lease until a row takes it. 0 and fn is
+ * called once, from the loop, unless the box is freed before; or -errno. `bytes` is what the copied folder held. */
+typedef void kr_folder_copied_fn(void *data, const char *folder, uint64_t bytes, const struct kr_err *err);
+int kr_folder_copy(struct kr_box *b, const char *from, const struct kr_limits *limits, kr_folder_copied_fn *fn,
+                   void *data, struct kr_err *err);
+
 /* ---- box_notes.c ---- */
 /* Keeps why a session was ended between two runs. */
 void kr_notes_add(struct kr_box *b, const struct kr_box_session *session, const char *text);

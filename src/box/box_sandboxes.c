@@ -148,16 +148,34 @@ int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const cha
     return 0;
 }
 
-int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
-                          struct kr_sandbox *ret, struct kr_err *err)
+int kr_box_sandbox_check(const struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
+                         struct kr_limits *ret_limits, struct kr_err *err)
+{
+    struct kr_setting_server server = server_of(b, who);
+    struct kr_sandbox s = {0};
+    int r = kr_sandbox_settings_apply(&server, settings, &s, err);
+
+    if (r < 0)
+        return r;
+    if (name && strcmp(name, KR_STORE_DEFAULT) != 0 && kr_store_is_default(name))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL,
+                          "name: %.64s: names that begin with " KR_STORE_DEFAULT_OF " are krait's own", name);
+    *ret_limits = s.limits;
+    return 0;
+}
+
+int kr_box_sandbox_make(struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
+                        const char *folder, struct kr_sandbox *ret, struct kr_err *err)
 {
     char made_up[KR_STORE_ID_ROOM], *text = NULL;
     struct kr_store_sandbox_new row = {.owner = who->user,
                                        .name = name,
+                                       .folder = folder,
                                        .max = (unsigned)kr_box_profile(b, who)->max_sandboxes_per_user,
                                        .now = kr_store_now()};
     struct kr_sandbox s = {0};
-    int r = settings ? check_settings(b, who, settings, err) : 0;
+    struct kr_limits limits;
+    int r = kr_box_sandbox_check(b, who, name, settings, &limits, err);
 
     if (r < 0)
         return r;
@@ -166,9 +184,6 @@ int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const c
         row.name = made_up;
     } else if (strcmp(name, KR_STORE_DEFAULT) == 0) {
         row.name = kr_box_profile(b, who)->sandbox;
-    } else if (kr_store_is_default(name)) {
-        return kr_err_set(err, KR_ERR_INVALID, EINVAL,
-                          "name: %.64s: names that begin with " KR_STORE_DEFAULT_OF " are krait's own", name);
     }
     if (settings)
         row.settings = text = json_dumps(settings, JSON_COMPACT);
@@ -185,6 +200,12 @@ int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const c
     kr_box_audit(b, who, "sandbox.create", s.row.id, "ok", NULL);
     *ret = s;
     return 0;
+}
+
+int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
+                          struct kr_sandbox *ret, struct kr_err *err)
+{
+    return kr_box_sandbox_make(b, who, name, settings, NULL, ret, err);
 }
 
 int kr_box_sandbox_rename(struct kr_box *b, const struct kr_caller *who, const char *id, const char *name,

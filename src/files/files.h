@@ -115,6 +115,18 @@ int kr_files_list(int ws, const char *path, const struct kr_files_list_spec *spe
                   struct kr_err *err);
 void kr_files_list_done(struct kr_files_list *list);
 
+/* ---- copies of whole folders ---- */
+
+struct kr_files_copy_max {
+    uint64_t entries;     /* 0: no bound */
+    uint64_t deadline_ns; /* kr_clock_ns() scale; 0: none */
+};
+/* Copies what is beneath the folder `from` into the empty folder `to` of the same filesystem: files (sharing their
+ * blocks where the filesystem can), folders and links as they are, with their modes and times; a file of several names
+ * becomes several files. What is neither of them (FIFO, socket) is left out. Code may change `from` meanwhile: what is
+ * copied is then of no one moment. 0; -errno with err, and `to` has a part of it. */
+int kr_files_copy(int from, int to, const struct kr_files_copy_max *max, struct kr_err *err);
+
 struct kr_measure;
 struct kr_measure_max;
 /* Disk use beneath a folder, within the measurement's bounds (NULL: 200,000 entries). */

@@ -13,6 +13,7 @@
 #define USER_COLUMNS "id, name, email, rights, password IS NOT NULL, created, disabled"
 #define KEY_COLUMNS "id, owner, name, shown, rights, created, expires, last_used, revoked"
 #define SANDBOX_COLUMNS "id, owner, name, folder, created, used, settings"
+#define TEMPLATE_COLUMNS "id, owner, name, folder, shared, bytes, created, description, settings"
 #define RUN_COLUMNS                                                                                                    \
     "id, owner, sandbox, session, code, started, ended, cause, exit_code, hits, message, wall_us, cpu_us, "            \
     "peak_memory, output_bytes, kept_bytes, truncated"
@@ -49,7 +50,8 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_USER_DISABLED] = {"change a user", "UPDATE users SET disabled = ?2 WHERE id = ?1"},
     [KR_ST_USER_RUNS] = {"read a user's runs", "SELECT id FROM runs WHERE owner = ? LIMIT ?"},
     [KR_ST_USER_FOLDERS_DOOM] = {"delete a user's sandboxes",
-        "INSERT OR IGNORE INTO doomed SELECT folder, ?2 FROM sandboxes WHERE owner = ?1"},
+        "INSERT OR IGNORE INTO doomed SELECT folder, ?2 FROM sandboxes WHERE owner = ?1 "
+        "UNION ALL SELECT folder, ?2 FROM templates WHERE owner = ?1"},
     [KR_ST_USER_DELETE] = {"delete a user", "DELETE FROM users WHERE id = ?"},
 
     [KR_ST_KEY_COUNT] = {"count keys",
@@ -111,11 +113,30 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
         "(SELECT 1 FROM runs AS r WHERE r.owner = s.owner AND r.sandbox = s.id)"},
     [KR_ST_FOLDERS] = {"list folders",
         "SELECT folder, used > created OR EXISTS "
-        "(SELECT 1 FROM runs AS r WHERE r.owner = s.owner AND r.sandbox = s.id) FROM sandboxes AS s"},
+        "(SELECT 1 FROM runs AS r WHERE r.owner = s.owner AND r.sandbox = s.id) FROM sandboxes AS s "
+        "UNION ALL SELECT folder, 1 FROM templates"},
     [KR_ST_FOLDER_KNOWN] = {"look up a folder",
-        "SELECT EXISTS (SELECT 1 FROM sandboxes WHERE folder = ?1) OR EXISTS (SELECT 1 FROM doomed WHERE folder = ?1)"},
-    [KR_ST_DOOMED_LIST] = {"list doomed folders", "SELECT folder FROM doomed ORDER BY since LIMIT ?"},
+        "SELECT EXISTS (SELECT 1 FROM sandboxes WHERE folder = ?1) OR EXISTS (SELECT 1 FROM doomed WHERE folder = ?1) "
+        "OR EXISTS (SELECT 1 FROM templates WHERE folder = ?1)"},
+    [KR_ST_DOOMED_LIST] = {"list doomed folders", "SELECT folder FROM doomed WHERE since <= ?2 ORDER BY since LIMIT ?1"},
+    [KR_ST_DOOMED_ADD] = {"doom a folder", "INSERT INTO doomed VALUES (?, ?)"},
     [KR_ST_DOOMED_DONE] = {"forget a folder", "DELETE FROM doomed WHERE folder = ?"},
+
+    [KR_ST_TEMPLATE_COUNT] = {"count templates", "SELECT count(*) FROM templates WHERE owner = ?"},
+    [KR_ST_TEMPLATE_BYTES] = {"count templates", "SELECT ifnull(sum(bytes), 0) FROM templates WHERE owner = ?"},
+    [KR_ST_TEMPLATE_ADD] = {"add a template",
+        "INSERT INTO templates (id, owner, name, folder, shared, bytes, created, description, settings) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+    /* One's own comes before another's of that name, and the oldest of the others first. */
+    [KR_ST_TEMPLATE_GET] = {"read a template", "SELECT " TEMPLATE_COLUMNS " FROM templates WHERE (id = ?1 OR name = ?1) "
+        "AND (owner = ?2 OR shared) ORDER BY owner = ?2 DESC, id = ?1 DESC, n LIMIT 1"},
+    [KR_ST_TEMPLATE_LIST] = {"list templates", "SELECT " TEMPLATE_COLUMNS " FROM templates "
+        "WHERE (owner = ?1 OR shared) AND (created, id) < (?2, ?3) ORDER BY created DESC, id DESC"},
+    [KR_ST_TEMPLATE_CHANGE] = {"change a template",
+        "UPDATE templates SET name = ?3, shared = ?4, description = ?5 WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_TEMPLATE_DOOM] = {"doom a folder",
+        "INSERT INTO doomed SELECT folder, ?3 FROM templates WHERE id = ?1 AND owner = ?2"},
+    [KR_ST_TEMPLATE_DELETE] = {"delete a template", "DELETE FROM templates WHERE id = ? AND owner = ?"},
 
     [KR_ST_RUN_START] = {"add a run",
         "INSERT INTO runs (id, owner, sandbox, session, code, holder, started, size) "

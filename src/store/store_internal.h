@@ -29,7 +29,9 @@ enum kr_st {
     KR_ST_SANDBOX_RENAME, KR_ST_SANDBOX_CONFIGURE, KR_ST_SANDBOX_TOUCH, KR_ST_SANDBOX_DOOM,
     KR_ST_SANDBOX_FOLDER, KR_ST_SANDBOX_DELETE, KR_ST_JSON_OBJECT, KR_ST_SANDBOX_USED,
     KR_ST_FOLDERS, KR_ST_FOLDER_KNOWN, KR_ST_DOOMED_LIST,
-    KR_ST_DOOMED_DONE,
+    KR_ST_DOOMED_ADD, KR_ST_DOOMED_DONE,
+    KR_ST_TEMPLATE_COUNT, KR_ST_TEMPLATE_BYTES, KR_ST_TEMPLATE_ADD, KR_ST_TEMPLATE_GET, KR_ST_TEMPLATE_LIST,
+    KR_ST_TEMPLATE_CHANGE, KR_ST_TEMPLATE_DOOM, KR_ST_TEMPLATE_DELETE,
     KR_ST_RUN_START, KR_ST_RUN_END, KR_ST_RUN_WHOLE, KR_ST_RUN_LOG, KR_ST_RUN_GET, KR_ST_RUN_LIST, KR_ST_RUN_LIST_PLACE,
     KR_ST_RUN_LIST_SANDBOX, KR_ST_RUN_LIST_SESSION, KR_ST_RUN_LIST_CAUSE, KR_ST_RUN_LIST_OPEN,
         KR_ST_RUN_KNOWN,
@@ -101,6 +103,9 @@ void kr_txn_cleanup_(struct kr_txn *t);
 #define cleanup_txn __attribute__((cleanup(kr_txn_cleanup_)))
 /* Waits until what was committed has reached the disk. */
 int kr_store_sync(struct kr_store *s, struct kr_err *err);
+
+/* store_sandbox.c: settings of a sandbox, or of a template of one. 0 or -EINVAL. */
+int kr_store_settings_check(struct kr_store *s, const char *settings, struct kr_err *err);
 
 /* ---- files: the directory, the lock, the pepper ---- */
 

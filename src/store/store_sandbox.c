@@ -29,7 +29,7 @@ void kr_store_sandbox_done(struct kr_store_sandbox *sandbox)
 }
 
 /* By SQLite's own parser, but not as a CHECK of the schema: 3.40 does not count json_valid() as safe there. */
-static int check_settings(struct kr_store *s, const char *settings, struct kr_err *err)
+int kr_store_settings_check(struct kr_store *s, const char *settings, struct kr_err *err)
 {
     int64_t object;
 
@@ -125,7 +125,8 @@ static int insert(struct kr_store *s, const struct kr_store_sandbox_new *sandbox
     char folder[KR_STORE_ID_ROOM];
 
     kr_store_new_id(folder);
-    return kr_st_exec(s, KR_ST_SANDBOX_ADD, err, "ttttit", id, sandbox->owner, sandbox->name, folder, sandbox->now,
+    return kr_st_exec(s, KR_ST_SANDBOX_ADD, err, "ttttit", id, sandbox->owner, sandbox->name,
+                      sandbox->folder ? sandbox->folder : folder, sandbox->now,
                       sandbox->settings ? sandbox->settings : "{}");
 }
 
@@ -137,7 +138,7 @@ int kr_store_sandbox_add(struct kr_store *s, const struct kr_store_sandbox_new *
     int r;
 
     if ((r = kr_store_text_check("name", sandbox->name, KR_STORE_NAME_MAX, err)) < 0 ||
-        (r = check_settings(s, sandbox->settings ? sandbox->settings : "{}", err)) < 0 ||
+        (r = kr_store_settings_check(s, sandbox->settings ? sandbox->settings : "{}", err)) < 0 ||
         (r = kr_txn_begin(&t, s, err)) < 0)
         return r;
     if (sandbox->max && !kr_store_is_default(sandbox->name)) {
@@ -151,6 +152,8 @@ int kr_store_sandbox_add(struct kr_store *s, const struct kr_store_sandbox_new *
     kr_store_new_id(id);
     if ((r = insert(s, sandbox, id, err)) < 0)
         return explain(r, sandbox->name, err);
+    if (sandbox->folder && (r = kr_store_doomed_done(s, sandbox->folder, err)) < 0)
+        return r;
     if ((r = kr_txn_commit(&t, true, err)) < 0)
         return r;
     return ret_sandbox ? kr_store_sandbox_get(s, sandbox->owner, id, ret_sandbox, err) : 0;
@@ -215,7 +218,7 @@ int kr_store_defaults_settle(struct kr_store *s, const char *name, struct kr_err
 int kr_store_sandbox_configure(struct kr_store *s, const char *owner, const char *id, const char *settings,
                                struct kr_err *err)
 {
-    int r = check_settings(s, settings, err);
+    int r = kr_store_settings_check(s, settings, err);
 
     if (r < 0)
         return r;
@@ -309,13 +312,20 @@ int kr_store_doomed_list(struct kr_store *s, unsigned limit, void (*on_folder)(v
                          void *data, struct kr_err *err)
 {
     cleanup_st sqlite3_stmt *st = NULL;
-    int count = 0, r = kr_st_open(s, KR_ST_DOOMED_LIST, &st, err, "i", (int64_t)limit);
+    int count = 0, r = kr_st_open(s, KR_ST_DOOMED_LIST, &st, err, "ii", (int64_t)limit, kr_store_now());
 
     while (r >= 0 && (r = kr_st_step(s, st, err)) > 0) {
         count++;
         on_folder(data, (const char *)sqlite3_column_text(st, 0));
     }
     return r < 0 ? r : count;
+}
+
+int kr_store_folder_lease(struct kr_store *s, const char *folder, int64_t until, struct kr_err *err)
+{
+    int r = kr_st_exec(s, KR_ST_DOOMED_ADD, err, "ti", folder, until);
+
+    return r < 0 ? r : 0;
 }
 
 int kr_store_doomed_done(struct kr_store *s, const char *folder, struct kr_err *err)

@@ -36,6 +36,7 @@ struct kr_store_sandbox_new {
     const char *owner;
     const char *name;     /* unique among the owner's */
     const char *settings; /* NULL: {} */
+    const char *folder;   /* one that was leased; NULL: a new name */
     unsigned max;         /* sandboxes the owner may have, defaults apart; 0: no bound */
     int64_t now;
 };
@@ -85,6 +86,9 @@ uint64_t kr_store_sandboxes_version(const struct kr_store *s);
 
 /* Does a sandbox have that folder, or is it doomed? For a sweep of unknown folders. 1, 0 or -errno. */
 int kr_store_folder_known(struct kr_store *s, const char *folder, struct kr_err *err);
+/* A folder that is being filled, and that no row names yet: unless a row takes it (kr_store_sandbox_new,
+ * kr_store_template_new) it is doomed from `until` on, so that a process that is killed leaves no folder for good. */
+int kr_store_folder_lease(struct kr_store *s, const char *folder, int64_t until, struct kr_err *err);
 /* Folders to remove, longest doomed first, at most limit. Rows, or -errno. */
 int kr_store_doomed_list(struct kr_store *s, unsigned limit, void (*on_folder)(void *data, const char *folder),
                          void *data, struct kr_err *err);

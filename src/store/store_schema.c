@@ -157,6 +157,24 @@ static const char filters[] =
     "CREATE INDEX audit_request ON audit (request);"
     "CREATE INDEX audit_outcome ON audit (outcome) WHERE outcome <> 'ok';";
 
+/* A sandbox as it was saved: new ones begin with a copy of its folder. `bytes` is what it held then. */
+static const char templates[] =
+    "CREATE TABLE templates ("
+    "  n INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  owner TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,"
+    "  name TEXT NOT NULL,"
+    "  folder TEXT NOT NULL UNIQUE,"
+    "  shared INTEGER NOT NULL,"
+    "  bytes INTEGER NOT NULL,"
+    "  created INTEGER NOT NULL,"
+    "  description TEXT NOT NULL,"
+    "  settings TEXT NOT NULL,"
+    "  UNIQUE (owner, name)"
+    ") STRICT;"
+    "CREATE INDEX templates_owner ON templates (owner, created, id);"
+    "CREATE INDEX templates_shared ON templates (name) WHERE shared;";
+
 const struct kr_migration kr_migrations[] = {
     {1, users_and_keys},
     {2, sandboxes},
@@ -165,6 +183,7 @@ const struct kr_migration kr_migrations[] = {
     {5, run_logs},
     {6, jobs},
     {7, filters},
+    {8, templates},
 };
 /* clang-format on */
 const size_t kr_migrations_count = sizeof kr_migrations / sizeof kr_migrations[0];

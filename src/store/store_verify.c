@@ -66,6 +66,7 @@ int kr_store_verify(struct kr_store *s, struct kr_err *err)
          " (count <> (SELECT count(*) FROM audit) OR bytes <> (SELECT ifnull(sum(size), 0) FROM audit))",
          "the rows of the audit log and their totals differ"},
         {"SELECT 1 FROM sandboxes WHERE NOT json_valid(settings)", "settings of a sandbox are no JSON"},
+        {"SELECT 1 FROM templates WHERE NOT json_valid(settings)", "settings of a template are no JSON"},
     };
     int r = kr_store_pragma_check(s->db, "integrity_check", s->path, err);
 
