@@ -7,6 +7,8 @@
 #include "box_internal.h"
 #include "json.h"
 #include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,10 @@ struct kr_box_task {
     struct kr_caller who; /* points to the next three */
     char user[KR_STORE_ID_ROOM], address[KR_BOX_ADDRESS_ROOM], request[KR_BOX_REQUEST_ROOM];
     char name[KR_STORE_NAME_ROOM], description[KR_STORE_DESCRIPTION_MAX + 1];
+    char folder[KR_STORE_ID_ROOM]; /* of the sandbox that is saved */
+    struct kr_disk_ask ask;
+    uint64_t left;     /* of the user's disk, before */
+    bool is_beginning; /* the caller waits for the return */
     bool shared;
     json_t *settings;
     kr_box_template_fn *on_saved;
@@ -175,12 +181,43 @@ static void on_template_copied(void *data, const char *folder, uint64_t bytes, c
     struct kr_err failed;
     int r = 0;
 
-    if (!err && (r = add_template(t, folder, bytes, &row, &failed)) < 0) {
+    if (!err && bytes > t->left)
+        r = kr_err_set(&failed, KR_ERR_LIMIT, EDQUOT,
+                       "the template would take %" PRIu64 " bytes, and %" PRIu64 " are left of what a user may have",
+                       bytes, t->left);
+    else if (!err)
+        r = add_template(t, folder, bytes, &row, &failed);
+    if (r < 0) {
         give_up_copy(t->box, folder);
         err = &failed;
     }
     if (t->on_saved)
         t->on_saved(t->data, err ? NULL : &row, err);
+    free_task(t);
+}
+
+static int copy_sandbox(struct kr_box_task *t, struct kr_err *err)
+{
+    static const struct kr_limits unlimited; /* it only has what was within limits, and is never written to */
+
+    return kr_folder_copy(t->box, t->folder, &unlimited, on_template_copied, t, err);
+}
+
+static void on_disk_measured(struct kr_disk_ask *ask, uint64_t bytes)
+{
+    struct kr_box_task *t = (struct kr_box_task *)((char *)ask - offsetof(struct kr_box_task, ask));
+    uint64_t max = t->box->config.max_disk_per_user;
+    struct kr_err err;
+
+    t->left = bytes < max ? max - bytes : 0;
+    if (t->is_beginning) { /* without files there is nothing to wait for */
+        t->is_beginning = false;
+        return;
+    }
+    if (copy_sandbox(t, &err) >= 0)
+        return;
+    if (t->on_saved)
+        t->on_saved(t->data, NULL, &err);
     free_task(t);
 }
 
@@ -208,7 +245,6 @@ static int check_template(struct kr_box *b, const struct kr_caller *who, const s
 int kr_box_template_save(struct kr_box *b, const struct kr_caller *who, const struct kr_box_template *t,
                          kr_box_template_fn *fn, void *data, struct kr_box_task **ret_task, struct kr_err *err)
 {
-    static const struct kr_limits unlimited; /* it only has what was within limits, and is never written to */
     cleanup_box_sandbox struct kr_sandbox s = {0};
     struct kr_box_task *task;
     char made_up[KR_STORE_ID_ROOM];
@@ -227,7 +263,15 @@ int kr_box_template_save(struct kr_box *b, const struct kr_caller *who, const st
     task->shared = t->shared;
     task->settings = json_incref(s.settings);
     task->on_saved = fn;
-    r = kr_folder_copy(b, s.row.folder, &unlimited, on_template_copied, task, err);
+    task->left = UINT64_MAX;
+    memcpy(task->folder, s.row.folder, sizeof task->folder);
+    task->ask.on_measured = on_disk_measured;
+    task->is_beginning = b->config.max_disk_per_user != 0;
+    r = task->is_beginning ? kr_box_disk_measure(b, who->user, &task->ask, err) : 0;
+    if (r >= 0 && task->is_beginning)
+        task->is_beginning = false; /* on_disk_measured() comes, and goes on */
+    else if (r >= 0)
+        r = copy_sandbox(task, err);
     if (r < 0)
         free_task(task);
     else

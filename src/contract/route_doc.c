@@ -12,6 +12,7 @@ const struct kr_api_tag kr_api_tags[] = {
     {"runs",      "Run code, follow a run's output, cancel it, read it again."},
     {"sessions",  "Live interpreters that keep their variables between runs."},
     {"sandboxes", "Files, packages and limits of their own, which outlive a restart."},
+    {"templates", "Sandboxes as they were saved, which new ones begin with."},
     {"files",     "Files of a sandbox: list, read, write, delete."},
     {"tools",     "What models call over MCP, as plain HTTP."},
     {"users",     "People and their rights. For administrators."},

@@ -339,6 +339,7 @@ static int open_va(struct kr_store *s, enum kr_st which, sqlite3_stmt **ret_st, 
     int rc = SQLITE_OK;
 
     s->sandboxes_version += changes_sandboxes(which);
+    s->templates_version += which == KR_ST_TEMPLATE_ADD || which == KR_ST_TEMPLATE_DELETE;
     if (!*slot)
         rc = sqlite3_prepare_v3(s->db, kr_st_rows[which].sql, -1, SQLITE_PREPARE_PERSISTENT, slot, NULL);
     else if (sqlite3_stmt_busy(*slot))

@@ -59,7 +59,7 @@ struct kr_store {
     int dir_fd, lock_fd;
     int64_t holder; /* the byte of the lock file that is locked as long as this process lives */
     unsigned wal_pages;
-    uint64_t sandboxes_version;
+    uint64_t sandboxes_version, templates_version;
     int notes_fd; /* -1: rows go into the database as they come; else see notes.c */
     struct kr_buf notes;
     size_t notes_written; /* bytes of them that are in the file */

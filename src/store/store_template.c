@@ -148,6 +148,11 @@ int kr_store_template_delete(struct kr_store *s, const char *owner, const char *
     return kr_txn_commit(&t, true, err);
 }
 
+uint64_t kr_store_templates_version(const struct kr_store *s)
+{
+    return s->templates_version;
+}
+
 int kr_store_templates_count(struct kr_store *s, const char *owner, uint64_t *ret_bytes, struct kr_err *err)
 {
     int64_t bytes;

@@ -49,5 +49,7 @@ int kr_store_template_change(struct kr_store *s, const char *owner, const char *
                              const char *description, struct kr_err *err);
 /* Gone, its folder doomed. 0 or -ENOENT. fsync. */
 int kr_store_template_delete(struct kr_store *s, const char *owner, const char *id, int64_t now, struct kr_err *err);
+/* Another number after every call of this process that added or deleted a template. */
+uint64_t kr_store_templates_version(const struct kr_store *s);
 /* How many the owner has, or -errno; and how many bytes they held when they were saved. */
 int kr_store_templates_count(struct kr_store *s, const char *owner, uint64_t *ret_bytes, struct kr_err *err);

@@ -22,6 +22,7 @@ struct kr_quota {
     struct kr_api_files *files;
     char user[KR_STORE_ID_ROOM];
     uint64_t used, measured_ns; /* measured_ns 0: not yet, or stale */
+    uint64_t templates;         /* kr_store_templates_version() when it was measured: they count as well */
     unsigned shares;
     bool busy;
     TAILQ_HEAD(, kr_quota_share) waiting;
@@ -46,6 +47,7 @@ static void on_measured(struct kr_disk_ask *ask, uint64_t bytes)
     q->busy = false;
     q->used = bytes;
     q->measured_ns = kr_clock_ns();
+    q->templates = q->files->api ? kr_store_templates_version(q->files->api->store) : 0;
     q->shares++; /* a caller may leave in its on_ready */
     while ((share = TAILQ_FIRST(&q->waiting))) {
         TAILQ_REMOVE(&q->waiting, share, link);
@@ -80,7 +82,8 @@ static bool account_is_fresh(const struct kr_quota *q)
 {
     uint64_t age_ms = (kr_clock_ns() - q->measured_ns) / 1000000;
 
-    return !q->busy && q->measured_ns && age_ms < (account_is_far(q) ? FAR_FRESH_MS : FRESH_MS);
+    return !q->busy && q->measured_ns && q->templates == kr_store_templates_version(q->files->api->store) &&
+           age_ms < (account_is_far(q) ? FAR_FRESH_MS : FRESH_MS);
 }
 
 static struct kr_quota *find_account(struct kr_api_files *f, const char *user)

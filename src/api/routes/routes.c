@@ -14,6 +14,7 @@
 #include "run_routes.h"
 #include "sandbox_routes.h"
 #include "session_routes.h"
+#include "template_routes.h"
 #include "monitor.h"
 
 #define OURS "/api/v1"
@@ -43,6 +44,7 @@ const struct kr_http_route kr_api_routes[] = {
     RUNS_ROUTES,
     KR_API_SESSIONS_ROUTES(OURS),
     KR_API_SANDBOXES_ROUTES,
+    KR_API_TEMPLATES_ROUTES,
     KR_API_FILES_ROUTES,
     KR_ACCOUNTS_ROUTES,
     KR_DIALECT_ROUTES,

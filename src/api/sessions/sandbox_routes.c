@@ -12,12 +12,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ID "01hv5k8m2nq7r9t3w6x8y0z2a4"
 
 struct settings_request {
-    const char *name;
+    const char *name, *template;
     union kr_api_setting settings[KR_SANDBOX_SETTINGS_MAX];
 };
 struct list_query {
@@ -47,6 +48,16 @@ static struct kr_api_field settings_fields[1 + KR_SANDBOX_SETTINGS_MAX] = {
      .check = check_sandbox_name, .help = "Unique among one's own. One that is made up, if a new sandbox has none.",
      .example = "analysis"},
 };
+static struct kr_api_field create_fields[2 + KR_SANDBOX_SETTINGS_MAX] = {
+    {.name = "template", .type = KR_API_STRING, KR_API_AT(struct settings_request, template), .nullable = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX),
+     .help = "Id or name of a template: the sandbox begins with its files, packages and settings.",
+     .example = "science"},
+};
+static struct kr_api_table create_table = {.name = "SandboxCreateRequest",
+    .help = "A sandbox's name and settings, and what it begins with. What is left out is the template's, or the "
+            "server's.",
+    .fields = create_fields, .count = 1, .size = sizeof(struct settings_request)};
 static struct kr_api_table settings_table = {.name = "SandboxRequest",
     .help = "A sandbox's name and settings. What is left out stays as it is; what is null is the server's.",
     .fields = settings_fields, .count = 1, .size = sizeof(struct settings_request)};
@@ -104,8 +115,9 @@ static const struct kr_api_response delete_ok[] = {{204, "It is gone.", NULL, NU
 const struct kr_api_doc kr_api_sandboxes_list_doc = {DOC("list_sandboxes", "List sandboxes", KR_RIGHT_READ),
     .query = &list_table, .responses = list_ok};
 const struct kr_api_doc kr_api_sandboxes_create_doc = {DOC("create_sandbox", "Create a sandbox", KR_RIGHT_RUN),
-    .body = &settings_table,
+    .body = &create_table,
     .body_example = "{\"name\":\"analysis\",\"limits\":{\"memory\":\"512M\"},\"env\":{\"MODE\":\"test\"}}",
+    .description = "With `template` it begins with a copy of that template, and the reply comes when it is whole.",
     .responses = create_ok};
 const struct kr_api_doc kr_api_sandboxes_read_doc = {DOC("read_sandbox", "Read a sandbox", KR_RIGHT_READ),
     .params = sandbox_params, .responses = read_ok};
@@ -125,6 +137,9 @@ const struct kr_api_doc kr_api_sandboxes_delete_doc = {DOC("delete_sandbox", "De
 
 __attribute__((constructor)) static void derive_sandbox_tables(void)
 {
+    create_fields[create_table.count++] = settings_fields[0]; /* the name */
+    kr_api_settings_fields(create_fields, &create_table.count, offsetof(struct settings_request, settings),
+                           KR_API_SETTINGS_REST);
     kr_api_settings_fields(settings_fields, &settings_table.count, offsetof(struct settings_request, settings),
                            KR_API_SETTINGS_REST);
     kr_api_settings_props(sandbox_props, &sandbox_schema.count);
@@ -178,12 +193,70 @@ static void reply_again(struct kr_api *api, struct kr_http_ex *ex, const struct 
 
 /* ---- settings ---- */
 
+static void reply_created(struct kr_api *api, struct kr_http_ex *ex, const struct kr_sandbox *s)
+{
+    char location[64];
+
+    snprintf(location, sizeof location, "/api/v1/sandboxes/%s", s->row.id);
+    kr_http_set_header(ex, "Location", location); /* without memory: without it */
+    reply_sandbox(api, ex, 201, s);
+}
+
+/* A request that waits for a copy of its template. */
+struct create_wait {
+    struct kr_api *api;
+    struct kr_http_ex *ex;
+    struct kr_box_task *task;
+};
+
+static void on_sandbox_made(void *data, const struct kr_sandbox *s, const struct kr_err *err)
+{
+    struct create_wait *w = data;
+    struct kr_err why;
+
+    if (s) {
+        reply_created(w->api, w->ex, s);
+    } else {
+        why = *err;
+        fail_sandbox(w->ex, &why);
+    }
+    free(w);
+}
+
+static void on_creator_gone(void *data, struct kr_http_ex *ex)
+{
+    struct create_wait *w = data;
+
+    (void)ex;
+    kr_box_task_forget(w->task);
+    free(w);
+}
+
+static int create_from(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_who *who,
+                       const struct settings_request *q, const json_t *settings, struct kr_err *err)
+{
+    static const struct kr_http_calls calls = {.on_gone = on_creator_gone};
+    struct create_wait *w = calloc(1, sizeof *w);
+    int r;
+
+    if (!w)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "sandbox");
+    w->api = api;
+    w->ex = ex;
+    r = kr_box_sandbox_create_from(api->box, &who->caller, q->template, q->name, settings, on_sandbox_made, w, &w->task,
+                                   err);
+    if (r < 0)
+        free(w);
+    else
+        kr_http_defer(ex, &calls, w);
+    return r;
+}
+
 static void create_sandbox(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
 {
     struct kr_api *api = app;
     const struct settings_request *q = request;
     cleanup_box_sandbox struct kr_sandbox s = {0};
-    char location[64];
     struct kr_api_who who;
     struct kr_err err;
     json_t *settings;
@@ -191,22 +264,23 @@ static void create_sandbox(struct kr_http_ex *ex, void *app, void *request, stru
 
     if (!kr_api_caller(api, ex, &who))
         return;
-    settings = kr_api_settings_of_body(in->root, false);
-    r = settings ? kr_box_sandbox_create(api->box, &who.caller, q->name, settings, &s, &err)
-                 : kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "settings");
+    settings = kr_api_settings_of_body(in->root, q->template != NULL);
+    if (!settings)
+        r = kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "settings");
+    else if (q->template)
+        r = create_from(api, ex, &who, q, settings, &err);
+    else
+        r = kr_box_sandbox_create(api->box, &who.caller, q->name, settings, &s, &err);
     json_decref(settings);
-    if (r < 0) {
+    if (r < 0)
         fail_sandbox(ex, &err);
-        return;
-    }
-    snprintf(location, sizeof location, "/api/v1/sandboxes/%s", s.row.id);
-    kr_http_set_header(ex, "Location", location); /* without memory: without it */
-    reply_sandbox(api, ex, 201, &s);
+    else if (!q->template)
+        reply_created(api, ex, &s);
 }
 
 void kr_api_sandboxes_create(struct kr_http_ex *ex, void *app)
 {
-    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &settings_table, create_sandbox);
+    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &create_table, create_sandbox);
 }
 
 /* Would the name be taken? So that settings are not changed for a request that fails at its name. 0 or -errno. */
