@@ -1,11 +1,12 @@
 /* The walker of a user's disk: how much the files of all the user's sandboxes and templates take.
  *
  * Called by box_sessions.c when a session opens and by box_run_events.c when a run has ended, so that programs do not
- * pass the user's bound; by file_quota.c of the API, so that uploads do not. The sandboxes' folders are walked one
- * after the other on the thread pool; a template counts for what it held when it was saved. Invariants: one walk at a time for a user; a caller that waits gets the sum of a
- * walk that began after it asked; the box itself asks no more often than every LOOK_MS. What a session may add to its
- * folder is at most what the user had left when it opened, as far as that was known: it is accounted, not enforced, and
- * sessions that were opened at the same time share nothing. */
+ * pass the user's bound; by file_quota.c of the API and by box_templates.c, so that uploads and templates do not. The
+ * sandboxes' folders are walked one after the other on the thread pool; a template counts for what it held when it was
+ * saved. Invariants: one walk at a time for a user; a caller that waits gets the sum of a walk that began after it
+ * asked; the box itself asks no more often than every LOOK_MS. What a session may add to its folder is at most what the
+ * user had left when it opened, as far as that was known: it is accounted, not enforced, and sessions that were opened
+ * at the same time share nothing. */
 #include "box_internal.h"
 #include "clock.h"
 #include "fd.h"

@@ -1,8 +1,8 @@
 /* A copy of a whole folder, for templates where no filesystem takes snapshots. Called by the box on the thread pool.
  *
  * Invariants: nothing outside the two folders is opened, since every name is one part and opened beneath its folder
- * through no link; a file's blocks are shared with its copy where the filesystem can (FICLONE), and copied by the kernel
- * otherwise. */
+ * through no link; a file's blocks are shared with its copy where the filesystem can (FICLONE), and copied by the
+ * kernel otherwise. */
 #include "clock.h"
 #include "fd.h"
 #include "files_internal.h"

@@ -208,8 +208,8 @@ static int make_folder(struct kr_shelf *s, const struct kr_w_shelf *q, struct en
     return r;
 }
 
-/* The copy is the server's from its first moment, as the folder is that it is made from, and has its limit from then on,
- * too: nothing is left to finish. */
+/* The copy is the server's from its first moment, as the folder is that it is made from, and has its limit from then
+ * on, too: nothing is left to finish. */
 static int copy_folder(const struct kr_shelf *s, const struct kr_w_shelf *q, struct enforcer *e, struct kr_err *err)
 {
     cleanup_fd int from = open_folder(s, q->from, err), folder = -1;

@@ -118,7 +118,8 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_FOLDER_KNOWN] = {"look up a folder",
         "SELECT EXISTS (SELECT 1 FROM sandboxes WHERE folder = ?1) OR EXISTS (SELECT 1 FROM doomed WHERE folder = ?1) "
         "OR EXISTS (SELECT 1 FROM templates WHERE folder = ?1)"},
-    [KR_ST_DOOMED_LIST] = {"list doomed folders", "SELECT folder FROM doomed WHERE since <= ?2 ORDER BY since LIMIT ?1"},
+    [KR_ST_DOOMED_LIST] = {"list doomed folders",
+        "SELECT folder FROM doomed WHERE since <= ?2 ORDER BY since LIMIT ?1"},
     [KR_ST_DOOMED_ADD] = {"doom a folder", "INSERT INTO doomed VALUES (?, ?)"},
     [KR_ST_DOOMED_DONE] = {"forget a folder", "DELETE FROM doomed WHERE folder = ?"},
 
@@ -127,9 +128,11 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_TEMPLATE_ADD] = {"add a template",
         "INSERT INTO templates (id, owner, name, folder, shared, bytes, created, description, settings) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-    /* One's own comes before another's of that name, and the oldest of the others first. */
-    [KR_ST_TEMPLATE_GET] = {"read a template", "SELECT " TEMPLATE_COLUMNS " FROM templates WHERE (id = ?1 OR name = ?1) "
-        "AND (owner = ?2 OR shared) ORDER BY owner = ?2 DESC, id = ?1 DESC, n LIMIT 1"},
+    /* One's own comes before another's of that name. */
+    [KR_ST_TEMPLATE_GET] = {"read a template",
+        "SELECT " TEMPLATE_COLUMNS " FROM templates WHERE id = ?1 AND (owner = ?2 OR shared) UNION ALL "
+        "SELECT " TEMPLATE_COLUMNS " FROM templates WHERE owner = ?2 AND name = ?1 UNION ALL "
+        "SELECT " TEMPLATE_COLUMNS " FROM templates WHERE shared AND name = ?1 LIMIT 1"},
     [KR_ST_TEMPLATE_LIST] = {"list templates", "SELECT " TEMPLATE_COLUMNS " FROM templates "
         "WHERE (owner = ?1 OR shared) AND (created, id) < (?2, ?3) ORDER BY created DESC, id DESC"},
     [KR_ST_TEMPLATE_CHANGE] = {"change a template",

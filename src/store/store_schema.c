@@ -172,7 +172,7 @@ static const char templates[] =
     "  settings TEXT NOT NULL,"
     "  UNIQUE (owner, name)"
     ") STRICT;"
-    "CREATE INDEX templates_owner ON templates (owner, created, id);"
+    "CREATE INDEX templates_age ON templates (created, id);"
     "CREATE INDEX templates_shared ON templates (name) WHERE shared;";
 
 const struct kr_migration kr_migrations[] = {

@@ -221,6 +221,13 @@ def max_sandboxes_per_user():
 
 
 @check
+def max_templates_per_user():
+    for bound, last in (("0", 201), ("1", 429)):
+        with Server(args=["--max-templates-per-user", bound]) as s:
+            equal([s.post("/api/v1/templates", {"sandbox_id": "default"}).status for _ in range(2)][-1], last)
+
+
+@check
 def runs_per_minute():
     for bound, last in (("0", 200), ("2", 429)):
         with Server(args=["--runs-per-minute", bound]) as s:

@@ -49,7 +49,7 @@ def fresh(s: Server, name: str, **settings) -> str:
 
 def saved(s: Server, name: str, sandbox: str, **more) -> dict:
     s.delete(f"{TEMPLATES}/{name}")
-    reply = s.post(TEMPLATES, {"sandbox": sandbox, "name": name, **more})
+    reply = s.post(TEMPLATES, {"sandbox_id": sandbox, "name": name, **more})
     equal(reply.status, 201, reply.text)
     return reply.json()
 
@@ -126,12 +126,12 @@ def what_is_wrong_is_named():
     saved(s, "taken", "source")
     for body, status, words in (
         ({"name": "x"}, 400, "sandbox"),
-        ({"sandbox": "nothere", "name": "x"}, 404, "no sandbox"),
-        ({"sandbox": "source", "name": "taken"}, 409, "there is a template called taken"),
-        ({"sandbox": "source", "name": ""}, 400, "name"),
-        ({"sandbox": "source", "name": "x" * 300}, 400, "name"),
-        ({"sandbox": "source", "description": "x" * 501}, 400, "description"),
-        ({"sandbox": "source", "colour": "red"}, 400, "colour"),
+        ({"sandbox_id": "nothere", "name": "x"}, 404, "no sandbox"),
+        ({"sandbox_id": "source", "name": "taken"}, 409, "there is a template called taken"),
+        ({"sandbox_id": "source", "name": ""}, 400, "name"),
+        ({"sandbox_id": "source", "name": "x" * 300}, 400, "name"),
+        ({"sandbox_id": "source", "description": "x" * 501}, 400, "description"),
+        ({"sandbox_id": "source", "colour": "red"}, 400, "colour"),
     ):
         reply = s.post(TEMPLATES, body)
         equal(reply.status, status, f"{body}: {reply.text}")
@@ -171,17 +171,17 @@ def templates_of_users_and_shared_ones():
     ann, bob = user_key("ann"), user_key("bob")
     for key in (ann, bob):
         equal(s.post(BOXES, {"name": "mine"}, key=key).status, 201)
-    equal(s.post(TEMPLATES, {"sandbox": "mine", "name": "private"}, key=ann).status, 201)
+    equal(s.post(TEMPLATES, {"sandbox_id": "mine", "name": "private"}, key=ann).status, 201)
     equal(s.get(f"{TEMPLATES}/private", key=ann).status, 200, "the control")
     equal(s.get(f"{TEMPLATES}/private", key=bob).status, 404)
     equal(s.get(TEMPLATES, key=bob).json()["templates"], [])
     equal(s.post(BOXES, {"template": "private"}, key=bob).status, 404)
-    refused = s.post(TEMPLATES, {"sandbox": "mine", "name": "all", "shared": True}, key=ann)
+    refused = s.post(TEMPLATES, {"sandbox_id": "mine", "name": "all", "shared": True}, key=ann)
     equal(refused.status, 403, refused.text)
     contains(refused.text, "administrator")
     equal(s.post(BOXES, {"name": "root-box"}).status, 201)
     s.put(f"{BOXES}/root-box/files/hello", b"hello all")
-    shared = s.post(TEMPLATES, {"sandbox": "root-box", "name": "all", "shared": True})
+    shared = s.post(TEMPLATES, {"sandbox_id": "root-box", "name": "all", "shared": True})
     equal(shared.status, 201, shared.text)
     seen = s.get(f"{TEMPLATES}/all", key=bob).json()
     equal((seen["shared"], seen["own"]), (True, False))
@@ -199,8 +199,8 @@ def templates_of_users_and_shared_ones():
 def a_template_counts_for_its_owners_disk():
     with Server(args=["--max-disk-per-user", "11M"]) as s:
         s.put(f"{BOXES}/default/files/five", b"x" * (5 << 20))
-        equal(s.post(TEMPLATES, {"sandbox": "default", "name": "five"}).status, 201)
-        equal(s.post(TEMPLATES, {"sandbox": "default", "name": "more"}).status, 429, "it would be past the limit")
+        equal(s.post(TEMPLATES, {"sandbox_id": "default", "name": "five"}).status, 201)
+        equal(s.post(TEMPLATES, {"sandbox_id": "default", "name": "more"}).status, 429, "it would be past the limit")
         full = s.put(f"{BOXES}/default/files/more", b"x" * (2 << 20))
         equal(full.status, 507, full.text)
         equal(s.delete(f"{TEMPLATES}/five").status, 204)
@@ -216,7 +216,7 @@ def a_deleted_template_leaves_no_folder():
     with Server(args=["--cleanup-interval", "1s"]) as s:
         s.put(f"{BOXES}/default/files/one", b"1")
         before = folders(s)
-        equal(s.post(TEMPLATES, {"sandbox": "default", "name": "gone"}).status, 201)
+        equal(s.post(TEMPLATES, {"sandbox_id": "default", "name": "gone"}).status, 201)
         equal(len(folders(s)), len(before) + 1)
         equal(s.delete(f"{TEMPLATES}/gone").status, 204)
         eventually(lambda: folders(s) == before, 20)
@@ -230,7 +230,7 @@ def killed_in_the_middle_of_a_copy():
             fill = "for i in range(30000):\n    open('f%d' % i, 'w').write('x')"
             equal(s.run(fill, sandbox_id="default", timeout=120)["cause"], "ok")
             before = folders(s)
-            thread = threading.Thread(target=lambda: _quietly(s, {"sandbox": "default", "name": "half"}), daemon=True)
+            thread = threading.Thread(target=lambda: _quietly(s, {"sandbox_id": "default", "name": "half"}), daemon=True)
             thread.start()
             deadline = time.monotonic() + 20
             while folders(s) == before and time.monotonic() < deadline:

@@ -43,6 +43,24 @@ def run(c, box: str, code: str, **more) -> str:
 
 
 @check
+def a_sandbox_begins_with_a_template():
+    with client() as c:
+        box = value(c.tool("create_sandbox", {"name": "to save"}))
+        run(c, "to save", "open('f','w').write('kept')")
+        saved = value(c.tool("save_template", {"sandbox_id": box["sandbox_id"], "name": "tmpl", "description": "one file"}))
+        equal((saved["name"], saved["own"]), ("tmpl", True))
+        listed = value(c.tool("list_templates"))
+        assert "tmpl" in [t["name"] for t in listed["templates"]] and not listed["more"], listed
+        assert "save_template" not in {t["name"] for t in c.call("tools/list")["tools"]}, "it is called, and not listed"
+        value(c.tool("create_sandbox", {"name": "begun", "template": "tmpl"}))
+        contains(run(c, "begun", "print(open('f').read())"), "kept")
+        contains(refused(c.tool("create_sandbox", {"template": "nothere"})), "no template")
+        contains(refused(c.tool("save_template", sandbox_id="nothere")), "no sandbox")
+        contains(c.tool("delete_template", template="tmpl")["content"][0]["text"], "gone")
+        contains(refused(c.tool("delete_template", template="tmpl")), "no template")
+
+
+@check
 def a_sandbox_has_files_and_sessions_of_its_own():
     with client() as c:
         one, two = value(c.tool("create_sandbox")), value(c.tool("create_sandbox", {"name": "named here"}))

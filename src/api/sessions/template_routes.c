@@ -39,11 +39,13 @@ struct list_query {
     {.name = "description", .type = KR_API_STRING, KR_API_AT(struct_, description), .nullable = true, \
      KR_API_LENGTH(0, KR_STORE_DESCRIPTION_MAX), .help = "What it is for.", .example = "numpy 2 and our data"}
 static const struct kr_api_field save_fields[] = {
-    {.name = "sandbox", .type = KR_API_STRING, KR_API_AT(struct save_request, sandbox), .required = true,
-     KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "Id or name of the sandbox to save.", .example = "analysis"},
+    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct save_request, sandbox), .required = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX), .aliases = (const char *const[]){"sandbox", NULL},
+     .help = "Id or name of the sandbox to save.", .example = "analysis"},
     NAME_FIELD(struct save_request),
     DESCRIPTION_FIELD(struct save_request),
     {.name = "shared", .type = KR_API_BOOL, KR_API_AT(struct save_request, shared), .def = "false",
+     .nullable = true,
      .help = "Every user can begin a sandbox with it. Administrators only.", .example = "false"},
 };
 static const struct kr_api_table save_table = KR_API_TABLE("TemplateCreateRequest", "What to save, and its name.",
@@ -52,7 +54,7 @@ static const struct kr_api_field change_fields[] = {
     NAME_FIELD(struct change_request),
     DESCRIPTION_FIELD(struct change_request),
     {.name = "shared", .type = KR_API_BOOL, KR_API_AT(struct change_request, shared),
-     KR_API_GIVEN(struct change_request, shared_given),
+     KR_API_GIVEN(struct change_request, shared_given), .nullable = true,
      .help = "Every user can begin a sandbox with it. Administrators only.", .example = "true"},
 };
 static const struct kr_api_table change_table = KR_API_TABLE("TemplateRequest",
@@ -106,7 +108,7 @@ const struct kr_api_doc kr_api_templates_create_doc = {DOC("save_template", "Sav
     KR_RIGHT_RUN),
     .description = "Keeps the sandbox's files, packages and settings as they are now; the sandbox goes on. "
                    "`POST /api/v1/sandboxes` with `template` makes sandboxes that begin with it.",
-    .body = &save_table, .body_example = "{\"sandbox\":\"analysis\",\"name\":\"science\"}", .responses = create_ok};
+    .body = &save_table, .body_example = "{\"sandbox_id\":\"analysis\",\"name\":\"science\"}", .responses = create_ok};
 const struct kr_api_doc kr_api_templates_read_doc = {DOC("read_template", "Read a template", KR_RIGHT_READ),
     .params = template_params, .responses = read_ok};
 const struct kr_api_doc kr_api_templates_change_doc = {DOC("change_template", "Rename, describe or share a template",

@@ -16,6 +16,9 @@
 #define KR_IN_PYTHON_EXECUTOR KR_DIALECT_BIT(KR_DIALECT_PYTHON_EXECUTOR) /* 003 */
 #define KR_IN_MCP_SANDBOX KR_DIALECT_BIT(KR_DIALECT_MCP_SANDBOX)         /* 004 */
 
+/* Of a tool of krait's own that is called by name and in no list. */
+#define KR_UNLISTED 0u
+
 enum kr_tool_flag {
     KR_TOOL_READ_ONLY = 1 << 0, /* annotations */
     KR_TOOL_DESTRUCTIVE = 1 << 1,

@@ -11,12 +11,13 @@
 #include "tool_rows.h"
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LIST_MAX 500u /* sandboxes in one answer */
 
 struct create_args {
-    const char *name, *memory;
+    const char *name, *memory, *template;
     double timeout;
     uint8_t timeout_given;
     union kr_api_setting settings[KR_SANDBOX_SETTINGS_MAX];
@@ -26,7 +27,7 @@ struct which_args {
 };
 
 /* clang-format off */
-static struct kr_api_field create_fields[3 + KR_SANDBOX_SETTINGS_MAX] = {
+static struct kr_api_field create_fields[4 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "name", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct create_args, name), .nullable = true,
      KR_API_LENGTH(1, KR_STORE_NAME_MAX),
      .help = "Unique among yours; else made up.", .example = "analysis"},
@@ -36,9 +37,11 @@ static struct kr_api_field create_fields[3 + KR_SANDBOX_SETTINGS_MAX] = {
     {.name = "timeout", .type = KR_API_NUMBER, KR_API_AT(struct create_args, timeout),
      KR_API_GIVEN(struct create_args, timeout_given), .nullable = true, KR_API_RANGE(0.1, 86400),
      .ceiling = KR_API_CEILING_TIMEOUT, .help = "Seconds of a run.", .example = "120"},
+    {.name = "template", .type = KR_API_STRING, KR_API_AT(struct create_args, template), .nullable = true,
+     KR_API_LENGTH(1, KR_STORE_NAME_MAX), .help = "A saved sandbox to begin with.", .example = "science"},
 };
 static struct kr_api_table create_table = {.name = "CreateSandboxInput", .help = "What the sandbox is to be.",
-    .fields = create_fields, .count = 3,
+    .fields = create_fields, .count = 4,
     .size = sizeof(struct create_args)};
 
 static const struct kr_api_field which_fields[] = {
@@ -164,6 +167,49 @@ static void name_argument(const struct create_args *a, struct kr_err *err)
         memmove(err->msg, err->msg + 7, strlen(err->msg + 7) + 1);
 }
 
+/* A call that waits for the copy of a template. */
+struct create_wait {
+    struct kr_mcp_call *call;
+    struct kr_box_task *task;
+};
+
+static void on_sandbox_made(void *data, const struct kr_sandbox *s, const struct kr_err *err)
+{
+    struct create_wait *w = data;
+
+    if (s)
+        tell_sandbox(w->call, NULL, s);
+    else
+        kr_mcp_tool_fail(w->call, err);
+    free(w);
+}
+
+static void on_create_cancelled(void *data, struct kr_mcp_call *c)
+{
+    struct create_wait *w = data;
+
+    (void)c;
+    kr_box_task_forget(w->task);
+    free(w);
+}
+
+static int create_from(struct kr_mcp_call *c, const struct create_args *a, const json_t *settings, struct kr_err *err)
+{
+    struct create_wait *w = calloc(1, sizeof *w);
+    int r;
+
+    if (!w)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "sandbox");
+    w->call = c;
+    r = kr_box_sandbox_create_from(kr_mcp_api(c)->box, kr_mcp_caller(c), a->template, a->name, settings,
+                                   on_sandbox_made, w, &w->task, err);
+    if (r < 0)
+        free(w);
+    else
+        kr_mcp_on_cancel(c, on_create_cancelled, w);
+    return r;
+}
+
 static void run_create_sandbox(struct kr_mcp_call *c, const void *args)
 {
     const struct create_args *a = args;
@@ -173,12 +219,13 @@ static void run_create_sandbox(struct kr_mcp_call *c, const void *args)
     int r = settings_of(a, &settings, &err);
 
     if (r >= 0)
-        r = kr_box_sandbox_create(kr_mcp_api(c)->box, kr_mcp_caller(c), a->name, settings, &s, &err);
+        r = a->template ? create_from(c, a, settings, &err)
+                        : kr_box_sandbox_create(kr_mcp_api(c)->box, kr_mcp_caller(c), a->name, settings, &s, &err);
     json_decref(settings);
     if (r < 0) {
         name_argument(a, &err);
         kr_mcp_tool_fail(c, &err);
-    } else {
+    } else if (!a->template) {
         tell_sandbox(c, NULL, &s);
     }
 }

@@ -23,6 +23,10 @@ const struct kr_mcp_tool *const kr_mcp_tools[] = {
     &kr_tool_list_active_sessions,
     &kr_tool_terminate_session,
 
+    &kr_tool_save_template,
+    &kr_tool_list_templates,
+    &kr_tool_delete_template,
+
     KR_DIALECT_TOOLS,
 };
 /* clang-format on */

@@ -1,7 +1,7 @@
 /* A shelf of its own, driven by lines: shelf-driver PATH auto|image|folder SIZE DISCARD. It does what the warden does
  * at its start (plan, namespace, up, keeper) and prints one line, then sends each line it reads, `OP NAME BYTES INODES
- * FROM` with - for no name, to the keeper and prints the answer: `ok` and the fields of struct kr_w_shelved, or `error` with
- * errno and text. The mount is to be seen at /proc/PID/root. Ends at end of file, or with the keeper. */
+ * FROM` with - for no name, to the keeper and prints the answer: `ok` and the fields of struct kr_w_shelved, or `error`
+ * with errno and text. The mount is to be seen at /proc/PID/root. Ends at end of file, or with the keeper. */
 #include "clock.h"
 #include "fd.h"
 #include "frame.h"
