@@ -7,6 +7,7 @@
 struct kr_jobs;
 struct kr_accounts;
 struct kr_api_files;
+struct kr_install;
 struct kr_mcp;
 struct kr_metrics;
 struct kr_monitor;
@@ -35,6 +36,7 @@ struct kr_api {
     struct kr_auth *auth;
     struct kr_metrics *metrics;
     struct kr_jobs *jobs;
+    struct kr_install *install;
     struct kr_http_server *server;
     struct kr_api_config config;
     uint64_t started_ns; /* kr_clock_ns() of the start */
