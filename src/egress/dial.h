@@ -20,7 +20,7 @@ extern const char *const kr_eg_verdict_names[KR_EG_VERDICT_MAX_];
 struct kr_eg_dial_end {
     enum kr_eg_verdict verdict;
     int fd;                           /* OK: a connected, nonblocking socket, the callee's; else -1 */
-    unsigned status;                  /* not OK: of HTTP, to answer with: 403, 502, 504 */
+    unsigned status;                  /* not OK: of HTTP, to answer with: 403, 429, 502, 504 */
     char address[KR_EG_ADDRESS_ROOM]; /* that was connected to or refused; "" if there is none */
     char why[KR_EG_WHY_ROOM];         /* not OK: one sentence without its dot */
 };
