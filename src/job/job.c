@@ -31,6 +31,7 @@ struct kr_job {
     struct kr_store_job row;
     struct kr_runlog *log; /* NULL: it has none */
     uint64_t noted_ns;     /* when its progress was written last */
+    char *result;          /* a JSON object; NULL: none */
     void *data;
     LIST_HEAD(, kr_job_watch) watches;
 };
@@ -242,6 +243,7 @@ static void free_job(struct kr_job *job)
     LIST_REMOVE(job, link);
     job->jobs->count--;
     kr_runlog_unref(job->log);
+    free(job->result);
     free(job);
 }
 
@@ -290,7 +292,7 @@ static int fill_row(struct kr_store_job *row, const struct kr_job_spec *spec, st
 
 /* Ends it in its row: a failure is logged, and the next process finds the row open. */
 static void note_end(struct kr_jobs *jobs, struct kr_store_job *row, enum kr_cause cause, const struct kr_err *why,
-                     const struct kr_buf *packed)
+                     const char *result, const struct kr_buf *packed)
 {
     bool has_log = packed && packed->len > 0;
     struct kr_err err;
@@ -298,7 +300,8 @@ static void note_end(struct kr_jobs *jobs, struct kr_store_job *row, enum kr_cau
     row->ended = kr_store_now();
     snprintf(row->cause, sizeof row->cause, "%s", kr_cause_rows[cause].name);
     snprintf(row->message, sizeof row->message, "%s", why ? why->msg : "");
-    if (kr_store_job_end(jobs->config.store, row, has_log ? packed->data : NULL, has_log ? packed->len : 0, &err) < 0)
+    if (kr_store_job_end(jobs->config.store, row, result, has_log ? packed->data : NULL, has_log ? packed->len : 0,
+                         &err) < 0)
         kr_log(KR_LOG_ERROR, "end of a job lost", "job=%s kind=%s error=\"%s\"", row->id, row->kind, err.msg);
 }
 
@@ -319,7 +322,7 @@ int kr_job_start(struct kr_jobs *jobs, const struct kr_job_spec *spec, struct kr
     if (r < 0 && job)
         kr_job_end(job, KR_CAUSE_EXCEPTION, err);
     else if (r < 0)
-        note_end(jobs, &row, KR_CAUSE_EXCEPTION, err, NULL);
+        note_end(jobs, &row, KR_CAUSE_EXCEPTION, err, NULL, NULL);
     else
         *ret_job = job;
     return r < 0 ? r : 0;
@@ -363,6 +366,20 @@ void kr_job_text(struct kr_job *job, enum kr_stream stream, const char *text, si
         (void)kr_runlog_text(job->log, stream, text, len); /* 1: the disk is behind, and the log cuts what it must */
 }
 
+int kr_job_set_result(struct kr_job *job, const char *json)
+{
+    char *copy;
+
+    if (strlen(json) > KR_JOB_RESULT_MAX)
+        return -E2BIG;
+    copy = strdup(json);
+    if (!copy)
+        return -ENOMEM;
+    free(job->result);
+    job->result = copy;
+    return 0;
+}
+
 void kr_job_end(struct kr_job *job, enum kr_cause cause, const struct kr_err *err)
 {
     cleanup_buf struct kr_buf packed = {0};
@@ -375,7 +392,7 @@ void kr_job_end(struct kr_job *job, enum kr_cause cause, const struct kr_err *er
     snprintf(job->row.message, sizeof job->row.message, "%s", err ? err->msg : "");
     if (job->log)
         log_end(job, cause, &packed);
-    note_end(job->jobs, &job->row, cause, err, &packed);
+    note_end(job->jobs, &job->row, cause, err, job->result, &packed);
     while ((watch = LIST_FIRST(&job->watches))) {
         LIST_REMOVE(watch, link);
         watch->on_end(watch, &job->row, err);
@@ -399,7 +416,7 @@ static void on_orphan(void *data, const struct kr_store_job *row)
     if (!job) {
         kr_log(KR_LOG_WARN, "job lost with its process", "job=%s kind=%s subject=\"%.100s\"", row->id, row->kind,
                row->subject);
-        note_end(jobs, &lost, KR_CAUSE_LOST, NULL, NULL);
+        note_end(jobs, &lost, KR_CAUSE_LOST, NULL, NULL, NULL);
         return;
     }
     kr_log(KR_LOG_INFO, "job continued", "job=%s kind=%s subject=\"%.100s\" attempt=%u", row->id, row->kind,
@@ -429,7 +446,7 @@ void kr_jobs_close(struct kr_jobs *jobs)
     while ((job = LIST_FIRST(&jobs->open))) {
         job->kind->close(job);
         if (!job->kind->continues)
-            note_end(jobs, &job->row, KR_CAUSE_LOST, NULL, NULL);
+            note_end(jobs, &job->row, KR_CAUSE_LOST, NULL, job->result, NULL);
         free_job(job);
     }
     kr_timer_close(jobs->pruner);
@@ -457,6 +474,11 @@ int kr_jobs_find(struct kr_jobs *jobs, const char *owner, const char *id, struct
         return kr_store_job_get(jobs->config.store, owner, id, ret_row, err);
     *ret_row = job->row;
     return 0;
+}
+
+int kr_jobs_result(struct kr_jobs *jobs, const char *id, char **ret_result, struct kr_err *err)
+{
+    return kr_store_job_result(jobs->config.store, id, ret_result, err);
 }
 
 int kr_jobs_open_log(struct kr_jobs *jobs, const struct kr_store_job *row, struct kr_runlog **ret_log)

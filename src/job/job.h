@@ -78,6 +78,10 @@ void *kr_job_data(const struct kr_job *job);
 void kr_job_progress(struct kr_job *job, uint64_t done, uint64_t total, const char *text);
 /* Output of the job, as a run's: text of any length. */
 void kr_job_text(struct kr_job *job, enum kr_stream stream, const char *text, size_t len);
+/* What it has to tell beyond its cause: a JSON object, copied, kept with its row when it ends. A later one takes its
+ * place. 0; -ENOMEM; -E2BIG: more than KR_JOB_RESULT_MAX bytes. */
+#define KR_JOB_RESULT_MAX (512u << 10)
+int kr_job_set_result(struct kr_job *job, const char *json);
 /* Ends it: its log, its row, those that watch. err NULL unless the cause is not `ok`. Frees the job, and nothing of
  * its kind's. */
 void kr_job_end(struct kr_job *job, enum kr_cause cause, const struct kr_err *err);
@@ -97,6 +101,8 @@ void kr_job_unwatch(struct kr_job_watch *watch);
 /* A job of the owner's (NULL: of any user), open or ended. 0 or -ENOENT with err. */
 int kr_jobs_find(struct kr_jobs *jobs, const char *owner, const char *id, struct kr_store_job *ret_row,
                  struct kr_err *err);
+/* The result of a job that has ended, in memory of the caller's. 0; -ENOENT: none. */
+int kr_jobs_result(struct kr_jobs *jobs, const char *id, char **ret_result, struct kr_err *err);
 /* Its log, a reference: of the attempt that runs or ran last. 0, -ENOENT. */
 int kr_jobs_open_log(struct kr_jobs *jobs, const struct kr_store_job *row, struct kr_runlog **ret_log);
 /* Asks an open job of the owner's (NULL: of any user) to end. 0; -ENOENT; KR_ERR_CONFLICT: its kind cannot be

@@ -199,11 +199,14 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_JOB_PROGRESS] = {"change a job",
         "UPDATE jobs SET done = ?2, total = ?3, text = ?4 WHERE id = ?1 AND ended IS NULL"},
     [KR_ST_JOB_END] = {"end a job",
-        "UPDATE jobs SET ended = ?2, cause = ?3, message = ?4, text = ?5, done = ?6, total = ?7, log = ?8 "
-        "WHERE id = ?1 AND ended IS NULL"},
+        "UPDATE jobs SET ended = ?2, cause = ?3, message = ?4, text = ?5, done = ?6, total = ?7, log = ?8, "
+        "result = ?9 WHERE id = ?1 AND ended IS NULL"},
     [KR_ST_JOB_GET] = {"read a job",
         "SELECT " JOB_COLUMNS " FROM jobs WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)"},
     [KR_ST_JOB_LOG] = {"read a job's log", "SELECT log FROM jobs WHERE id = ?"},
+    [KR_ST_JOB_RESULT] = {"read a job's result", "SELECT result FROM jobs WHERE id = ?"},
+    [KR_ST_JOB_ABOUT] = {"list jobs", "SELECT " JOB_COLUMNS " FROM jobs WHERE owner = ? AND subject = ? "
+        "ORDER BY started DESC, id DESC LIMIT ?"},
     [KR_ST_JOB_LIST] = {"list jobs", "SELECT " JOB_COLUMNS " FROM jobs WHERE owner = ? AND (started, id) < (?, ?) "
         "ORDER BY started DESC, id DESC"},
     [KR_ST_JOB_OPEN] = {"list jobs",

@@ -28,11 +28,11 @@ int kr_store_job_progress(struct kr_store *s, const struct kr_store_job *job, st
     return r < 0 ? r : 0;
 }
 
-int kr_store_job_end(struct kr_store *s, const struct kr_store_job *job, const void *log, size_t log_len,
-                     struct kr_err *err)
+int kr_store_job_end(struct kr_store *s, const struct kr_store_job *job, const char *result, const void *log,
+                     size_t log_len, struct kr_err *err)
 {
-    int r = kr_st_exec(s, KR_ST_JOB_END, err, "titttiib", job->id, job->ended, job->cause, job->message, job->text,
-                       (int64_t)job->done, (int64_t)job->total, log, log_len);
+    int r = kr_st_exec(s, KR_ST_JOB_END, err, "titttiibt", job->id, job->ended, job->cause, job->message, job->text,
+                       (int64_t)job->done, (int64_t)job->total, log, log_len, result);
 
     return r < 0 ? r : r == 0 ? no_such_job(err) : 0;
 }
@@ -90,6 +90,36 @@ int kr_store_job_log(struct kr_store *s, const char *id, void **ret_log, size_t 
     memcpy(*ret_log, log, len);
     *ret_len = len;
     return 0;
+}
+
+int kr_store_job_result(struct kr_store *s, const char *id, char **ret_result, struct kr_err *err)
+{
+    cleanup_st sqlite3_stmt *st = NULL;
+    const char *result;
+    int r = kr_st_open(s, KR_ST_JOB_RESULT, &st, err, "t", id);
+
+    if (r < 0 || (r = kr_st_step(s, st, err)) < 0)
+        return r;
+    result = r > 0 ? (const char *)sqlite3_column_text(st, 0) : NULL;
+    if (!result)
+        return no_such_job(err);
+    *ret_result = strdup(result);
+    return *ret_result ? 0 : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the store cannot read a job's result");
+}
+
+int kr_store_jobs_about(struct kr_store *s, const char *owner, const char *subject, unsigned max,
+                        bool (*on_job)(void *data, const struct kr_store_job *job), void *data, struct kr_err *err)
+{
+    cleanup_st sqlite3_stmt *st = NULL;
+    struct kr_store_job job;
+    int r = kr_st_open(s, KR_ST_JOB_ABOUT, &st, err, "tti", owner, subject, (int64_t)max);
+
+    while (r >= 0 && (r = kr_st_step(s, st, err)) > 0) {
+        fill_job(st, &job);
+        if (!on_job(data, &job))
+            return 0;
+    }
+    return r;
 }
 
 int kr_store_jobs_list(struct kr_store *s, const char *owner, struct kr_store_page *page,

@@ -30,15 +30,20 @@ struct kr_store_job {
 int kr_store_job_start(struct kr_store *s, const struct kr_store_job *job, struct kr_err *err);
 /* Writes done, total and text of an open job. 0 or -errno. */
 int kr_store_job_progress(struct kr_store *s, const struct kr_store_job *job, struct kr_err *err);
-/* Ends an open one: ended, cause, message and the progress are read; `log` is its log if that is small, or NULL. 0,
- * or -ENOENT: there is no open job of that id. */
-int kr_store_job_end(struct kr_store *s, const struct kr_store_job *job, const void *log, size_t log_len,
-                     struct kr_err *err);
+/* Ends an open one: ended, cause, message and the progress are read; `result` is a JSON object or NULL; `log` is its
+ * log if that is small, or NULL. 0, or -ENOENT: there is no open job of that id. */
+int kr_store_job_end(struct kr_store *s, const struct kr_store_job *job, const char *result, const void *log,
+                     size_t log_len, struct kr_err *err);
 /* owner NULL: of any user. 0 or -ENOENT. */
 int kr_store_job_get(struct kr_store *s, const char *owner, const char *id, struct kr_store_job *ret_job,
                      struct kr_err *err);
 /* The log that was given at the end, in memory of the caller's. 0; -ENOENT: none. */
 int kr_store_job_log(struct kr_store *s, const char *id, void **ret_log, size_t *ret_len, struct kr_err *err);
+/* The result that was given at the end, in memory of the caller's. 0; -ENOENT: none. */
+int kr_store_job_result(struct kr_store *s, const char *id, char **ret_result, struct kr_err *err);
+/* A user's about one subject, newest first, `max` at most. on_job returns false: no more. 0 or -errno. */
+int kr_store_jobs_about(struct kr_store *s, const char *owner, const char *subject, unsigned max,
+                        bool (*on_job)(void *data, const struct kr_store_job *job), void *data, struct kr_err *err);
 /* A user's, newest first. Rows, or -errno. */
 int kr_store_jobs_list(struct kr_store *s, const char *owner, struct kr_store_page *page,
                        void (*on_job)(void *data, const struct kr_store_job *job), void *data, struct kr_err *err);

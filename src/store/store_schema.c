@@ -175,6 +175,10 @@ static const char templates[] =
     "CREATE INDEX templates_age ON templates (created, id);"
     "CREATE INDEX templates_shared ON templates (name) WHERE shared;";
 
+/* What a job has to tell beyond its cause: a JSON object of its kind's. */
+static const char job_results[] = "ALTER TABLE jobs ADD COLUMN result TEXT;"
+                                  "CREATE INDEX jobs_subject ON jobs (owner, subject, started, id);";
+
 const struct kr_migration kr_migrations[] = {
     {1, users_and_keys},
     {2, sandboxes},
@@ -184,6 +188,7 @@ const struct kr_migration kr_migrations[] = {
     {6, jobs},
     {7, filters},
     {8, templates},
+    {9, job_results},
 };
 /* clang-format on */
 const size_t kr_migrations_count = sizeof kr_migrations / sizeof kr_migrations[0];

@@ -130,7 +130,7 @@ static void life_of_a_job(void)
     struct watcher w = {.watch.on_end = on_end}, gone = {.watch.on_end = on_end};
     struct kr_store_job row;
     struct kr_job *job = NULL;
-    char id[KR_STORE_ID_ROOM];
+    char id[KR_STORE_ID_ROOM], *result = NULL;
 
     open_all_of(fresh_dir());
     CHECK(start_as(OWNER, "test.plain", &job) == 0);
@@ -144,8 +144,12 @@ static void life_of_a_job(void)
     CHECK(row.ended == 0 && row.attempt == 1 && strcmp(row.subject, "the subject") == 0);
     CHECK(strcmp(row.address, "127.0.0.1") == 0 && row.request[0] == '\0');
 
+    CHECK(kr_job_set_result(job, "{\"n\":1}") == 0 && kr_job_set_result(job, "{\"n\":2}") == 0);
+    CHECK(kr_jobs_result(jobs, id, &result, &err) == -ENOENT);
     kr_err_set(&err, KR_ERR_SYSTEM, ENOSPC, "write");
     kr_job_end(job, KR_CAUSE_EXCEPTION, &err);
+    CHECK(kr_jobs_result(jobs, id, &result, &err) == 0 && strcmp(result, "{\"n\":2}") == 0);
+    free(result);
     CHECK(w.ends == 1 && w.had_err && strcmp(w.cause, "exception") == 0);
     CHECK(gone.ends == 0);
     CHECK(strncmp(w.message, "write", 5) == 0);
@@ -153,7 +157,7 @@ static void life_of_a_job(void)
     CHECK(row.ended > 0 && strcmp(row.cause, "exception") == 0 && strcmp(row.kind, "test.plain") == 0);
     CHECK(kr_jobs_find(jobs, NULL, id, &row, &err) == 0);
     CHECK(kr_jobs_find(jobs, "someone", id, &row, &err) == -ENOENT);
-    CHECK(kr_store_job_end(store, &row, NULL, 0, &err) == -ENOENT); /* it ends once */
+    CHECK(kr_store_job_end(store, &row, NULL, NULL, 0, &err) == -ENOENT); /* it ends once */
     close_all_of();
 }
 
@@ -161,6 +165,41 @@ static void count_row(void *data, const struct kr_store_job *row)
 {
     (void)row;
     ++*(unsigned *)data;
+}
+
+struct about {
+    unsigned count;
+    char first[KR_STORE_ID_ROOM];
+};
+
+static bool on_about(void *data, const struct kr_store_job *row)
+{
+    struct about *a = data;
+
+    if (a->count++ == 0)
+        memcpy(a->first, row->id, sizeof a->first);
+    return true;
+}
+
+static void jobs_about_one_subject(void)
+{
+    struct kr_job *job = NULL;
+    char id[KR_STORE_ID_ROOM], *none = NULL;
+    struct about all = {0}, other = {0}, most = {0};
+
+    open_all_of(fresh_dir());
+    for (int i = 0; i < 3; i++) {
+        CHECK(start_as(OWNER, "test.plain", &job) == 0);
+        memcpy(id, kr_job_row(job)->id, sizeof id);
+        kr_job_end(job, KR_CAUSE_OK, NULL);
+        CHECK(kr_jobs_result(jobs, id, &none, &err) == -ENOENT); /* it had none */
+    }
+    CHECK(kr_store_jobs_about(store, OWNER, "the subject", 10, on_about, &all, &err) == 0 && all.count == 3);
+    CHECK(strcmp(all.first, id) == 0); /* the newest */
+    CHECK(kr_store_jobs_about(store, OWNER, "the subject", 2, on_about, &most, &err) == 0 && most.count == 2);
+    CHECK(kr_store_jobs_about(store, OWNER, "another", 10, on_about, &other, &err) == 0 && other.count == 0);
+    CHECK(kr_store_jobs_about(store, "someone", "the subject", 10, on_about, &other, &err) == 0 && other.count == 0);
+    close_all_of();
 }
 
 static void a_job_that_cannot_begin(void)
@@ -418,6 +457,7 @@ int main(void)
 {
     atexit(remove_top);
     RUN(life_of_a_job);
+    RUN(jobs_about_one_subject);
     RUN(a_job_that_cannot_begin);
     RUN(progress_and_log);
     RUN(cancelling);
