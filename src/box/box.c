@@ -369,7 +369,7 @@ static void remove_doomed(struct kr_box *b)
     struct kr_err err;
 
     b->doomed_seen = 0;
-    if (!b->stopping && kr_store_doomed_list(b->config.store, DOOMED_AT_ONCE, on_doomed, b, &err) < 0)
+    if (!b->stopping && kr_store_doomed_list(b->config.store, kr_store_now(), DOOMED_AT_ONCE, on_doomed, b, &err) < 0)
         kr_log(KR_LOG_WARN, "store", "error=\"%s\"", err.msg);
 }
 

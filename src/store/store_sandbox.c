@@ -308,11 +308,11 @@ int kr_store_folder_known(struct kr_store *s, const char *folder, struct kr_err 
     return (int)kr_st_int(s, KR_ST_FOLDER_KNOWN, err, "t", folder);
 }
 
-int kr_store_doomed_list(struct kr_store *s, unsigned limit, void (*on_folder)(void *data, const char *folder),
-                         void *data, struct kr_err *err)
+int kr_store_doomed_list(struct kr_store *s, int64_t now, unsigned limit,
+                         void (*on_folder)(void *data, const char *folder), void *data, struct kr_err *err)
 {
     cleanup_st sqlite3_stmt *st = NULL;
-    int count = 0, r = kr_st_open(s, KR_ST_DOOMED_LIST, &st, err, "ii", (int64_t)limit, kr_store_now());
+    int count = 0, r = kr_st_open(s, KR_ST_DOOMED_LIST, &st, err, "ii", (int64_t)limit, now);
 
     while (r >= 0 && (r = kr_st_step(s, st, err)) > 0) {
         count++;

@@ -89,8 +89,8 @@ int kr_store_folder_known(struct kr_store *s, const char *folder, struct kr_err 
 /* A folder that is being filled, and that no row names yet: unless a row takes it (kr_store_sandbox_new,
  * kr_store_template_new) it is doomed from `until` on, so that a process that is killed leaves no folder for good. */
 int kr_store_folder_lease(struct kr_store *s, const char *folder, int64_t until, struct kr_err *err);
-/* Folders to remove, longest doomed first, at most limit. Rows, or -errno. */
-int kr_store_doomed_list(struct kr_store *s, unsigned limit, void (*on_folder)(void *data, const char *folder),
-                         void *data, struct kr_err *err);
+/* Folders that are doomed at `now`, longest doomed first, at most limit. Rows, or -errno. */
+int kr_store_doomed_list(struct kr_store *s, int64_t now, unsigned limit,
+                         void (*on_folder)(void *data, const char *folder), void *data, struct kr_err *err);
 /* That one is removed. 0 also when it was not doomed. */
 int kr_store_doomed_done(struct kr_store *s, const char *folder, struct kr_err *err);

@@ -36,14 +36,14 @@ static void test_sandboxes(void)
     CHECK(kr_store_sandbox_reset(store, alice, made.id, folder, NOW, &err) == 0 && strcmp(folder, made.folder));
     CHECK(kr_store_folder_known(store, folder, &err) == 1 && kr_store_folder_known(store, made.folder, &err) == 1);
     CHECK(kr_store_folder_known(store, "stray", &err) == 0);
-    CHECK(kr_store_doomed_list(store, 10, on_folder, doomed, &err) == 1 && !strcmp(doomed, made.folder));
+    CHECK(kr_store_doomed_list(store, NOW, 10, on_folder, doomed, &err) == 1 && !strcmp(doomed, made.folder));
     CHECK(kr_store_doomed_done(store, doomed, &err) == 0 && kr_store_folder_known(store, doomed, &err) == 0);
     kr_store_sandbox_done(&got);
     CHECK(kr_store_sandbox_get(store, alice, made.id, &got, &err) == 0);
     CHECK(!strcmp(got.folder, folder) && got.used == NOW + 10 * SECOND);
     CHECK(kr_store_sandbox_delete(store, alice, made.id, NOW, &err) == 0);
     CHECK(kr_store_sandbox_delete(store, alice, made.id, NOW, &err) == -ENOENT);
-    CHECK(kr_store_doomed_list(store, 10, on_folder, doomed, &err) == 1 && !strcmp(doomed, folder));
+    CHECK(kr_store_doomed_list(store, NOW, 10, on_folder, doomed, &err) == 1 && !strcmp(doomed, folder));
     CHECK(kr_store_doomed_done(store, doomed, &err) == 0);
 }
 
