@@ -136,6 +136,8 @@ struct kr_eg_conn {
     bool row_open;
     void *http;   /* of eg_http.c: what it keeps for the request */
     void *tunnel; /* of eg_tunnel.c */
+    void *second; /* of the hooks; on_drop() frees it */
+    bool masked;  /* set by rewrite(): the reply to this request goes through mask() */
 };
 
 /* The hook has the connection from now on, until kr_eg_conn_finish() or kr_eg_conn_refuse() or on_gone. */
@@ -156,11 +158,19 @@ void kr_eg_conn_serve_fixed(struct kr_eg_conn *c);
 
 /* ---- hooks ---- */
 
+#define KR_EG_MASK_REFUSED SIZE_MAX
+
 /* What the second half of the room adds. Each may be NULL: then there is no such thing, and the proxy says so. */
 struct kr_eg_hooks {
     /* Before the process restricts itself: reads certificates, makes contexts. *ret_data is kr_eg.second. */
     int (*start)(struct kr_eg *eg, void **ret_data, struct kr_err *err);
     void (*stop)(struct kr_eg *eg);
+    /* After start(): a folder that is read while the process runs (Landlock must allow it), or NULL. */
+    const char *(*reads)(const struct kr_eg *eg);
+    /* KR_E_SETUP: the credentials of the index and the own CA, in place of what was there. An object; borrowed. */
+    void (*on_setup)(struct kr_eg *eg, const json_t *setup);
+    /* The connection closes: what c->second is goes. */
+    void (*on_drop)(struct kr_eg_conn *c);
     /* A request for a path that begins with /index/: takes the connection (kr_eg_conn_take) or refuses it. */
     void (*on_index)(struct kr_eg_conn *c);
     /* A fetch for the server; `ask` is borrowed, `file` becomes the callee's. Ends with kr_eg_send_fetched(). */
@@ -174,9 +184,11 @@ struct kr_eg_hooks {
     /* The head that is about to be sent upstream, whole: secrets are put in. 0, or -errno with err (KR_ERR_DENIED): the
      * request is refused. */
     int (*rewrite)(struct kr_eg_conn *c, struct kr_buf *head, struct kr_err *err);
-    /* Bytes of a reply (its head, then its body without framing) on their way to the client, after rewrite() has put
-     * something in: overwrites in place what must not be seen, and returns how many bytes from the front may go now;
-     * the rest is shown again with what comes next. With `end` nothing comes after them. */
+    /* Bytes of a reply (its head as the server sent it, whole; then its body without framing or trailers) on their way
+     * to the client, where c->masked: overwrites in place what must not be seen, and returns how many bytes from the
+     * front may go now; the rest is shown again with what comes next. With `end` nothing comes after them. A head is
+     * never held back. KR_EG_MASK_REFUSED: this reply must not be passed on at all (it is compressed): refused with 502
+     * if its head is not sent yet. */
     size_t (*mask)(struct kr_eg_conn *c, char *bytes, size_t len, bool end);
 };
 extern const struct kr_eg_hooks kr_eg_hooks; /* eg_hooks.c */
