@@ -415,7 +415,39 @@ static const struct kr_config_row rows[] = {
       .fallback = ""
               "os,subprocess,sys,importlib,ctypes,multiprocessing,threading,crypto-locker,pythonapi,"
                   "python-api,system,snake",
-      .example = "os,subprocess", .help = "Packages that are never installed." },
+      .example = "os,subprocess", .reload = true, .test = "integration/packages:blocked",
+      .help = "Packages that are never installed." },
+    { .section = "packages", .key = "enabled", .flag = "packages", .type = KR_SET_BOOL, AT(install.enabled),
+      .fallback = "true", .example = "false", .reload = true, .test = "integration/packages:enabled",
+      .help = "Whether packages may be installed into sandboxes." },
+    { .section = "packages", .key = "allow_build", .flag = "packages-allow-build", .type = KR_SET_BOOL,
+      AT(install.allow_build), .fallback = "false", .example = "true", .reload = true,
+      .test = "integration/packages:allow_build",
+      .help = "Whether sandboxes with the setting `allow_build` may have packages built that have no wheel: code of the "
+              "package runs then, in a cell of its own that reaches the package index alone." },
+    { .section = "packages", .key = "installs_per_minute", .flag = "installs-per-minute", .type = KR_SET_COUNT,
+      AT(install.per_minute), .value = "N", .max = 100000, .zero = "no bound", .fallback = "30", .example = "10",
+      .reload = true, .test = "integration/packages:installs_per_minute",
+      .help = "Installs and removals that a user may ask for in a minute." },
+    { .section = "packages", .key = "timeout", .flag = "packages-timeout", .type = KR_SET_TIME, AT(install.timeout_ms),
+      .value = "TIME", .min = SECOND, .max = DAY, .fallback = "15m", .example = "5m", .reload = true,
+      .test = "integration/packages:timeout",
+      .help = "How long one install may take, from its turn on." },
+    { .section = "packages", .key = "max_download", .flag = "packages-max-download", .type = KR_SET_SIZE,
+      AT(install.download_max), .value = "SIZE", .min = KIB, .max = TIB, .fallback = "4G", .example = "512M",
+      .reload = true, .test = "integration/packages:max_download", .help = "Bytes that one install may fetch." },
+    { .section = "packages", .key = "max_installed", .flag = "packages-max-installed", .type = KR_SET_SIZE,
+      AT(install.installed_max), .value = "SIZE", .min = KIB, .max = TIB, .fallback = "12G", .example = "2G",
+      .reload = true, .test = "integration/packages:max_installed",
+      .help = "Bytes of all packages of a sandbox, unpacked." },
+    { .section = "packages", .key = "max_files", .flag = "packages-max-files", .type = KR_SET_COUNT,
+      AT(install.files_max), .value = "N", .min = 1, .max = 100000000, .fallback = "400000", .example = "50000",
+      .reload = true, .test = "integration/packages:max_files", .help = "Files of all packages of a sandbox." },
+    { .section = "packages", .key = "store_size", .flag = "packages-store-size", .type = KR_SET_SIZE,
+      AT(install.store_max), .value = "SIZE", .max = 1024 * TIB, .zero = "no bound", .fallback = "20G",
+      .example = "100G", .reload = true, .test = "integration/packages:store_size",
+      .help = "Bytes of the store of unpacked wheels. Past them, what no sandbox has installed goes, longest unused "
+              "first." },
 };
 
 /* What the documents call limits. */

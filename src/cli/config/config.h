@@ -9,6 +9,7 @@
 #include "egress.h"
 #include "err.h"
 #include "guard.h"
+#include "install.h"
 #include "limit.h"
 #include "mcp.h"
 #include "words.h"
@@ -48,6 +49,7 @@ struct kr_config {
     struct kr_box_config box;
     struct kr_engine_config engine;
     struct kr_egress_config egress;
+    struct kr_install_config install;
     struct kr_profile profile; /* what a dialect may bring; of the dialect below, see profiles for the others */
     struct kr_cli_common cells;
 

@@ -13,6 +13,7 @@
 #define KR_EXIT_DATA 73       /* the data directory: EX_CANTCREAT of sysexits(3) */
 
 struct kr_mcp;
+struct kr_package_store;
 struct kr_watch;
 struct kr_readiness;
 struct kr_serve_mcp;
@@ -38,6 +39,7 @@ struct kr_serve {
     struct kr_engine *engine;
     struct kr_egress *egress; /* client of the egress process */
     struct kr_store *store;
+    struct kr_package_store *packages; /* NULL: there is none, and nothing can be installed */
     struct kr_checkpoint *checkpoint;
     struct kr_readiness *readiness;
     struct kr_box *box;

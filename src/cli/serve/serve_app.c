@@ -16,6 +16,7 @@
 #include "exit_status.h"
 #include "fd.h"
 #include "guard.h"
+#include "install.h"
 #include "landlock.h"
 #include "launch.h"
 #include "log.h"
@@ -318,6 +319,21 @@ static int open_jobs(struct kr_serve *s, struct kr_err *err)
         .store = s->store, .logs = kr_box_runlogs(s->box), .retention_ms = kr_box_config(s->box)->retention_ms};
 
     return kr_jobs_new(&s->loop, &config, &s->api.jobs, err);
+}
+
+static struct kr_install_config install_config(const struct kr_serve *s)
+{
+    struct kr_install_config config = s->config->install;
+
+    config.store = s->store;
+    config.jobs = s->api.jobs;
+    config.box = s->box;
+    config.egress = s->warden.egress ? s->egress : NULL;
+    config.packages = s->packages;
+    config.metrics = s->metrics;
+    config.index = s->config->egress.index_url;
+    config.blocked = s->config->blocked_packages;
+    return config;
 }
 
 static void fill_api(struct kr_serve *s)
@@ -655,10 +671,15 @@ static int open_monitor(struct kr_serve *s, struct kr_err *err)
 /* What the voices need before the HTTP server accepts connections. */
 static int open_api(struct kr_serve *s, struct kr_err *err)
 {
+    struct kr_install_config install;
     int r;
 
     fill_api(s);
-    if ((r = open_jobs(s, err)) < 0 || (r = open_auth(s, err)) < 0 || (r = kr_accounts_new(&s->api, err)) < 0)
+    if ((r = open_jobs(s, err)) < 0)
+        return r;
+    install = install_config(s);
+    if ((r = kr_install_new(&s->loop, &install, &s->api.install, err)) < 0 || (r = open_auth(s, err)) < 0 ||
+        (r = kr_accounts_new(&s->api, err)) < 0)
         return r;
     return kr_api_files_new(&s->api, err);
 }
@@ -705,6 +726,7 @@ static void close_server(struct kr_serve *s)
     kr_mcp_free(s->mcp);
     s->mcp = NULL; /* runs that end with the box are not reported any more */
     kr_jobs_close(s->api.jobs);
+    kr_install_free(s->api.install);
     if (s->api.files)
         kr_api_files_free(&s->api);
     if (s->api.accounts)

@@ -11,6 +11,7 @@
  * something, one that names what waits for a restart. */
 #include "config_tray.h"
 #include "fd.h"
+#include "install.h"
 #include "job.h"
 #include "log.h"
 #include "loop.h"
@@ -99,13 +100,16 @@ static int receive_file(int from)
 static void hand_out(struct kr_serve *s, const char *old_key)
 {
     const struct kr_config *c = s->config;
+    struct kr_install_config install = c->install;
 
+    install.blocked = c->blocked_packages;
     kr_log_set_level((enum kr_log_level)c->cells.log_level);
     s->api.config.link_ttl_ms = c->api.link_ttl_ms;
     s->api.config.max_body = c->api.max_body;
     s->api.config.max_upload = c->api.max_upload;
     kr_box_reload(s->box, &c->box);
     kr_jobs_retain(s->api.jobs, c->box.retention_ms);
+    kr_install_reload(s->api.install, &install);
     kr_mcp_reload(s->mcp, &c->mcp);
     if (c->auth.api_key != old_key && kr_auth_set_key(s->api.auth, c->auth.api_key) < 0)
         kr_log(KR_LOG_ERROR, "no memory for the new key, ignoring", NULL);

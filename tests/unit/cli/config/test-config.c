@@ -122,7 +122,7 @@ static void rows_are_complete(void)
         CHECK(rows[i].example && rows[i].example[0]);
         CHECK(rows[i].value || rows[i].type == KR_SET_BOOL);
         CHECK(rows[i].type != KR_SET_CHOICE || rows[i].choices);
-        CHECK(rows[i].test || strcmp(rows[i].flag, "blocked-packages") == 0);
+        CHECK(rows[i].test);
         CHECK(rows[i].type != KR_SET_BOOL || rows[i].fallback);
         CHECK(!kr_config_is_number(&rows[i]) || (rows[i].fallback && rows[i].max > rows[i].min));
     }
