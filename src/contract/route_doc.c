@@ -13,6 +13,7 @@ const struct kr_api_tag kr_api_tags[] = {
     {"sessions",  "Live interpreters that keep their variables between runs."},
     {"sandboxes", "Files, packages and limits of their own, which outlive a restart."},
     {"templates", "Sandboxes as they were saved, which new ones begin with."},
+    {"jobs",      "Background work: how far it is, what it left, cancel it."},
     {"files",     "Files of a sandbox: list, read, write, delete."},
     {"tools",     "What models call over MCP, as plain HTTP."},
     {"users",     "People and their rights. For administrators."},

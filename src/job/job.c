@@ -194,12 +194,16 @@ static void log_end(struct kr_job *job, enum kr_cause cause, struct kr_buf *pack
     cleanup_buf struct kr_buf out = {0};
     struct kr_json j;
 
-    kr_buf_init(&out, EVENT_MAX);
+    kr_buf_init(&out, EVENT_MAX + KR_JOB_RESULT_MAX);
     kr_json_init(&j, &out);
     kr_json_object(&j);
     kr_json_key_str(&j, "cause", job->row.cause);
     kr_json_key_str(&j, "message", job->row.message[0] ? job->row.message : NULL);
     write_progress(&j, &job->row);
+    if (job->result) {
+        kr_json_key(&j, "result");
+        kr_json_raw(&j, job->result, strlen(job->result));
+    }
     kr_json_object_end(&j);
     (void)kr_json_done(&j);
     (void)kr_runlog_end_packed(job->log, cause, kr_buf_str(&out), out.len, packed);
@@ -463,6 +467,16 @@ void kr_job_watch(struct kr_job *job, struct kr_job_watch *watch)
 void kr_job_unwatch(struct kr_job_watch *watch)
 {
     LIST_REMOVE(watch, link);
+}
+
+bool kr_job_is_watched(const struct kr_job *job)
+{
+    return !LIST_EMPTY(&job->watches);
+}
+
+struct kr_job *kr_jobs_running(const struct kr_jobs *jobs, const char *owner, const char *id)
+{
+    return find_open(jobs, owner, id);
 }
 
 int kr_jobs_find(struct kr_jobs *jobs, const char *owner, const char *id, struct kr_store_job *ret_row,

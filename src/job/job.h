@@ -82,7 +82,7 @@ void kr_job_text(struct kr_job *job, enum kr_stream stream, const char *text, si
  * place. 0; -ENOMEM; -E2BIG: more than KR_JOB_RESULT_MAX bytes. */
 #define KR_JOB_RESULT_MAX (512u << 10)
 int kr_job_set_result(struct kr_job *job, const char *json);
-/* Ends it: its log, its row, those that watch. err NULL unless the cause is not `ok`. Frees the job, and nothing of
+/* Ends it: its log (the last event has the result), its row, those that watch. err NULL unless the cause is not `ok`. Frees the job, and nothing of
  * its kind's. */
 void kr_job_end(struct kr_job *job, enum kr_cause cause, const struct kr_err *err);
 
@@ -97,10 +97,13 @@ struct kr_job_watch {
 void kr_job_watch(struct kr_job *job, struct kr_job_watch *watch);
 /* Before on_end only. */
 void kr_job_unwatch(struct kr_job_watch *watch);
+bool kr_job_is_watched(const struct kr_job *job);
 
 /* A job of the owner's (NULL: of any user), open or ended. 0 or -ENOENT with err. */
 int kr_jobs_find(struct kr_jobs *jobs, const char *owner, const char *id, struct kr_store_job *ret_row,
                  struct kr_err *err);
+/* One of the owner's (NULL: of any user) that is open: good until it ends. NULL: there is none. */
+struct kr_job *kr_jobs_running(const struct kr_jobs *jobs, const char *owner, const char *id);
 /* The result of a job that has ended, in memory of the caller's. 0; -ENOENT: none. */
 int kr_jobs_result(struct kr_jobs *jobs, const char *id, char **ret_result, struct kr_err *err);
 /* Its log, a reference: of the attempt that runs or ran last. 0, -ENOENT. */

@@ -3,6 +3,7 @@
 it."""
 import contextlib
 import http.client
+import json
 import os
 import signal
 import sqlite3
@@ -157,6 +158,35 @@ def a_deletion_goes_on_when_its_client_has_left_and_over_a_graceful_stop() -> No
             eventually(lambda: s.get("/api/v1/users/" + user).status == 404, 60, "the user is gone")
             eventually(lambda: db(data, "SELECT cause, attempt FROM jobs") == [("ok", 2)], 5, "the job has ended")
             equal(s.stop(), 0)
+
+
+@check
+def jobs_are_listed_read_and_followed_by_their_owner() -> None:
+    with folder() as data, again(data) as s:
+        worker, other = (s.post("/api/v1/users", {"name": name}).json()["id"] for name in ("worker", "other"))
+        others_key = s.post("/api/v1/keys", {"user": other}).json()["key"]
+        equal(s.get("/api/v1/jobs").json(), {"jobs": [], "next": None})
+        equal(s.delete("/api/v1/users/" + worker).status, 204)
+        (job,) = s.get("/api/v1/jobs").json()["jobs"]
+        equal((job["kind"], job["subject"], job["cause"], job["still_running"]), ("user.delete", worker, "ok", False))
+        assert "result" not in job, job
+        path = "/api/v1/jobs/" + job["job_id"]
+        equal(s.get(path).json(), dict(job, result=None))
+        lines = [json.loads(line) for line in s.get(path + "/events").text.splitlines()]
+        equal((lines[0]["type"], lines[0]["kind"], lines[-1]["type"], lines[-1]["cause"]),
+              ("started", "user.delete", "end", "ok"))
+        rest = s.get(path + "/events?from=%d" % lines[-1]["seq"]).text.splitlines()
+        equal([json.loads(line) for line in rest], lines[-1:])
+        events = s.request("GET", path + "/events", headers={"Accept": "text/event-stream",
+                                                             "Last-Event-ID": str(lines[-1]["seq"] - 1)})
+        assert events.text.startswith("id: %d\nevent: end\n" % lines[-1]["seq"]) or \
+            events.text.startswith("event: end\nid: %d\n" % lines[-1]["seq"]), events.text
+        for refused in (s.post(path + "/cancel"), s.delete(path)):
+            equal((refused.status, refused.json()["error"]["kind"]), (409, "conflict"))
+        for method, theirs in (("GET", path), ("GET", path + "/events"), ("POST", path + "/cancel"), ("DELETE", path)):
+            equal(s.request(method, theirs, key=others_key).status, 404, theirs)
+        equal(s.request("GET", "/api/v1/jobs", key=others_key).json()["jobs"], [])
+        equal(s.stop(), 0)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "dialect_routes.h"
 #include "file_routes.h"
 #include "info.h"
+#include "job_routes.h"
 #include "pages.h"
 #include "registry.h"
 #include "routes.h"
@@ -44,6 +45,7 @@ const struct kr_http_route kr_api_routes[] = {
     RUNS_ROUTES,
     KR_API_SESSIONS_ROUTES(OURS),
     KR_API_SANDBOXES_ROUTES,
+    KR_API_JOBS_ROUTES,
     KR_API_TEMPLATES_ROUTES,
     KR_API_FILES_ROUTES,
     KR_ACCOUNTS_ROUTES,

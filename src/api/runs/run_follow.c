@@ -1,4 +1,4 @@
-/* Streams of a run's log: our own lines, server-sent events, and the three line shapes of document 000 (sandbox-mcp).
+/* Streams of the log of a run or job: our own lines, server-sent events, and the three line shapes of document 000 (sandbox-mcp).
  *
  * Called by the handlers of runs and execute. Invariants: a slow reader holds back only itself (the log keeps its
  * position); a peer that leaves closes the reader at once and is counted out of the run's readers exactly once. */
@@ -20,7 +20,7 @@ struct follower {
     struct kr_runlog *log;  /* the reader's */
     struct kr_timer *timer; /* until the head goes without the first output; then, until its key is looked at again */
     bool begun;
-    char run_id[KR_STORE_ID_ROOM];
+    char run_id[KR_STORE_ID_ROOM]; /* "": the log of a job */
     struct kr_buf buf, error; /* error: the exception, until the end says whether it was the cause */
 };
 
@@ -28,7 +28,8 @@ static void close_follower(struct follower *f)
 {
     kr_timer_close(f->timer);
     kr_runlog_reader_close(f->reader);
-    kr_box_run_unwatch(f->api->box, f->run_id);
+    if (f->run_id[0])
+        kr_box_run_unwatch(f->api->box, f->run_id);
     kr_buf_done(&f->buf);
     kr_buf_done(&f->error);
     free(f);
@@ -309,10 +310,11 @@ void kr_api_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *
     f->api = api;
     f->ex = ex;
     f->form = form;
-    snprintf(f->run_id, sizeof f->run_id, "%s", run_id);
+    snprintf(f->run_id, sizeof f->run_id, "%s", run_id ? run_id : "");
     kr_buf_init(&f->buf, KR_EVENT_DATA_MAX + (1u << 20));
     kr_buf_init(&f->error, KR_EVENT_DATA_MAX);
-    kr_box_run_watch(api->box, run_id);
+    if (run_id)
+        kr_box_run_watch(api->box, run_id);
     if (kr_timer_new(api->loop, on_timer, f, &f->timer) < 0 || kr_runlog_read(log, from, on_more, f, &f->reader) < 0) {
         close_follower(f);
         kr_http_reply_error(ex, 503, "out of memory");

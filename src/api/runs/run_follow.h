@@ -14,8 +14,8 @@ enum kr_api_form {
 
 /* The form that a request asks for by Accept: text/event-stream gives events. */
 enum kr_api_form kr_api_form_of(const struct kr_http_ex *ex, bool document);
-/* Streams the log from that number until its end; watches the run meanwhile. Takes the exchange, which has not answered
- * yet; takes a reference of the log of its own. */
+/* Streams the log from that number until its end; watches the run meanwhile (run_id NULL: it is a job's log). Takes the
+ * exchange, which has not answered yet; takes a reference of the log of its own. */
 void kr_api_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_runlog *log, const char *run_id, uint64_t from,
                    enum kr_api_form form);
 

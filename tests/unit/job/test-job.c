@@ -139,6 +139,8 @@ static void life_of_a_job(void)
     kr_job_watch(job, &w.watch);
     kr_job_watch(job, &gone.watch);
     kr_job_unwatch(&gone.watch);
+    CHECK(kr_job_is_watched(job));
+    CHECK(kr_jobs_running(jobs, OWNER, id) == job && !kr_jobs_running(jobs, "someone", id));
 
     CHECK(kr_store_job_get(store, OWNER, id, &row, &err) == 0); /* before it ends, for a server that is killed */
     CHECK(row.ended == 0 && row.attempt == 1 && strcmp(row.subject, "the subject") == 0);
@@ -153,6 +155,7 @@ static void life_of_a_job(void)
     CHECK(w.ends == 1 && w.had_err && strcmp(w.cause, "exception") == 0);
     CHECK(gone.ends == 0);
     CHECK(strncmp(w.message, "write", 5) == 0);
+    CHECK(!kr_jobs_running(jobs, OWNER, id));
     CHECK(kr_jobs_find(jobs, OWNER, id, &row, &err) == 0);
     CHECK(row.ended > 0 && strcmp(row.cause, "exception") == 0 && strcmp(row.kind, "test.plain") == 0);
     CHECK(kr_jobs_find(jobs, NULL, id, &row, &err) == 0);
