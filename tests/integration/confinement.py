@@ -287,7 +287,7 @@ def figures_are_the_caller_s_and_their_saver_has_no_privilege():
 
 
 def warden_table() -> int:
-    """The capabilities of src/warden/warden_caps.c that are kept outside of user namespaces, as a set of bits."""
+    """The capabilities of src/warden/standing/warden_caps.c that are kept outside of user namespaces, as a set of bits."""
     numbers = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_FOWNER": 3, "CAP_KILL": 5,
                "CAP_SETGID": 6, "CAP_SETUID": 7, "CAP_SETPCAP": 8, "CAP_SYS_ADMIN": 21, "CAP_SYS_RESOURCE": 24,
                "CAP_MKNOD": 27}
