@@ -165,8 +165,8 @@ struct kr_box_template {
 };
 typedef void kr_box_template_fn(void *data, const struct kr_store_template *t, const struct kr_err *err);
 /* Saves the sandbox as a template: its files, its packages, its settings. The sandbox goes on; where no filesystem
- * takes snapshots, what code changes meanwhile may be in the copy or not. 0 and fn is called once; or -errno: KR_ERR_DENIED,
- * KR_ERR_LIMIT, KR_ERR_CONFLICT (the folder is the host's), -ENOENT. */
+ * takes snapshots, what code changes meanwhile may be in the copy or not. 0 and fn is called once; or -errno:
+ * KR_ERR_DENIED, KR_ERR_LIMIT, KR_ERR_CONFLICT (the folder is the host's), -ENOENT. */
 int kr_box_template_save(struct kr_box *b, const struct kr_caller *who, const struct kr_box_template *t,
                          kr_box_template_fn *fn, void *data, struct kr_box_task **ret_task, struct kr_err *err);
 /* By id or name, among the caller's own and those that are shared. 0 or -ENOENT. */

@@ -1,5 +1,5 @@
-/* /proc/PID/oom_score_adj. Called by the warden: once for itself before it forks anything, by the egress process, and for
- * each session before that is let go. Invariant: no process of a cell is spared where one of krait's own is killed.
+/* /proc/PID/oom_score_adj. Called by the warden: once for itself before it forks anything, by the egress process, and
+ * for each session before that is let go. Invariant: no process of a cell is spared where one of krait's own is killed.
  *
  * Raising needs no privilege. A process may lower its own value again, down to the last one that was set by a writer
  * with CAP_SYS_RESOURCE; Landlock lets no session write there. */

@@ -367,7 +367,8 @@ static int begin_lookup(struct kr_eg_dial *d, const char *sandbox)
 
 /* ---- from outside ---- */
 
-/* What the words of the settings and the spelling of the host say, before anything is resolved. False: d->end has it. */
+/* What the words of the settings and the spelling of the host say, before anything is resolved. False: d->end has
+ * it. */
 static bool judge_host(struct kr_eg_dial *d, enum kr_eg_host_kind kind)
 {
     const char *why = NULL;

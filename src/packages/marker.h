@@ -34,8 +34,8 @@ void kr_marker_env_init(struct kr_marker_env *env, const char *python_version);
 
 struct kr_marker;
 
-/* Reads a marker that begins at text; *ret_used: how many bytes it takes (blanks behind it not included). 0, -ENOMEM, or
- * -EINVAL with *ret_at (the offset of what is wrong) and *ret_why, a sentence. */
+/* Reads a marker that begins at text; *ret_used: how many bytes it takes (blanks behind it not included). 0, -ENOMEM,
+ * or -EINVAL with *ret_at (the offset of what is wrong) and *ret_why, a sentence. */
 int kr_marker_parse(const char *text, size_t len, struct kr_marker **ret_marker, size_t *ret_used, size_t *ret_at,
                     const char **ret_why);
 void kr_marker_free(struct kr_marker *m);

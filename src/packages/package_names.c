@@ -30,8 +30,8 @@ const char *const kr_package_stdlib[] = {
     "xml", "xmlrpc", "zipapp", "zipfile", "zipimport", "zlib", "zoneinfo",
 };
 
-/* Canonical names of what is installed most, and of what stands close to such a name and is meant: itself in the table, a
- * name is never questioned. */
+/* Canonical names of what is installed most, and of what stands close to such a name and is meant: itself in the table,
+ * a name is never questioned. */
 const char *const kr_package_popular[] = {
     "absl-py", "accelerate", "aiobotocore", "aiofiles", "aiohttp", "aiosignal", "alembic", "altair", "amqp",
     "aniso8601", "annotated-types", "ansible", "anthropic", "antlr4-python3-runtime", "anyio", "apache-airflow",

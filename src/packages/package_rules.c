@@ -1,7 +1,7 @@
 /* Judges names: the block list first, then modules of Python, then names that resemble a popular one.
  *
- * Called by jobs. Invariant: a verdict depends on the name and the rules alone, never on the index: what is questioned is
- * questioned before a byte is fetched. */
+ * Called by jobs. Invariant: a verdict depends on the name and the rules alone, never on the index: what is questioned
+ * is questioned before a byte is fetched. */
 #include "package_rules.h"
 #include "package_rules_internal.h"
 #include <ctype.h>

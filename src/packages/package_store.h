@@ -21,8 +21,8 @@ struct kr_package_store;
 int kr_package_store_open(int data, struct kr_package_store **ret_store, struct kr_err *err);
 void kr_package_store_free(struct kr_package_store *s);
 
-/* The wheel with this hash. 1: it is there, *ret_key is its folder, and it is not evicted within the next hour; 0: it is
- * not; or -errno. */
+/* The wheel with this hash. 1: it is there, *ret_key is its folder, and it is not evicted within the next hour; 0: it
+ * is not; or -errno. */
 int kr_package_store_has(struct kr_package_store *s, const char *sha256, char ret_key[KR_PACKAGE_KEY_ROOM]);
 /* Unpacks the wheel in `fd` (the whole file), which must have this hash, unless it is there already. `index` says where
  * it came from ("" : unknown). Not evicted within the next hour. 0, -ECANCELED by *stop, or -errno with err:
@@ -57,8 +57,8 @@ int kr_package_store_measure(struct kr_package_store *s, struct kr_package_store
 
 /* Removes folders that nothing refers to, longest unused first, until the store has at most bytes_max. Those that were
  * asked for in the last grace_s seconds stay. `roots`: folders whose children ID hold environments ID/env (the shelf of
- * sandboxes, the templates): all of their generations are read; one that cannot be read ends the sweep. Also clears what
- * killed processes left. */
+ * sandboxes, the templates): all of their generations are read; one that cannot be read ends the sweep. Also clears
+ * what killed processes left. */
 struct kr_package_sweep {
     uint64_t bytes_max;
     uint32_t grace_s; /* at least as long as a job may take; 3600 */

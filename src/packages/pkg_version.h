@@ -42,7 +42,8 @@ struct kr_pkg_spec {
 
 /* In any spelling that PEP 440 allows ("v1.0-RC.1"). 0 or -EINVAL. */
 int kr_pkg_version_parse(const char *text, size_t len, struct kr_pkg_version *ret_version);
-/* The normal form; `size` of KR_PKG_VERSION_MAX is enough for what was read from at most that many bytes. Returns out. */
+/* The normal form; `size` of KR_PKG_VERSION_MAX is enough for what was read from at most that many bytes. Returns
+ * out. */
 const char *kr_pkg_version_text(const struct kr_pkg_version *v, char *out, size_t size);
 /* < 0, 0, > 0. */
 int kr_pkg_version_compare(const struct kr_pkg_version *a, const struct kr_pkg_version *b);

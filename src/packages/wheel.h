@@ -38,8 +38,8 @@ bool kr_wheel_name_fits(const struct kr_wheel_name *n, const char *python_versio
 
 struct kr_wheel;
 
-/* Opens and checks; fd stays the caller's and must not change until kr_wheel_free(). `file_name` is what the index calls
- * it. KR_ERR_INVALID: broken or hostile; KR_ERR_LIMIT: too large. */
+/* Opens and checks; fd stays the caller's and must not change until kr_wheel_free(). `file_name` is what the index
+ * calls it. KR_ERR_INVALID: broken or hostile; KR_ERR_LIMIT: too large. */
 int kr_wheel_open(int fd, const char *file_name, const struct kr_wheel_limits *limits, struct kr_wheel **ret_wheel,
                   struct kr_err *err);
 void kr_wheel_free(struct kr_wheel *w);

@@ -150,8 +150,8 @@ static int make_gauges(struct kr_family *f, struct kr_err *err)
     return fd < 0 && fd != -EPERM ? fd : 0;
 }
 
-/* The store of packages, as a mount that cells cannot change: *ret_tree -1 if there is none. At level contained there is
- * no mount. */
+/* The store of packages, as a mount that cells cannot change: *ret_tree -1 if there is none. At level contained there
+ * is no mount. */
 static int open_packages(const struct kr_family *f, int *ret_tree, struct kr_err *err)
 {
     const struct kr_warden *w = f->w;

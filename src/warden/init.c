@@ -135,8 +135,8 @@ static unsigned shown(const struct kr_view *view, unsigned cpus)
     return cpus < view->cpus ? cpus : view->cpus;
 }
 
-/* `trees`: the workspace if there is one, then the environment if there is one, then the data sets in the order of their
- * bits; -1 behind the last. */
+/* `trees`: the workspace if there is one, then the environment if there is one, then the data sets in the order of
+ * their bits; -1 behind the last. */
 static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, const int *trees, struct kr_err *err)
 {
     char at[64];

@@ -6,8 +6,8 @@
  *
  * Where the network rule goes beyond `loopback` the namespace is one of `loopback` with one thing more: a socket that
  * listens on 127.0.0.1:KR_EGRESS_PORT. It is bound before the first process of the cell exists and closed in each of
- * them, so none can have the port or the socket. There is no interface but lo and no route: what the cell's code reaches
- * is what the egress process connects it to. */
+ * them, so none can have the port or the socket. There is no interface but lo and no route: what the cell's code
+ * reaches is what the egress process connects it to. */
 #pragma once
 #include "err.h"
 #include <stdint.h>

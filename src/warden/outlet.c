@@ -27,8 +27,8 @@
 #define SERVED_MS 10000 /* one that was there for so long did not end by starting */
 #define END_MS 2000
 
-/* Who it becomes. Where we are root: an id that neither the engine, nor a cell, nor another instance has; below those of
- * engines (choose_engine()). 0: it stays who we are, as at level user, where our namespace has no other id, and in a
+/* Who it becomes. Where we are root: an id that neither the engine, nor a cell, nor another instance has; below those
+ * of engines (choose_engine()). 0: it stays who we are, as at level user, where our namespace has no other id, and in a
  * namespace whose root is an ordinary user outside and has no ids to give away. */
 static void choose_ids(const struct kr_warden *w, uint32_t *ret_uid, uint32_t *ret_gid)
 {
@@ -58,8 +58,9 @@ static int place_descriptors(int sock, struct kr_err *err)
 
 /* Before: a copy of the warden, with its rights, its memory without the engine's secrets, and its descriptors. After:
  * an id of its own where there is one, no capability and no way to gain one, no memory that another process of that id
- * could open, no protection where memory runs out, one socket, and an end that comes with the warden's. What it may do beyond that (Landlock, a filter of
- * its own) it takes from itself before it serves. If a step fails it ends, and is tried again. */
+ * could open, no protection where memory runs out, one socket, and an end that comes with the warden's. What it may do
+ * beyond that (Landlock, a filter of its own) it takes from itself before it serves. If a step fails it ends, and is
+ * tried again. */
 static _Noreturn void be_egress(const struct kr_warden *w, int sock, pid_t warden)
 {
     uint32_t uid, gid;

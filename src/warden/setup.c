@@ -345,8 +345,8 @@ static int reopen_workspaces(struct kr_warden *w, struct kr_err *err)
     return r >= 0 && w->shelf.dir >= 0 ? kr_workspace_reopen(&w->shelf, err) : r;
 }
 
-/* The engine has channel, stdout, stderr of each; we two pidfds and the init's channel. Twice it has the listener of one
- * whose network has that, and once the egress process. */
+/* The engine has channel, stdout, stderr of each; we two pidfds and the init's channel. Twice it has the listener of
+ * one whose network has that, and once the egress process. */
 #define DESCRIPTORS_PER_CELL 3
 #define DESCRIPTORS_OF_LISTENER 2
 #define DESCRIPTORS_SPARE 128

@@ -19,8 +19,9 @@ int kr_workspace_open(struct kr_workspace *w, const char *path, int read_only, s
 /* Opens it once more, in the mount namespace we are in by now: the very folder that w->dir is, whatever its path has
  * come to mean. w->dir is closed, or stays as it is on failure. */
 int kr_workspace_reopen(struct kr_workspace *w, struct kr_err *err);
-/* The folder SHELF/NAME/PART, PART being KR_SHELF_FILES or KR_SHELF_ENV. The name comes from the engine: it is one part,
- * and neither it nor PART may be a link; it must belong to the shelf's owner. ret->dir is the caller's to close. */
+/* The folder SHELF/NAME/PART, PART being KR_SHELF_FILES or KR_SHELF_ENV. The name comes from the engine: it is one
+ * part, and neither it nor PART may be a link; it must belong to the shelf's owner. ret->dir is the caller's to
+ * close. */
 #define KR_SHELF_FILES "files"
 #define KR_SHELF_ENV "env"
 int kr_workspace_on_shelf(const struct kr_workspace *shelf, const char *name, const char *part,

@@ -183,7 +183,7 @@ struct kr_w_start {
     uint64_t cell;
     int32_t workspace;           /* index in the table given at start, or one of the above */
     uint32_t mounts;             /* bit i: the read-only folder i of those given at start, at /data/NAME */
-    char folder[KR_FOLDER_ROOM]; /* lower-case letters and digits, NUL terminated; "" unless KR_WORKSPACE_SHELF or venv */
+    char folder[KR_FOLDER_ROOM]; /* lower-case letters and digits, NUL terminated; "" unless on the shelf or venv */
     uint64_t owner;              /* that of OPEN, unless that had none */
     uint32_t venv, pad;          /* 1: the folder's environment (FOLDER/env) at /venv, whatever the workspace is */
     struct kr_limits limits;

@@ -423,8 +423,8 @@ static const struct kr_config_row rows[] = {
     { .section = "packages", .key = "allow_build", .flag = "packages-allow-build", .type = KR_SET_BOOL,
       AT(install.allow_build), .fallback = "false", .example = "true", .reload = true,
       .test = "integration/packages:allow_build",
-      .help = "Whether sandboxes with the setting `allow_build` may have packages built that have no wheel: code of the "
-              "package runs then, in a cell of its own that reaches the package index alone." },
+      .help = "Whether sandboxes with the setting `allow_build` may have packages built that have no wheel: code of "
+              "the package runs then, in a cell of its own that reaches the package index alone." },
     { .section = "packages", .key = "installs_per_minute", .flag = "installs-per-minute", .type = KR_SET_COUNT,
       AT(install.per_minute), .value = "N", .max = 100000, .zero = "no bound", .fallback = "30", .example = "10",
       .reload = true, .test = "integration/packages:installs_per_minute",
