@@ -417,6 +417,12 @@ void kr_engine_offer(struct kr_engine *e, const char *clause)
     e->offer = clause;
 }
 
+void kr_engine_installs(struct kr_engine *e, bool enabled, const struct kr_words *blocked)
+{
+    e->installs = enabled;
+    e->blocked = *blocked;
+}
+
 void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind)
 {
     e->shelf_kind = kind;

@@ -4,6 +4,7 @@
 #include "holder.h"
 #include "proto.h"
 #include "session.h"
+#include "words.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,6 +84,9 @@ void kr_engine_forget_ping(struct kr_engine *e, struct kr_ping_ask *ask);
 /* What a caller whose session has no network may choose, as a clause for hints, which stays the caller's. NULL:
  * nothing. */
 void kr_engine_offer(struct kr_engine *e, const char *clause);
+/* Whether sessions with an environment may have packages installed, and which never: for hints. The words stay the
+ * caller's. */
+void kr_engine_installs(struct kr_engine *e, bool enabled, const struct kr_words *blocked);
 /* What enforces the limits there; until it is called, nothing does and folders are measured. */
 void kr_engine_shelf_is(struct kr_engine *e, enum kr_shelf_kind kind);
 

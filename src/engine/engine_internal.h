@@ -148,6 +148,7 @@ struct kr_run {
     int program_status;
     uint64_t timeout_ms;
     struct kr_output output;
+    const char *install_call; /* of its caller's voice */
     char *said; /* the last of a shell command's output, KR_HINT_SAID_MAX bytes at most; NULL: it is none */
     struct kr_claim_end claim;
     bool asked;           /* input() waits for its line, whether the wall time stands still or not */
@@ -199,6 +200,8 @@ struct kr_engine {
     struct kr_sweeps *sweeps; /* of sessions' host folders */
     enum kr_shelf_kind shelf_kind;
     const char *offer; /* kr_engine_offer() */
+    bool installs;     /* kr_engine_installs() */
+    struct kr_words blocked;
 };
 
 /* ---- session.c ---- */

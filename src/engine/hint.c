@@ -9,24 +9,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NO_PACKAGES "packages cannot be installed in this sandbox yet; `pip list` names those that are there"
+#define NO_PACKAGES "packages cannot be installed in this sandbox; `pip list` names those that are there"
+#define NO_MODULE "ModuleNotFoundError: No module named '"
 #define NO_ROOT "no root: apt, sudo and the like do not work in this sandbox; use what is installed"
 #define NEARLY 16u /* less than this part is left */
 
 /* Words that a session may send: hints.py. */
-static const char network[] = "network", refused[] = "refused";
+static const char network[] = "network", refused[] = "refused", packages[] = "packages";
 
 static const struct {
     const char *words, *hint;
     bool always; /* also of a command that went well: its last program may have been `tail` */
 } said_rows[] = {
-    {"externally-managed-environment", NO_PACKAGES, false},
-    {"No matching distribution found", NO_PACKAGES, true},
-    {"pip: this sandbox has no network", NO_PACKAGES, true}, /* programs.c */
-    {"ModuleNotFoundError: No module named", NO_PACKAGES, false},
-    {"uv: command not found", NO_PACKAGES, false},
-    {"conda: command not found", NO_PACKAGES, false},
-    {"poetry: command not found", NO_PACKAGES, false},
+    {"externally-managed-environment", packages, false},
+    {"No matching distribution found", packages, true},
+    {"pip: this sandbox has no network", packages, true}, /* programs.c */
+    {"uv: command not found", packages, false},
+    {"conda: command not found", packages, false},
+    {"poetry: command not found", packages, false},
     {"sudo: command not found", NO_ROOT, false},
     {"are you root?", NO_ROOT, false},
     {"ould not resolve host", network, false}, /* curl, git */
@@ -44,6 +44,28 @@ static const char *find_said(const struct kr_hint_facts *f)
         if ((f->failed || said_rows[i].always) && strstr(f->said, said_rows[i].words))
             return said_rows[i].hint;
     return NULL;
+}
+
+/* The module that a python3 of the command did not find, as its session would have sent it. */
+static bool find_module(const struct kr_hint_facts *f, struct kr_import_miss *ret_miss)
+{
+    const char *at = f->said && f->failed ? strstr(f->said, NO_MODULE) : NULL;
+    char text[KR_IMPORT_MODULE_ROOM + 16];
+
+    if (!at || !strchr(at + strlen(NO_MODULE), '\''))
+        return false;
+    at += strlen(NO_MODULE);
+    snprintf(text, sizeof text, "module %.*s - -", (int)strcspn(at, ".'"), at);
+    return kr_import_miss_read(text, ret_miss);
+}
+
+/* Packages were asked for in a way that does not lead to them. */
+static void write_packages(const struct kr_hint_facts *f, char *buf, size_t size)
+{
+    if (f->installs.call)
+        snprintf(buf, size, "packages are installed by %s", f->installs.call);
+    else
+        snprintf(buf, size, "%s", NO_PACKAGES);
 }
 
 static void write_network(const struct kr_hint_facts *f, char *buf, size_t size)
@@ -78,14 +100,19 @@ static void write_line(const char *text, char *buf, size_t size)
 void kr_hint_write(const struct kr_hint_facts *f, char *buf, size_t size)
 {
     const char *text = f->claimed ? f->claimed : find_said(f);
+    struct kr_import_miss miss;
 
     *buf = '\0';
+    if (kr_import_miss_read(f->claimed ? f->claimed : "", &miss) || (!text && find_module(f, &miss)))
+        return kr_import_advise(&miss, &f->installs, buf, size);
     if (!text)
         return;
     if (strcmp(text, refused) == 0 && f->network != KR_NET_NONE)
         snprintf(buf, size, "nothing listens there: 127.0.0.1 is this sandbox's own, so start the server in it first");
     else if (strcmp(text, network) == 0 || strcmp(text, refused) == 0)
         write_network(f, buf, size);
+    else if (strcmp(text, packages) == 0)
+        write_packages(f, buf, size);
     else
         write_line(text, buf, size);
 }

@@ -106,6 +106,7 @@ int kr_run_new(struct kr_session *s, const struct kr_run_spec *spec, const struc
     r->session = s;
     r->calls = *calls;
     r->data = data;
+    r->install_call = spec->install_call ? spec->install_call : "pip install " KR_IMPORT_NAME;
     r->script = spec->script != NULL;
     r->terminal = spec->terminal != NULL;
     r->timeout_ms = spec->timeout_ms;

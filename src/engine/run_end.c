@@ -266,7 +266,9 @@ static void advise(const struct kr_run *r, const struct kr_session *s, struct kr
                               .network = s->spec.network.kind,
                               .offer = s->engine->offer,
                               .said = r->said,
-                              .failed = end->verdict.exit_code != 0};
+                              .failed = end->verdict.exit_code != 0,
+                              .installs = {.call = s->spec.venv && s->engine->installs ? r->install_call : NULL,
+                                           .blocked = s->engine->blocked}};
 
     kr_hint_write(&f, end->hint, sizeof end->hint);
 }

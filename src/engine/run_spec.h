@@ -40,6 +40,10 @@ struct kr_run_spec {
 
     const struct kr_run_terminal *terminal; /* then the code is absent; its session has a stdin pipe. NULL: code */
 
+    /* What its caller would say to have a package installed, with NAME in its place, for its hint: static. NULL: pip in
+     * the session. */
+    const char *install_call;
+
     /* for the engine; to the box, 0 is the limit of the sandbox */
     uint64_t timeout_ms; /* 0: none */
     int64_t output_cap;  /* bytes handed on, of output and again of displays; 0: no end */

@@ -38,6 +38,11 @@ bool kr_package_is_stdlib(const char *module)
     return find_name(module, kr_package_stdlib, kr_package_stdlib_count) != NULL;
 }
 
+bool kr_package_is_popular(const char *canonical)
+{
+    return find_name(canonical, kr_package_popular, kr_package_popular_count) != NULL;
+}
+
 /* ---- look-alikes ---- */
 
 /* One letter changed, added, left out, or two neighbours exchanged (Damerau). */
@@ -109,7 +114,7 @@ const char *kr_package_lookalike(const char *canonical)
     char folded[KR_REQ_NAME_ROOM], other[KR_REQ_NAME_ROOM];
     const char *near = NULL;
 
-    if (strlen(canonical) >= KR_REQ_NAME_ROOM || find_name(canonical, kr_package_popular, kr_package_popular_count))
+    if (strlen(canonical) >= KR_REQ_NAME_ROOM || kr_package_is_popular(canonical))
         return NULL;
     fold_name(canonical, folded);
     for (size_t i = 0; i < kr_package_popular_count; i++) {

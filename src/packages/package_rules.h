@@ -37,6 +37,8 @@ void kr_package_judge(const struct kr_package_rules *rules, const struct kr_requ
 /* The block list alone: for what others require. */
 void kr_package_judge_name(const struct kr_package_rules *rules, const char *name,
                            struct kr_package_judgement *ret_judgement);
+/* Is it in the table of well-known names? */
+bool kr_package_is_popular(const char *canonical);
 /* Is it a module of the standard library (Python 3.8 to 3.13)? */
 bool kr_package_is_stdlib(const char *module);
 /* The popular name that this one could be taken for, or NULL: none, or it is popular itself. */

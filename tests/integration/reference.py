@@ -37,6 +37,11 @@ def reference_sandbox_settings():
 
 
 @check
+def reference_imports():
+    compare("imports")
+
+
+@check
 def reference_metrics():
     compare("metrics")
 

@@ -102,6 +102,16 @@ def modules():
         contains(python(c, server, "import surely_not_there") or "", "`pip list` names those that are there")
         equal(python(c, server, "import jsson"), "there is no module jsson; did you mean json?")
         equal(python(c, server, "import scikit_learn"), "the package scikit-learn is imported as sklearn")
+        contains(python(c, server, "raise ModuleNotFoundError('x', name='cv2.aruco')") or "",
+                 "module cv2 (package opencv-python-headless) is not installed, and packages cannot be installed here")
+        contains(python(c, server, "import urllib2") or "", "its place has urllib.request")
+        contains(shell(c, server, "python3 -c 'import surely_not_there.part'") or "", "module surely_not_there is not")
+        equal(python(c, server, "import os.nothing"), None, "a part of what is there")
+        equal(python(c, server, "raise ModuleNotFoundError('install my thing first')"), None, "the user's own words")
+        equal(python(c, server, "import os\nos.makedirs('lib')\nopen('lib/own_tools.py', 'w').close()\nimport own_tools"),
+              "own_tools.py lies in lib/: `import lib.own_tools`, or put 'lib' into sys.path")
+        equal(python(c, server, "open('OwnThings.py', 'w').close()\nimport ownthings"),
+              "there is no module ownthings; did you mean OwnThings?")
         equal(python(c, server, "try:\n    import surely_not_there\nexcept ImportError:\n    pass"), None)
 
 

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "exit_status.h"
 #include "config.h"
+#include "import_name.h"
 #include "mcp.h"
 #include "metrics.h"
 #include "sandbox_settings.h"
@@ -50,6 +51,13 @@ static int dump_seccomp(int argc, char **argv)
 {
     (void)argc, (void)argv;
     return kr_seccomp_dump(stdout) < 0 ? KR_EXIT_OURS : 0;
+}
+
+static int dump_imports(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    kr_import_dump(stdout);
+    return 0;
 }
 
 static int dump_tools(int argc, char **argv)
@@ -101,6 +109,7 @@ static const struct {
     {"sandbox-settings", dump_sandbox_settings, false, "the settings of a sandbox: types, bounds, examples"},
     {"metrics", dump_metrics, false, "what /metrics tells, row by row"},
     {"seccomp", dump_seccomp, false, "the system call filter, row by row, with its reasons"},
+    {"imports", dump_imports, false, "which package has a module whose name is another"},
     {"tools", dump_tools, false, "the tools of the MCP server: what they do, their arguments"},
     {"settings", dump_settings, true,
      "what `krait serve` would run with here, and where each value comes from; takes its options"},

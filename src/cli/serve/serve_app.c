@@ -678,6 +678,7 @@ static int open_api(struct kr_serve *s, struct kr_err *err)
     if ((r = open_jobs(s, err)) < 0)
         return r;
     install = install_config(s);
+    kr_engine_installs(s->engine, install.enabled && install.egress, &s->config->blocked_packages);
     if ((r = kr_install_new(&s->loop, &install, &s->api.install, err)) < 0 || (r = open_auth(s, err)) < 0 ||
         (r = kr_accounts_new(&s->api, err)) < 0)
         return r;

@@ -110,6 +110,7 @@ static void hand_out(struct kr_serve *s, const char *old_key)
     kr_box_reload(s->box, &c->box);
     kr_jobs_retain(s->api.jobs, c->box.retention_ms);
     kr_install_reload(s->api.install, &install);
+    kr_engine_installs(s->engine, install.enabled && s->warden.egress, &c->blocked_packages);
     kr_mcp_reload(s->mcp, &c->mcp);
     if (c->auth.api_key != old_key && kr_auth_set_key(s->api.auth, c->auth.api_key) < 0)
         kr_log(KR_LOG_ERROR, "no memory for the new key, ignoring", NULL);

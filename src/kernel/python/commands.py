@@ -200,7 +200,7 @@ def packages(verb: str, args: str) -> None:
     if missing or not asked:
         if missing:
             print("not installed: %s" % ", ".join(missing))
-        pending_hint = hints.NO_PACKAGES
+        pending_hint = hints.PACKAGES
         print(
             "Packages cannot be installed, changed or removed in this sandbox yet. Installed are:"
         )

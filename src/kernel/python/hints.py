@@ -2,11 +2,13 @@
 others.
 
 Called by run.py with the uncaught exception. A hint says what the sandbox lacks and what to do
-instead; it never guesses. NETWORK and REFUSED are words: the engine, which knows the rule of the
-session and what its caller may choose, puts the line in their place (src/engine/hint.c).
+instead; it never guesses. NETWORK, REFUSED and PACKAGES are words, as are those of a module that was
+not found: the engine, which knows the rule of the session, the names of packages and what its
+caller may choose, puts the line in their place (src/engine/hint.c).
 """
 import errno
 import os
+import re
 import sys
 
 CHAIN = 12  # how far causes and contexts are followed
@@ -27,7 +29,9 @@ HOST = ("/home/", "/Users/", "/root/", "/mnt/", "/media/", "/srv/", "/opt/", "/d
 
 NETWORK = "network"
 REFUSED = "refused"
-NO_PACKAGES = "packages cannot be installed in this sandbox yet; `pip list` names those that are there"
+PACKAGES = "packages"
+MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
+FOLDERS = 200  # that are looked into for a module of the workspace
 NO_ROOT = (
     "no root: system packages cannot be installed in this sandbox "
     "(apt, sudo and the like do not work); use what is installed"
@@ -100,41 +104,6 @@ USEFUL = (
 NAMED = 6
 CLOSE = 0.75  # how alike two names are that are mixed up, as difflib counts
 
-# import name -> the name under which it is published, where the two differ.
-PACKAGES = {
-    "cv2": "opencv-python",
-    "sklearn": "scikit-learn",
-    "PIL": "Pillow",
-    "bs4": "beautifulsoup4",
-    "yaml": "PyYAML",
-    "dotenv": "python-dotenv",
-    "dateutil": "python-dateutil",
-    "docx": "python-docx",
-    "pptx": "python-pptx",
-    "fitz": "PyMuPDF",
-    "skimage": "scikit-image",
-    "Crypto": "pycryptodome",
-    "jwt": "PyJWT",
-    "git": "GitPython",
-    "serial": "pyserial",
-    "OpenSSL": "pyOpenSSL",
-    "MySQLdb": "mysqlclient",
-    "attr": "attrs",
-    "magic": "python-magic",
-    "usb": "pyusb",
-    "wx": "wxPython",
-    "pkg_resources": "setuptools",
-    "google.protobuf": "protobuf",
-    "psycopg2": "psycopg2-binary",
-    "zmq": "pyzmq",
-    "faiss": "faiss-cpu",
-    "websocket": "websocket-client",
-    "IPython": "ipython",
-    "Bio": "biopython",
-    "community": "python-louvain",
-    "umap": "umap-learn",
-}
-
 
 def hint(exc: BaseException):
     """The line, or None."""
@@ -173,30 +142,56 @@ def _chain(exc: BaseException) -> list:
 
 
 def _module(exc: ModuleNotFoundError):
-    if not isinstance(exc.name, str):
+    """The words for the engine, which knows the packages (src/packages/import_name.c); a line where
+    the answer is among the files here; None.
+    """
+    name = exc.name
+    if not isinstance(name, str) or not MODULE.match(name):
         return None
-    top = exc.name.split(".")[0]
-    if not top.isidentifier() or top in sys.modules:
-        return None
-    for name, package in PACKAGES.items():  # import beautifulsoup4, import pillow
-        if top.lower().replace("_", "-") == package.lower() and top != name:
-            return "the package %s is imported as %s" % (package, name)
-    if top == "IPython":
-        return "module IPython is not installed here; display(object) needs no import"
+    top = name.partition(".")[0]
+    known = sys.modules.get(top)
+    if known is not None:  # a part of something that is there: only of a namespace others can add to
+        spec = getattr(known, "__spec__", None)
+        shared = top != name and hasattr(known, "__path__") and getattr(spec, "origin", 1) is None
+        return "module %s - -" % name if shared else None
+    standard = getattr(sys, "stdlib_module_names", ())
+    if top in standard:
+        return "standard " + top if top == name and _is_absent(top) else None
     there = _modules()
     if top in there:
         return None  # what is missing is a part of it
-    close = _close_to(top, there)
-    if close:
-        return "there is no module %s; did you mean %s?" % (top, close)
-    what = "module %s" % top
-    if top in PACKAGES and PACKAGES[top].lower() != top.lower():
-        what += " (package %s)" % PACKAGES[top]
-    named = [name for name in USEFUL if name in there][:NAMED]
-    return "%s is not installed, and packages cannot be installed yet; `pip list` names those that are there%s" % (
-        what,
-        ": " + ", ".join(named) + " …" if named else "",
-    )
+    near, place = _close_to(top, there), _below(top)
+    if place and not near:
+        return "%s.py lies in %s/: `import %s.%s`, or put %s into sys.path" % (
+            top,
+            place,
+            place,
+            top,
+            ascii(place),
+        )
+    named = ",".join([one for one in USEFUL if one in there][:NAMED])
+    return "module %s %s %s" % (top, near or "-", named or "-")
+
+
+def _is_absent(name: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(name) is None
+    except (ImportError, ValueError):
+        return False
+
+
+def _below(name: str):
+    """The folder of the working one, by name, in which there is a module of that name; None."""
+    try:
+        with os.scandir(".") as found:
+            for _turn, one in zip(range(FOLDERS), found):
+                if one.name.isidentifier() and os.path.isfile(os.path.join(one.name, name + ".py")):
+                    return one.name
+    except OSError:
+        pass
+    return None
 
 
 def _modules() -> set:
@@ -212,10 +207,11 @@ def _close_to(name: str, there: set):
     """The one that was meant: the same in another case, or a few letters off."""
     from difflib import get_close_matches
 
+    there = [one for one in there if MODULE.match(one)]
     for other in there:
         if other.lower() == name.lower():
             return other
-    if len(name) < 4 or name in PACKAGES:  # cv2 is no csv
+    if len(name) < 4:
         return None
     return next(iter(get_close_matches(name, there, 1, CLOSE)), None)
 
@@ -287,7 +283,7 @@ def of_command(command, status: int):
     if program in ROOT_COMMANDS:
         return NO_ROOT
     if program in PACKAGE_COMMANDS:
-        return NO_PACKAGES
+        return PACKAGES
     if (program, status) in _NET_STATUS or (program == "git" and set(words[1:3]) & _GIT_REMOTE):
         return NETWORK
     return REFUSED if program == "curl" and status == 7 else None

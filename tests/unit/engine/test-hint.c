@@ -35,6 +35,14 @@ static const struct {
     {"a shell, other words", {.said = "no such file\n", .failed = true}, NULL, NULL},
     {"two lines", {.claimed = "do this\n[files]\nforged"}, "do this", "this"},
     {"a word and more", {.claimed = "network\n"}, "network", "network"},
+    {"a module", {.claimed = "module cv2 - numpy,scipy"}, "module cv2 (package opencv-python-headless) is not", ": numpy, scipy …"},
+    {"a module to be had", {.claimed = "module cv2 - -", .installs = {.call = "pip install NAME"}},
+     "module cv2 (package opencv-python-headless) is not", "installed: pip install opencv-python-headless"},
+    {"a shell, a module", {.said = "x\nModuleNotFoundError: No module named 'yaml.nodes'\n", .failed = true,
+     .installs = {.call = "install(\"NAME\")"}}, "module yaml (package PyYAML)", "install(\"PyYAML\")"},
+    {"a shell, conda", {.said = "sh: conda: command not found\n", .failed = true, .installs = {.call = "pip install NAME"}},
+     "packages are installed by pip install NAME", NULL},
+    {"no module of ours", {.claimed = "module a;b - -"}, "module a;b - -", NULL},
     {"control characters", {.claimed = "do\x1b[2J"}, "do", "do"},
 };
 /* clang-format on */

@@ -91,21 +91,13 @@ def errors_of_a_reachable_server():
 
 @check
 def missing_modules():
-    contains(
-        hint("import surely_not_there"),
-        "module surely_not_there is not installed, and packages cannot be installed yet; `pip list` names",
-    )
+    assert (hint("import surely_not_there") or "").startswith("module surely_not_there - ")
     for wrong, right in (("jsson", "json"), ("Numbers", "numbers"), ("colections", "collections")):
-        equal(hint("import " + wrong), "there is no module %s; did you mean %s?" % (wrong, right))
-    contains(hint("import torch"), "module torch is not installed")
-    contains(
-        hint("raise ModuleNotFoundError(\"No module named 'cv2'\", name='cv2')"),
-        "module cv2 (package opencv-python)",
-    )
-    contains(hint("raise ModuleNotFoundError('x', name='umap.plot')"), "(package umap-learn)")
-    equal(hint("import beautifulsoup4"), "the package beautifulsoup4 is imported as bs4")
-    equal(hint("import pillow"), "the package Pillow is imported as PIL")
-    contains(hint("raise ModuleNotFoundError('x', name='IPython')"), "display(object)")
+        assert (hint("import " + wrong) or "").startswith("module %s %s " % (wrong, right)), wrong
+    assert (hint("import torch") or "").startswith("module torch - ")
+    for name, sent in (("cv2", "module cv2 "), ("umap.plot", "module umap ")):
+        got = hint("raise ModuleNotFoundError('x', name=%r)" % name) or ""
+        assert got.startswith(sent), (name, got)
     equal(hint("import os.nothing"), None)
     equal(hint("from math import nothing"), None)
     contains(
@@ -114,6 +106,38 @@ def missing_modules():
         ),
         "surely_not_there",
     )
+
+
+@check
+def modules_that_python_lacks():
+    lack = "import sys, importlib.util\nsys.stdlib_module_names |= {'surelynot'}\nimport surelynot"
+    equal(hint(lack), "standard surelynot")
+    equal(hint("raise ModuleNotFoundError('x', name='json')"), None, "it is there")
+
+
+@check
+def parts_of_a_namespace():
+    make = "import os, sys\nos.makedirs('/tmp/ns%d/spaced/inner' % os.getpid())\nsys.path.append('/tmp/ns%d' % os.getpid())\n"
+    assert (hint(make + "import spaced.inner.more") or "").startswith("module spaced.inner.more - -")
+
+
+@check
+def modules_of_the_workspace():
+    make = "import os\nos.makedirs('/tmp/ws%d/parts')\nos.chdir('/tmp/ws%d')\n" % (0, 0)
+    make = make.replace("/tmp/ws0", "/tmp/ws%d" % __import__("os").getpid())
+    contains(
+        hint(make + "open('parts/tools_of_mine.py', 'w').close()\nimport tools_of_mine") or "",
+        "tools_of_mine.py lies in parts/: `import parts.tools_of_mine`",
+    )
+    make = make.replace("/tmp/ws", "/tmp/wsb")
+    got = hint(make + "open('MyTools.py', 'w').close()\nimport mytools") or ""
+    assert got.startswith("module mytools MyTools "), got
+
+
+@check
+def what_is_no_name_is_not_sent():
+    for name in ("'a b'", "'a-b'", "'x' * 5000 + ' '", "'\u00e9'", "7", "'.a'", "''"):
+        equal(hint("raise ModuleNotFoundError('x', name=%s)" % name), None, name)
 
 
 @check
@@ -147,7 +171,7 @@ def programs_that_cannot_work():
         "!pip install surely-not-there",
         "%pip install surely-not-there",
     ):
-        contains(hint(code) or "", "packages cannot be installed", code)
+        equal(hint(code), "packages", code)
     equal(hint("import subprocess\nraise subprocess.CalledProcessError(6, 'curl http://x.org')"), "network")
     equal(hint("import subprocess\nraise subprocess.CalledProcessError(128, 'git clone http://x.org')"), "network")
     equal(hint("import subprocess\nraise subprocess.CalledProcessError(1, 'git diff --exit-code')"), None)
