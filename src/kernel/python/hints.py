@@ -161,7 +161,7 @@ def _module(exc: ModuleNotFoundError):
     if top in there:
         return None  # what is missing is a part of it
     near, place = _close_to(top, there), _below(top)
-    if place and not near:
+    if place and (not near or near.lower() != top.lower()):
         return "%s.py lies in %s/: `import %s.%s`, or put %s into sys.path" % (
             top,
             place,
