@@ -12,6 +12,7 @@ const struct kr_api_tag kr_api_tags[] = {
     {"runs",      "Run code, follow a run's output, cancel it, read it again."},
     {"sessions",  "Live interpreters that keep their variables between runs."},
     {"sandboxes", "Files, packages and limits of their own, which outlive a restart."},
+    {"packages",  "Python packages of a sandbox: install, upgrade, uninstall, list, freeze."},
     {"templates", "Sandboxes as they were saved, which new ones begin with."},
     {"jobs",      "Background work: how far it is, what it left, cancel it."},
     {"files",     "Files of a sandbox: list, read, write, delete."},

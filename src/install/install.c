@@ -56,6 +56,11 @@ void kr_install_free(struct kr_install *in)
     free(in);
 }
 
+bool kr_install_is_on(const struct kr_install *in)
+{
+    return in->config.enabled && in->config.egress && in->config.packages;
+}
+
 int kr_install_start(struct kr_install *in, const struct kr_caller *who, const struct kr_install_ask *ask,
                      struct kr_job **ret_job, struct kr_err *err)
 {

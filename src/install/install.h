@@ -53,6 +53,8 @@ int kr_install_new(struct uv_loop_s *loop, const struct kr_install_config *confi
 void kr_install_reload(struct kr_install *in, const struct kr_install_config *config);
 /* After kr_jobs_close(), before the box and the engine go. Takes NULL. */
 void kr_install_free(struct kr_install *in);
+/* May installs be asked for: they are switched on, and there is a way to the index? */
+bool kr_install_is_on(const struct kr_install *in);
 
 /* ---- asking ---- */
 

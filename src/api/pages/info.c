@@ -6,6 +6,7 @@
 #include "api.h"
 #include "buf.h"
 #include "clock.h"
+#include "install.h"
 #include "json.h"
 #include "pages.h"
 #include "reply.h"
@@ -66,7 +67,7 @@ static const struct kr_api_prop features_props[] = {
     {.name = "files", .type = KR_API_BOOL, .help = "Files can be listed, read and written.", .example = "true"},
     {.name = "auth", .type = KR_API_BOOL, .help = "A key is asked for.", .example = "false"},
     {.name = "registration", .type = KR_API_BOOL, .help = "Any client may make an account.", .example = "false"},
-    {.name = "packages", .type = KR_API_BOOL, .help = "Packages can be installed.", .example = "false"},
+    {.name = "packages", .type = KR_API_BOOL, .help = "Packages can be installed.", .example = "true"},
     {.name = "egress", .type = KR_API_BOOL, .help = "A sandbox can be let out to the network.", .example = "false"},
     {.name = "mcp", .type = KR_API_BOOL, .help = "The Model Context Protocol is spoken.", .example = "false"},
 };
@@ -248,7 +249,7 @@ static void write_features(struct kr_json *j, const struct kr_api *api, const st
     kr_json_key_bool(j, "files", true);
     kr_json_key_bool(j, "auth", api->config.auth);
     kr_json_key_bool(j, "registration", p->allow_registration);
-    kr_json_key_bool(j, "packages", false);
+    kr_json_key_bool(j, "packages", api->install && kr_install_is_on(api->install));
     kr_json_key_bool(j, "egress", false);
     kr_json_key_bool(j, "mcp", true);
     kr_json_object_end(j);

@@ -9,6 +9,7 @@
 #include "file_routes.h"
 #include "info.h"
 #include "job_routes.h"
+#include "package_routes.h"
 #include "pages.h"
 #include "registry.h"
 #include "routes.h"
@@ -45,6 +46,7 @@ const struct kr_http_route kr_api_routes[] = {
     RUNS_ROUTES,
     KR_API_SESSIONS_ROUTES(OURS),
     KR_API_SANDBOXES_ROUTES,
+    KR_API_PACKAGES_ROUTES,
     KR_API_JOBS_ROUTES,
     KR_API_TEMPLATES_ROUTES,
     KR_API_FILES_ROUTES,
