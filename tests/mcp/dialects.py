@@ -13,15 +13,18 @@ from mcp import LEGACY, MODERN, Http, RpcError  # noqa: E402
 from serving import kept, main  # noqa: E402
 
 LISTED = {
-    "krait": ["execute_python", "read_run", "stop_run", "execute_terminal_command", "list_files", "read_file",
-              "upload_file_to_sandbox", "get_sandbox_info", "create_sandbox", "list_sandboxes", "reset_sandbox",
-              "delete_sandbox", "list_active_sessions", "terminate_session"],
+    "krait": ["execute_python", "read_run", "stop_run", "execute_terminal_command", "install_package", "list_files",
+              "read_file", "upload_file_to_sandbox", "get_sandbox_info", "create_sandbox", "list_sandboxes",
+              "reset_sandbox", "delete_sandbox", "list_active_sessions", "terminate_session",
+              "list_installed_packages", "check_package_installation_status"],
     "sandbox-mcp": ["execute_python_code", "list_active_sessions", "terminate_session", "create_session_with_files"],
     "python-sandbox": ["execute_code"],
-    "sandbox-service": ["execute_python"],
-    "python-executor": ["execute_python", "get_sandbox_info", "reset_sandbox"],
-    "mcp-sandbox": ["create_sandbox", "list_sandboxes", "execute_python_code", "execute_terminal_command",
-                    "upload_file_to_sandbox", "delete_sandbox"],
+    "sandbox-service": ["execute_python", "pip_install"],
+    "python-executor": ["execute_python", "install_package", "list_installed_packages", "get_sandbox_info",
+                        "reset_sandbox"],
+    "mcp-sandbox": ["create_sandbox", "list_sandboxes", "execute_python_code", "install_package_in_sandbox",
+                    "check_package_installation_status", "execute_terminal_command", "upload_file_to_sandbox",
+                    "delete_sandbox"],
 }
 HUGE = "print('\\x01\"\\\\' * 1_500_000)"  # each byte is up to six as JSON, and that is JSON in JSON
 

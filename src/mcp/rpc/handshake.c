@@ -22,7 +22,8 @@ static const char instructions[] =
     "of the user: bring data in with upload_file_to_sandbox.\n"
     "- A long run answers with its run id and what it has printed so far: go on with read_run, end it with stop_run. "
     "timeout is in seconds.\n"
-    "- Packages cannot be installed: get_sandbox_info lists what is there.\n"
+    "- Python packages: install_package, where code imports them at once; list_installed_packages names what is "
+    "there.\n"
     "- input() asks the user where the client can be asked; elsewhere pass the lines as stdin.\n"
     "- When something fails, the last line of the result says why or what to do.";
 

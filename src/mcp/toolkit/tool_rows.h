@@ -14,6 +14,9 @@ extern const struct kr_mcp_tool kr_tool_list_files, kr_tool_read_file, kr_tool_u
 /* tool_sandboxes.c */
 extern const struct kr_mcp_tool kr_tool_create_sandbox, kr_tool_list_sandboxes, kr_tool_reset_sandbox,
     kr_tool_delete_sandbox;
+/* tool_packages.c */
+extern const struct kr_mcp_tool kr_tool_install_package, kr_tool_uninstall_package, kr_tool_list_packages,
+    kr_tool_package_status;
 /* tool_templates.c */
 extern const struct kr_mcp_tool kr_tool_save_template, kr_tool_list_templates, kr_tool_delete_template;
 /* tool_sessions.c */

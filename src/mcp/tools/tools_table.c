@@ -11,6 +11,7 @@ const struct kr_mcp_tool *const kr_mcp_tools[] = {
     &kr_tool_read_run,
     &kr_tool_stop_run,
     &kr_tool_execute_terminal_command,
+    &kr_tool_install_package,
     &kr_tool_list_files,
     &kr_tool_read_file,
     &kr_tool_upload_file,
@@ -22,6 +23,9 @@ const struct kr_mcp_tool *const kr_mcp_tools[] = {
     &kr_tool_delete_sandbox,
     &kr_tool_list_active_sessions,
     &kr_tool_terminate_session,
+    &kr_tool_list_packages,
+    &kr_tool_package_status,
+    &kr_tool_uninstall_package,
 
     &kr_tool_save_template,
     &kr_tool_list_templates,
