@@ -157,3 +157,15 @@ uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect)
 
     return most && (own == 0 || own > most) ? most : own;
 }
+
+void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note)
+{
+    struct kr_mcp_result r;
+
+    kr_mcp_result_init(&r);
+    kr_mcp_add_text(&r, text, len);
+    r.structured = json_pack("{s:O}", "result", json_object_get(json_array_get(r.content, 0), "text"));
+    if (note)
+        kr_mcp_add_text(&r, note, strlen(note));
+    kr_mcp_tool_done(c, &r);
+}

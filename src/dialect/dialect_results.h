@@ -38,6 +38,13 @@ json_t *kr_compat_error(const struct kr_mcp_outcome *o);
 /* Milliseconds that a run of that document has which asks for none: at most what the caller's listener allows. */
 uint64_t kr_compat_timeout(const struct kr_mcp_call *c, enum kr_dialect dialect);
 
+/* Answers with one text, whose structure is {"result": text} (003); `note` (may be NULL) is a block behind it. */
+void kr_compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note);
+
+/* The id of a sandbox that a call of document 004 names (KR_STORE_ID_ROOM); false: answered (mcp_sandbox_tools.c). */
+bool kr_compat_named_sandbox(struct kr_mcp_call *c, const char *given, char *id);
+/* Answers with a list of sandboxes, taken, to each of which `installed_packages` is added (mcp_sandbox_packages.c). */
+void kr_compat_list_with_packages(struct kr_mcp_call *c, json_t *list);
 /* Runs code as document 004 (mcp-sandbox) does: a process of its own in a named sandbox, its files linked
  * (mcp_sandbox_tools.c). */
 void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const struct kr_text *code);

@@ -99,8 +99,7 @@ static void fail_sandbox_tool(struct kr_mcp_call *c, const char *sandbox, const 
     answer_sandbox_value(c, json_pack("{s:b, s:o}", "error", 1, "message", message));
 }
 
-/* Its id; false: answered. */
-static bool find_named_sandbox(struct kr_mcp_call *c, const char *given, char id[KR_STORE_ID_ROOM])
+bool kr_compat_named_sandbox(struct kr_mcp_call *c, const char *given, char *id)
 {
     cleanup_box_sandbox struct kr_sandbox s = {0};
     struct kr_err err;
@@ -148,7 +147,6 @@ static void run_create(struct kr_mcp_call *c, const void *args)
                                           "name", s.row.name, "status", KR_STORE_SANDBOX_STATE));
 }
 
-/* Nothing can be installed yet, so nothing is. */
 static void on_row(void *data, const struct kr_store_sandbox *s)
 {
     if (!kr_store_is_default(s->name))
@@ -171,7 +169,7 @@ static void run_list(struct kr_mcp_call *c, const void *args)
         }
         page.after = page.next;
     } while (page.next[0]);
-    answer_sandbox_value(c, list);
+    kr_compat_list_with_packages(c, list);
 }
 
 static void run_delete(struct kr_mcp_call *c, const void *args)
@@ -278,7 +276,7 @@ void kr_compat_run_in_sandbox(struct kr_mcp_call *c, const char *sandbox, const 
         .ask_client = true,
     };
 
-    if (find_named_sandbox(c, sandbox, id))
+    if (kr_compat_named_sandbox(c, sandbox, id))
         kr_mcp_run(c, &spec);
 }
 
@@ -322,7 +320,7 @@ static void run_command(struct kr_mcp_call *c, const void *args)
     cleanup_buf struct kr_buf code = {0};
 
     kr_buf_init(&code, 16u << 20);
-    if (!find_named_sandbox(c, a->sandbox, id))
+    if (!kr_compat_named_sandbox(c, a->sandbox, id))
         return;
     if (kr_mcp_terminal_code(&code, &t) < 0) {
         kr_mcp_tool_refuse(c, "out of memory");
@@ -357,7 +355,7 @@ static void run_upload(struct kr_mcp_call *c, const void *args)
                               .local = a->local,
                               .answer = answer_upload};
 
-    if (find_named_sandbox(c, a->sandbox, id))
+    if (kr_compat_named_sandbox(c, a->sandbox, id))
         kr_mcp_upload(c, &u);
 }
 

@@ -32,19 +32,6 @@ static const struct kr_api_table executor_table = KR_API_TABLE("PythonExecutorIn
     struct executor_args);
 /* clang-format on */
 
-/* Answers with one text, whose structure is {"result": text} (003); `note` (may be NULL) is a block behind it. */
-static void compat_answer_text(struct kr_mcp_call *c, const char *text, size_t len, const char *note)
-{
-    struct kr_mcp_result r;
-
-    kr_mcp_result_init(&r);
-    kr_mcp_add_text(&r, text, len);
-    r.structured = json_pack("{s:O}", "result", json_object_get(json_array_get(r.content, 0), "text"));
-    if (note)
-        kr_mcp_add_text(&r, note, strlen(note));
-    kr_mcp_tool_done(c, &r);
-}
-
 /* ---- execute_python ---- */
 
 struct asked {
@@ -118,7 +105,7 @@ static void render_executor(struct kr_mcp_call *c, const struct kr_mcp_outcome *
     if (a->asked != a->given)
         kr_buf_printf(&note, "[timeout: %" PRId64 " s was asked for, %" PRId64 " s was given; 1 to %d are allowed]",
                       a->asked, a->given, TIMEOUT_MAX);
-    compat_answer_text(c, kr_buf_str(&text), text.len, note.len ? kr_buf_str(&note) : NULL);
+    kr_compat_answer_text(c, kr_buf_str(&text), text.len, note.len ? kr_buf_str(&note) : NULL);
 }
 
 static void run_executor(struct kr_mcp_call *c, const void *args)
@@ -161,7 +148,7 @@ static void run_reset(struct kr_mcp_call *c, const void *args)
         kr_buf_printf(&text, "Error: %s", kr_compat_reason(&err));
     else
         kr_buf_add_str(&text, good);
-    compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
+    kr_compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
 }
 
 /* ---- get_sandbox_info ---- */
@@ -197,7 +184,7 @@ static void render_info(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, v
                   found ? json_string_value(json_object_get(found, "prefix")) : "(not known)",
                   found ? "Initialized" : "Not initialized (code does not run in it)");
     json_decref(found);
-    compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
+    kr_compat_answer_text(c, kr_buf_str(&text), text.len, NULL);
 }
 
 static void run_info(struct kr_mcp_call *c, const void *args)
@@ -239,7 +226,7 @@ const struct kr_mcp_tool kr_tool_python_executor_info = {
 const struct kr_mcp_tool kr_tool_python_executor_reset = {
     .name = "reset_sandbox",
     .title = "Reset the sandbox",
-    .description = "Empties the sandbox: its files and its sessions are gone.",
+    .description = "Empties the sandbox: its files, its sessions and its packages are gone.",
     .dialects = KR_IN_PYTHON_EXECUTOR,
     .flags = KR_TOOL_DESTRUCTIVE | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_RUN,

@@ -1,4 +1,4 @@
-/* The routes of document 002 (sandbox-service): POST /execute and /pip_install at the root.
+/* POST /execute of document 002 (sandbox-service), at the root; /pip_install is in sandbox_service_packages.c.
  *
  * Called through the route table. A fresh process for each call, 30 seconds unless asked otherwise, 120 at most,
  * output cut at 10,000 characters, leaving cancels: as its document says. */
@@ -10,7 +10,6 @@
 #include "run_routes.h"
 #include "run_start.h"
 #include "utf8.h"
-#include "monitor.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -20,9 +19,6 @@ struct service_request {
     struct kr_text code;
     int64_t timeout;
     uint8_t timeout_given;
-};
-struct install_request {
-    const char *package, *version;
 };
 
 /* clang-format off */
@@ -49,23 +45,6 @@ const struct kr_api_doc kr_api_service_execute_doc = {.id = "service_execute", .
     .summary = "Run code in a fresh process",
     .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &service_table,
     .body_example = "{\"code\":\"print('Hello, World!')\"}", .responses = service_ok};
-
-static const struct kr_api_field install_fields[] = {
-    {.name = "package", .type = KR_API_STRING, KR_API_AT(struct install_request, package), .required = true,
-     KR_API_LENGTH(1, 100),
-     .aliases = (const char *const[]){"package_name", NULL}, .help = "Its name.", .example = "requests"},
-    {.name = "version", .type = KR_API_STRING, KR_API_AT(struct install_request, version), .def = "latest",
-     .nullable = true, .help = "Its version.", .example = "latest"},
-};
-static const struct kr_api_table install_table = KR_API_TABLE("ServiceInstallRequest", "What to install.",
-    install_fields, struct install_request);
-static const struct kr_api_response install_not[] = {
-    {200, "It is installed. Never yet: see 501.", NULL, &kr_api_message_schema, "{\"message\":\"installed\"}", NULL},
-    {501, "Packages cannot be installed yet.", NULL,
-    &kr_api_detail_schema, KR_API_DETAIL_EXAMPLE("unsupported", "packages cannot be installed yet"), NULL}, {0}};
-const struct kr_api_doc kr_api_service_install_doc = {.id = "service_install", .tag = KR_API_TAG_002,
-    .summary = "Install a package (not yet)",
-    .voice = KR_API_DOCUMENT, .needs = KR_RIGHT_RUN, .body = &install_table, .responses = install_not};
 /* clang-format on */
 
 /* At most OUTPUT_CHARS characters, and a mark where it was cut. The text is what was written, then the two others. */
@@ -157,18 +136,4 @@ static void service_execute(struct kr_http_ex *ex, void *app, void *request, str
 void kr_api_service_execute(struct kr_http_ex *ex, void *app)
 {
     kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &service_table, service_execute);
-}
-
-static void service_install(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
-{
-    struct install_request *q = request;
-
-    (void)in;
-    kr_monitor_package(((struct kr_api *)app)->monitor, q->package, "error");
-    kr_api_fail_status(ex, 501, "packages cannot be installed yet");
-}
-
-void kr_api_service_install(struct kr_http_ex *ex, void *app)
-{
-    kr_api_read_body(((struct kr_api *)app)->loop, ex, app, &install_table, service_install);
 }

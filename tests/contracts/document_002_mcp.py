@@ -40,7 +40,7 @@ def row_002_07_the_stream_opens_and_stays():
 def row_002_07_tools_work_on_it():
     for path in ("/mcp/sse", "/mcp"):
         with Sse(server().port, path) as c:
-            equal([t["name"] for t in c.call("tools/list")["tools"]], ["execute_python"])
+            equal([t["name"] for t in c.call("tools/list")["tools"]], ["execute_python", "pip_install"])
             got = json.loads(c.tool("execute_python", code=FIBONACCI)["content"][0]["text"])
             equal((set(got), got["stdout"].split()[-1], got["success"]), (FIELDS, "34", True))
 
@@ -51,7 +51,7 @@ def row_002_07_a_client_that_others_wrote():
         c = real_client.at(server().port, path, "sse-only")
         if not c:
             skip("npm could not fetch mcp-remote")
-        equal([t["name"] for t in c.call("tools/list")["tools"]], ["execute_python"])
+        equal([t["name"] for t in c.call("tools/list")["tools"]], ["execute_python", "pip_install"])
         got = json.loads(c.tool("execute_python", code=FIBONACCI)["content"][0]["text"])
         equal((set(got), got["stdout"].split()[-1], got["success"]), (FIELDS, "34", True))
 
@@ -66,7 +66,7 @@ def row_002_13_posted_with_curls_headers():
         equal((answer["jsonrpc"], answer["id"]), ("2.0", 7))
         return answer["result"]
 
-    equal([t["name"] for t in post("tools/list")["tools"]], ["execute_python"])
+    equal([t["name"] for t in post("tools/list")["tools"]], ["execute_python", "pip_install"])
     began = time.monotonic()
     got = json.loads(post("tools/call", name="execute_python",
                           arguments={"code": "print('Hello, World!')", "timeout": 10})["content"][0]["text"])

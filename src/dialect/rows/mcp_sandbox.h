@@ -1,7 +1,7 @@
 /* Document 004, mcp-sandbox: MCP tools over named sandboxes, links to the files that code made, and accounts.
  *
- * Its code: src/dialect/mcp_sandbox_tools.c, mcp_sandbox_accounts.c, mcp_sandbox_sandboxes.c; the route of its links is
- * src/api/files/file_link.c. */
+ * Its code: src/dialect/mcp_sandbox_tools.c, mcp_sandbox_packages.c, mcp_sandbox_accounts.c, mcp_sandbox_sandboxes.c;
+ * the route of its links is src/api/files/file_link.c. */
 #pragma once
 
 /* clang-format off */
@@ -36,6 +36,8 @@
     &kr_tool_mcp_sandbox_create, \
     &kr_tool_mcp_sandbox_list, \
     &kr_tool_mcp_sandbox_execute, \
+    &kr_tool_mcp_sandbox_install, \
+    &kr_tool_mcp_sandbox_status, \
     &kr_tool_mcp_sandbox_command, \
     &kr_tool_mcp_sandbox_upload, \
     &kr_tool_mcp_sandbox_delete, \

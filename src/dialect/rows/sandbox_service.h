@@ -1,6 +1,7 @@
 /* Document 002, sandbox-service: POST /execute and POST /pip_install, and the same as MCP tools.
  *
- * Its code: src/dialect/sandbox_service_routes.c, sandbox_service_tools.c. */
+ * Its code: src/dialect/sandbox_service_routes.c, sandbox_service_tools.c,
+ * sandbox_service_packages.c. */
 #pragma once
 
 /* clang-format off */
@@ -16,11 +17,13 @@
 #define KR_SANDBOX_SERVICE_ROUTES \
     {KR_HTTP_POST, "/execute",     KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, \
      kr_api_service_execute, &kr_api_service_execute_doc}, \
-    {KR_HTTP_POST, "/pip/install", 1u << 20, 0, kr_api_service_install, &kr_api_service_install_doc}, \
+    {KR_HTTP_POST, "/pip/install", 1u << 20, 0, kr_api_service_install, &kr_api_service_install_alias_doc}, \
     {KR_HTTP_POST, "/pip_install", 1u << 20, 0, kr_api_service_install, &kr_api_service_install_doc}
 
 #define KR_SANDBOX_SERVICE_TOOLS \
     &kr_tool_sandbox_service_execute, \
+    &kr_tool_sandbox_service_install, \
     &kr_tool_sandbox_service_execute_post, \
+    &kr_tool_sandbox_service_install_post, \
     &kr_tool_sandbox_service_health
 /* clang-format on */
