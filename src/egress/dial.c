@@ -131,7 +131,7 @@ static bool word_is_host(const char *word, const char *host, uint16_t port)
     return *rest != ':' || strtoul(rest + 1, NULL, 10) == port;
 }
 
-static bool words_have_host(const struct kr_words *words, const char *host, uint16_t port)
+bool kr_eg_words_have_host(const struct kr_words *words, const char *host, uint16_t port)
 {
     for (size_t i = 0; i < words->count; i++)
         if (word_is_host(words->items[i], host, port))
@@ -375,7 +375,7 @@ static bool judge_host(struct kr_eg_dial *d, enum kr_eg_host_kind kind)
 
     if (kind == KR_EG_HOST_BAD)
         why = "is neither a name nor an address in its usual form";
-    else if (words_have_host(&d->eg->config->own_hosts, d->host, d->port))
+    else if (kr_eg_words_have_host(&d->eg->config->own_hosts, d->host, d->port))
         why = "is krait itself";
     if (!why)
         return true;
@@ -413,7 +413,7 @@ int kr_eg_dial_start(struct kr_eg *eg, const struct kr_eg_dial_ask *ask, kr_eg_d
     d->end.fd = -1;
     /* One that does not fit is no host: cut it would be another one. */
     snprintf(d->host, sizeof d->host, "%s", strlen(ask->host) < sizeof d->host ? ask->host : "");
-    d->exempt = ask->trusted || words_have_host(&eg->config->private_hosts, d->host, d->port);
+    d->exempt = ask->trusted || kr_eg_words_have_host(&eg->config->private_hosts, d->host, d->port);
     r = kr_timer_new(&eg->loop, on_dial_deadline, d, &d->deadline);
     if (r >= 0)
         r = kr_timer_new(&eg->loop, on_stagger, d, &d->stagger);

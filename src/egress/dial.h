@@ -1,6 +1,7 @@
 /* From a name to a connected socket: resolve, check every address, connect to exactly a checked one. Loop thread only;
  * names are resolved on the thread pool. */
 #pragma once
+#include "words.h"
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,3 +39,6 @@ int kr_eg_dial_start(struct kr_eg *eg, const struct kr_eg_dial_ask *ask, kr_eg_d
                      struct kr_eg_dial **ret_dial);
 /* on_end does not come any more. Takes NULL. */
 void kr_eg_dial_cancel(struct kr_eg_dial *d);
+
+/* Is it one of the words "NAME[:PORT]"? `host` in lower case; an address of IPv6 without brackets. */
+bool kr_eg_words_have_host(const struct kr_words *words, const char *host, uint16_t port);

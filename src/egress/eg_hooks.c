@@ -1,6 +1,83 @@
 /* What the second half of the room adds to the proxy: one row, read by the first half wherever a hook may come in. */
-#include "egress_internal.h"
+#include "eg_second.h"
+#include "log.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static void free_second(struct kr_eg_second *s)
+{
+    kr_eg_fetches_free(s->fetches);
+    kr_eg_index_free(s->index);
+    kr_eg_tls_trust_free(s->trust);
+    free(s);
+}
+
+/* Certificates that the administrator names must be there. Without the system's, what needs none still works. */
+static int read_trust(struct kr_eg *eg, struct kr_eg_second *s, struct kr_err *err)
+{
+    const char *file = eg->config->ca_file;
+    int r = kr_eg_tls_trust_new(file, &s->trust, err);
+
+    if (r < 0 && !file) {
+        kr_log_with(KR_LOG_WARN, "no certificates to check servers with", KR_F_STR("error", err->msg));
+        return 0;
+    }
+    return r;
+}
+
+static int start_second(struct kr_eg *eg, void **ret_data, struct kr_err *err)
+{
+    struct kr_eg_second *s = calloc(1, sizeof *s);
+    int r;
+
+    if (!s)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "start the egress process");
+    r = read_trust(eg, s, err);
+    if (r == 0)
+        r = kr_eg_index_new(eg, s->trust, &s->index, err);
+    if (r == 0 && (r = kr_eg_fetches_new(eg, s->index, s->trust, &s->fetches)) < 0)
+        kr_err_set(err, KR_ERR_SYSTEM, -r, "start the egress process");
+    if (r < 0) {
+        free_second(s);
+        return r;
+    }
+    *ret_data = s;
+    return 0;
+}
+
+static void stop_second(struct kr_eg *eg)
+{
+    if (eg->second)
+        free_second(eg->second);
+    eg->second = NULL;
+}
+
+static const char *reads_of_second(const struct kr_eg *eg)
+{
+    return kr_eg_index_folder(kr_eg_second(eg)->index);
+}
+
+static void on_setup(struct kr_eg *eg, const json_t *setup)
+{
+    kr_eg_index_set_user(kr_eg_second(eg)->index, json_string_value(json_object_get(setup, "index_user")),
+                         json_string_value(json_object_get(setup, "index_password")));
+}
+
+static void on_fetch(struct kr_eg *eg, uint32_t id, const json_t *ask, int file)
+{
+    kr_eg_fetch_start(kr_eg_second(eg)->fetches, id, ask, file);
+}
+
+static void on_cancel(struct kr_eg *eg, uint32_t id)
+{
+    kr_eg_fetch_cancel(kr_eg_second(eg)->fetches, id);
+}
 
 const struct kr_eg_hooks kr_eg_hooks = {
-    .start = NULL,
+    .start = start_second,
+    .stop = stop_second,
+    .reads = reads_of_second,
+    .on_setup = on_setup,
+    .on_fetch = on_fetch,
+    .on_cancel = on_cancel,
 };

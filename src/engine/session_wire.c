@@ -132,13 +132,14 @@ static void write_special(struct kr_json *j, const struct kr_session *s, const s
     session_write_env(j, s->spec.env, s->spec.env_count);
     kr_json_key_uint(j, "cpus", (s->spec.limits.cpu_milli + 999) / 1000);
     kr_json_key_bool(j, "landlock", start->landlock);
+    kr_json_key_bool(j, "venv", start->venv);
     write_rlimits(j, start->rlimits);
     kr_json_object_end(j);
 }
 
 int kr_session_send_start(struct kr_session *s, struct kr_err *err)
 {
-    struct kr_s_start start = {.landlock = s->engine->info.landlock_abi > 0};
+    struct kr_s_start start = {.landlock = s->engine->info.landlock_abi > 0, .venv = s->spec.venv};
     cleanup_buf struct kr_buf buf;
     struct kr_json j;
     int r;

@@ -23,7 +23,7 @@ struct kr_fork {
 
 /* Hooks of the Python side, set once. */
 struct kr_hooks {
-    PyObject *after_fork, *start, *run;
+    PyObject *after_fork, *start, *run, *venv;
 };
 extern struct kr_hooks kr_hooks;
 

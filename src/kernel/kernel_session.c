@@ -385,6 +385,19 @@ static void wait_for_gate(void)
     close(KR_GATE_FD);
 }
 
+/* The one thing of a plain START that is Python's to do. */
+static void use_venv(void)
+{
+    struct kr_err err = {0};
+    PyObject *r = PyObject_CallFunction(kr_hooks.venv, NULL);
+
+    if (!r) {
+        python_error(&err, "venv");
+        fail(&err);
+    }
+    Py_DECREF(r);
+}
+
 /* What start.py does with a START that says nothing special, without waking Python for it. */
 static void start_plain(const struct kr_s_start *s)
 {
@@ -403,6 +416,8 @@ static void start_plain(const struct kr_s_start *s)
         }
     if (s->landlock != 0 && (check_alone(&err) < 0 || (abi = restrict_cell(&err)) < 0))
         fail(&err);
+    if (s->venv != 0)
+        use_venv();
     n = snprintf(text, sizeof text, "{\"landlock_abi\":%d}", abi);
     if (kr_frame_write(KR_CHANNEL_FD, KR_S_STARTED, 0, text, (size_t)n) < 0)
         _exit(0);

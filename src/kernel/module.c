@@ -7,17 +7,18 @@ static PyObject *py_set_hooks(PyObject *self, PyObject *args)
 {
     struct kr_hooks h;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOO", &h.after_fork, &h.start, &h.run))
+    if (!PyArg_ParseTuple(args, "OOOO", &h.after_fork, &h.start, &h.run, &h.venv))
         return NULL;
     Py_INCREF(h.after_fork);
     Py_INCREF(h.start);
     Py_INCREF(h.run);
+    Py_INCREF(h.venv);
     kr_hooks = h;
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"set_hooks", py_set_hooks, METH_VARARGS, "set_hooks(after_fork, start, run)"},
+    {"set_hooks", py_set_hooks, METH_VARARGS, "set_hooks(after_fork, start, run, venv)"},
     {"serve", kr_py_serve, METH_VARARGS, "serve(control_fd): fork sessions until the warden is gone"},
     {"fail", kr_py_fail, METH_VARARGS, "fail(control_fd, text): tell the warden why this zygote cannot serve"},
     {"send", kr_py_send, METH_VARARGS, "send(type, run, payload): one frame to the engine"},

@@ -341,7 +341,8 @@ struct kr_z_exit {
  * contained); it says all of this again, and is obeyed instead. */
 struct kr_s_start {
     uint64_t rlimits[KR_RLIMIT_MAX_]; /* 0: as it is; of data: beyond what the zygote has */
-    uint32_t landlock, pad;           /* 1: must hold */
+    uint32_t landlock;                /* 1: must hold */
+    uint32_t venv;                    /* 1: the sandbox's environment is at /venv */
 };
 /* A program on a pseudo-terminal of the cell. `texts` texts follow, each with its NUL: the value of TERM, and the
  * program with its arguments; none of the latter: a shell. */

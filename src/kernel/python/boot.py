@@ -211,7 +211,7 @@ def main(argv: list) -> None:
         raise RuntimeError(
             "a zygote must have one thread, this one has %d after its imports" % count
         )
-    _krait.set_hooks(after_fork, kernel.start.start, kernel.run.run)
+    _krait.set_hooks(after_fork, kernel.start.start, kernel.run.run, kernel.start.use_venv)
     sys.stdout.flush()
     sys.stderr.flush()
     kernel.forktricks.share()

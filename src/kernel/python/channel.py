@@ -22,6 +22,7 @@ pid = 0  # of the session; 0 in the zygote
 run = 0  # the run that is on; 0 between runs
 quiet = False  # a warm-up: no frame is sent
 folder = None  # what stands for /workspace where it is not mounted (level contained)
+venv = False  # the sandbox has an environment, and packages can be asked for
 counted = 0  # values and keys in what dumps() has last made
 _lock = RLock()  # reentrant: a signal handler of the user's may display while we do
 _scan = JSONDecoder().scan_once

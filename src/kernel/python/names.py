@@ -9,6 +9,7 @@ from types import ModuleType
 MAX_NAME = 200  # characters of a name that is reported
 _getcwd = os.getcwd
 _environ = os.environ
+site = None  # the folder of the sandbox's packages
 _lent = None  # what the variables lent to this run were before it
 
 
@@ -117,12 +118,13 @@ def _pattern(node, found: dict) -> None:
 
 
 def refresh_imports() -> None:
-    """A module file that was written a moment ago is found: the directory's cached listing goes
-    by a coarse clock.
+    """A module file that was written, and a package that was installed, a moment ago is found: the
+    directory's cached listing goes by a coarse clock.
     """
     try:
-        finder = sys.path_importer_cache.get(_getcwd())
-        if finder is not None:
-            finder.invalidate_caches()
+        for folder in (_getcwd(), site):
+            finder = sys.path_importer_cache.get(folder)
+            if finder is not None:
+                finder.invalidate_caches()
     except Exception:
         pass

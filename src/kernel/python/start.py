@@ -14,11 +14,13 @@ import threading
 import time
 
 import _krait
-from krait_kernel import channel, forktricks, streams
+from krait_kernel import channel, forktricks, names, streams
 
 STACK = 1 << 20  # of a thread; the default of 8 MB would count against RLIMIT_DATA
 HOME = "/workspace"
 PROGRAMS = os.path.join(os.path.dirname(__file__), "bin")  # python and pip of this interpreter
+VENV = "/venv"  # the sandbox's environment, where it has one
+SITE = "%s/lib/python%d.%d/site-packages" % ((VENV,) + sys.version_info[:2])
 OWN = "KRAIT_"  # variables for ourselves: the C side reads them in a new session, user code never
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 MEMORY = {"SC_PHYS_PAGES": "MemTotal:", "SC_AVPHYS_PAGES": "MemFree:"}  # lines of /proc/meminfo
@@ -42,7 +44,7 @@ def base_environment() -> dict:
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "TERM": "dumb",
-        "PATH": ":".join([PROGRAMS] + ([folder] if folder and folder not in path else []) + path),
+        "PATH": ":".join([VENV + "/bin", PROGRAMS] + ([folder] if folder and folder not in path else []) + path),
         "MPLBACKEND": "Agg",  # for children; in this process the backend is ours
         "MPLCONFIGDIR": "/tmp/.matplotlib",
         "PYTHONDONTWRITEBYTECODE": "1",  # no __pycache__ among the user's files,
@@ -111,13 +113,28 @@ def settle() -> None:
     threading.stack_size(STACK)
     sys.dont_write_bytecode = True
     sys.path.insert(0, "")
+    system = [one for one in sys.path if one.endswith(("/site-packages", "/dist-packages"))]
+    sys.path.insert(sys.path.index(system[0]) if system else len(sys.path), SITE)
+    names.site = SITE
     streams.settle()
+
+
+def use_venv() -> None:
+    """This session has an environment. What it imports from is set in the zygote for all; an
+    interpreter that it starts is that of the environment.
+    """
+    sys.executable = VENV + "/bin/python"
+    sys.path_importer_cache.pop(SITE, None)  # looked for before it was mounted
+    os.environ["VIRTUAL_ENV"] = VENV
+    channel.venv = True
 
 
 def start(payload: bytes) -> bytes:
     spec = channel.loads(payload)
     cpus = max(1, math.ceil(float(spec.get("cpus") or 1)))
     channel.folder = _folder(spec)
+    if spec.get("venv"):
+        use_venv()
     _environment(spec, cpus)
     os.chdir(channel.folder or spec.get("cwd") or HOME)
     if spec.get("mode") == "script":

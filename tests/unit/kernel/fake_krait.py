@@ -46,8 +46,8 @@ _run = 0
 calls: list = []  # what start() asked for
 
 
-def set_hooks(after_fork, start, run):
-    _hooks[:] = [after_fork, start, run]
+def set_hooks(after_fork, start, run, venv):
+    _hooks[:] = [after_fork, start, run, venv]
 
 
 def _read(fd, size):

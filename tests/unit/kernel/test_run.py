@@ -295,6 +295,21 @@ def module_written_a_moment_ago_is_found():
 
 
 @check
+def a_session_with_an_environment_imports_and_starts_programs_from_it():
+    tell = (
+        "import os, sys\nat = [i for i, one in enumerate(sys.path) if one.startswith('/venv/lib/python')]\n"
+        "system = [i for i, one in enumerate(sys.path) if 'dist-packages' in one or one.endswith('site-packages')]\n"
+        "(len(at), at == system[:1], os.environ['PATH'].split(':')[0], sys.executable == '/venv/bin/python', "
+        "os.environ.get('VIRTUAL_ENV'))"
+    )
+    with zygote.session(started=False) as session:
+        session.start(venv=True)
+        equal(session.run(tell)["result"], "(1, True, '/venv/bin', True, '/venv')")
+    with zygote.session() as session:
+        equal(session.run(tell)["result"], "(1, True, '/venv/bin', False, None)", "without one")
+
+
+@check
 def one_end_for_each_run():
     with zygote.session() as session:
         for code in ("1", "1/0", "exit()", "x = =", "await 1"):
