@@ -1,5 +1,5 @@
-/* The environment of a sandbox, FOLDER/env, which is /venv in its cells: a row of generations g1, g2, …, and `current`,
- * the link to the one that counts. docs/design/packages.md.
+/* The environment of a sandbox, FOLDER/env, which is /venv in its cells: generations g1, g2, …, and `current`, the
+ * link to the one that counts. docs/design/packages.md.
  *
  * Called by package jobs on the thread pool; every function may block on the disk. One generation is made at a time: a
  * lock in the environment sees to that among processes. Invariant: `current` leads to a complete generation at every

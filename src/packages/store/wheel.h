@@ -45,6 +45,9 @@ int kr_wheel_open(int fd, const char *file_name, const struct kr_wheel_limits *l
 void kr_wheel_free(struct kr_wheel *w);
 
 const struct kr_wheel_name *kr_wheel_get_name(const struct kr_wheel *w);
+/* Name and version as METADATA has them: "PyYAML", "6.0.1". */
+const char *kr_wheel_title(const struct kr_wheel *w);
+const char *kr_wheel_version(const struct kr_wheel *w);
 uint64_t kr_wheel_bytes(const struct kr_wheel *w); /* when unpacked */
 uint32_t kr_wheel_files(const struct kr_wheel *w);
 /* What `import` finds in it: "numpy", "yaml", "_yaml"; in order of names. */
@@ -56,3 +59,6 @@ size_t kr_wheel_scripts(const struct kr_wheel *w, const char *const **ret_script
  * data/, headers/. *stop, if not NULL, is looked at between files: -ECANCELED. What was written stays after a failure:
  * the caller removes the folder. */
 int kr_wheel_unpack(struct kr_wheel *w, int folder, const volatile bool *stop, struct kr_err *err);
+/* Folders below site/ that an environment must make itself, with a link for each file, because a library in them looks
+ * for others beside its own wheel ($ORIGIN/../../nvidia/cublas/lib). Known once the wheel is unpacked; in order. */
+size_t kr_wheel_spread(const struct kr_wheel *w, const char *const **ret_folders);

@@ -1,0 +1,51 @@
+/* What the files of the store and of environments share. */
+#pragma once
+#include "package_store.h"
+#include <jansson.h>
+
+#define KR_PACKAGE_FACTS "krait.json" /* in a folder of the store, in a generation */
+#define KR_PACKAGE_KEY_LEN 20u
+#define KR_PACKAGE_JSON_MAX (8u << 20)
+
+struct kr_package_store {
+    int top, store, tmp, index; /* DATA/packages and three of its folders */
+    unsigned char key[32];
+};
+
+/* A name of a folder of the store? */
+bool kr_package_key_valid(const char *key);
+/* The key of this hash under these 32 bytes. */
+void kr_package_key_make(const unsigned char secret[32], const char *sha256, char ret_key[KR_PACKAGE_KEY_ROOM]);
+/* 64 lower-case hex digits? */
+bool kr_package_sha256_valid(const char *sha256);
+
+/* Takes the lock of the store, LOCK_SH or LOCK_EX, waiting at most 30 s. A descriptor whose closing gives it back, or
+ * -errno. Held for moments only. */
+int kr_package_store_lock(const struct kr_package_store *s, int kind);
+
+/* ---- package_files.c ---- */
+
+/* Opens `name` in `dir` as a folder, without following a link. fd or -errno. */
+int kr_package_open_folder(int dir, const char *name);
+/* The same; it is made, with exactly this mode, if it is not there. */
+int kr_package_make_folder(int dir, const char *name, unsigned mode);
+/* Removes `name` in `dir` with all that is in it. Only for what the server alone writes. 0 or -errno; what is not there
+ * is fine. */
+int kr_package_remove(int dir, const char *name);
+/* Writes a new file of mode 0644 and waits until it is on the disk. */
+int kr_package_write_file(int dir, const char *name, const char *text, size_t len);
+/* A file of JSON with an object in it, at most KR_PACKAGE_JSON_MAX bytes. New, or NULL with -errno in *ret_error. */
+json_t *kr_package_read_json(int dir, const char *name, int *ret_error);
+/* Takes flock() on fd within ms milliseconds. 0, -ETIMEDOUT or -errno. */
+int kr_package_flock(int fd, int kind, unsigned ms);
+
+/* ---- of one folder of unpacked files ---- */
+
+/* Makes `to`/KEY of the wheel in fd, by way of a folder in `tmp`. 0 or -errno with err; -EEXIST without: another was
+ * faster. */
+int kr_package_unpack_to(int tmp, int to, const char *key, struct kr_wheel *w, const char *file_name,
+                         const char *sha256, const volatile bool *stop, struct kr_err *err);
+/* Its facts as JSON; those that KR_PACKAGE_FACTS holds. */
+json_t *kr_package_load_facts(int store, const char *key, int *ret_error);
+/* The SHA-256 of a file's bytes, in hex. */
+int kr_package_hash_file(int fd, const volatile bool *stop, char ret_sha256[KR_SHA256_ROOM], struct kr_err *err);
