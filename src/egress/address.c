@@ -193,7 +193,7 @@ void kr_eg_address_set_port(struct sockaddr_storage *address, uint16_t port)
 static bool kernel_has(const struct sockaddr *address, socklen_t len)
 {
     cleanup_fd int fd = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_storage to = {0}, from;
+    struct sockaddr_storage to = {0}, from = {0};
     socklen_t from_len = sizeof from;
 
     if (fd < 0)

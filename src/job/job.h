@@ -82,8 +82,8 @@ void kr_job_text(struct kr_job *job, enum kr_stream stream, const char *text, si
  * place. 0; -ENOMEM; -E2BIG: more than KR_JOB_RESULT_MAX bytes. */
 #define KR_JOB_RESULT_MAX (512u << 10)
 int kr_job_set_result(struct kr_job *job, const char *json);
-/* Ends it: its log (the last event has the result), its row, those that watch. err NULL unless the cause is not `ok`. Frees the job, and nothing of
- * its kind's. */
+/* Ends it: its log (the last event has the result), its row, those that watch. err NULL unless the cause is not `ok`.
+ * Frees the job, and nothing of its kind's. */
 void kr_job_end(struct kr_job *job, enum kr_cause cause, const struct kr_err *err);
 
 /* ---- watching and steering ---- */

@@ -1,7 +1,7 @@
 /* What is said of an import that found nothing. See import_name.h.
  *
- * Invariants: a session's words are read by a grammar (letters, digits, underscores, dots), so that nothing else of them
- * reaches a line; a name is recommended only if it may be installed. */
+ * Invariants: a session's words are read by a grammar (letters, digits, underscores, dots), so that nothing else of
+ * them reaches a line; a name is recommended only if it may be installed. */
 #include "import_name.h"
 #include "package_rules.h"
 #include "package_rules_internal.h"

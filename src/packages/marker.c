@@ -381,7 +381,7 @@ static bool compare_holds(const struct node *n, const struct kr_marker_env *env)
 
 bool kr_marker_holds(const struct kr_marker *m, const struct kr_marker_env *env)
 {
-    bool stack[KR_MARKER_NODES_MAX];
+    bool stack[KR_MARKER_NODES_MAX] = {0};
     size_t top = 0;
 
     for (size_t i = 0; m && i < m->count; i++) {

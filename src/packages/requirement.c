@@ -324,7 +324,7 @@ int kr_req_read(struct kr_req_reader *in, struct kr_requirement **ret_requiremen
 int kr_requirement_parse(const char *text, size_t len, struct kr_requirement **ret_requirement, struct kr_err *err)
 {
     struct kr_req_reader in = {.text = text, .len = len, .err = err};
-    struct kr_requirement *r;
+    struct kr_requirement *r = NULL;
     int error;
 
     if (len > KR_REQ_MAX)

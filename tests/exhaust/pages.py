@@ -177,6 +177,18 @@ def takes(other: Engine, limits: dict) -> list[str]:
     return [] if run.stdout == "200\n" else [str(run)]
 
 
+def scores(top: int) -> tuple[list[int], list[int]]:
+    """The oom_score_adj of the processes of sessions, and of krait's own, beneath a process of krait."""
+    theirs: list[int] = []
+    ours: list[int] = []
+    for pid in [top, *census.tree(top)]:
+        is_session = census.depth(pid) >= 2 and census.status(pid).get("NSpid", "1").split()[-1] != "1"
+        score = census.text(f"/proc/{pid}/oom_score_adj")
+        if score:
+            (theirs if is_session else ours).append(int(score))
+    return theirs, ours
+
+
 def cells_are_killed_first(engine: Engine) -> list[str]:
     """Every process that a session has, pooled or not, has a greater oom_score_adj than any of krait's own; those are
     protected where that is allowed. The init of a cell is krait's.
@@ -184,13 +196,11 @@ def cells_are_killed_first(engine: Engine) -> list[str]:
     other = Engine("--stock", "1", "--pool", "1", user=engine.user)
     other.open(QUICK).run("import subprocess\nchild = subprocess.Popen(['sleep', '60'])")
     other.open(QUICK, pooled=True).run("1")
-    theirs: list[int] = []
-    ours: list[int] = []
-    for pid in [other.pid, *census.tree(other.pid)]:
-        is_session = census.depth(pid) >= 2 and census.status(pid).get("NSpid", "1").split()[-1] != "1"
-        score = census.text(f"/proc/{pid}/oom_score_adj")
-        if score:
-            (theirs if is_session else ours).append(int(score))
+    theirs, ours = scores(other.pid)
+    until = time.monotonic() + 10
+    while min(theirs, default=0) <= max(ours, default=0) and time.monotonic() < until:
+        time.sleep(0.1)  # a session that has just been forked waits for its score before it does anything
+        theirs, ours = scores(other.pid)
     bad = other.close()
     if len(theirs) < 3 or len(ours) < 5:
         bad.append(f"seen were {len(theirs)} processes of sessions and {len(ours)} of krait")

@@ -1,4 +1,5 @@
-/* The answer of a request that has started a job: its log as it happens, or the job once it has ended or `wait` is over.
+/* The answer of a request that has started a job: its log as it happens, or the job once it has ended or `wait` is
+ * over.
  *
  * Called by the routes that start jobs. Invariants: the exchange is answered once; a client that leaves leaves the job
  * as it is. */

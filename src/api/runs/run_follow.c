@@ -21,7 +21,7 @@ struct follower {
     struct kr_timer *timer; /* until the head goes without the first output; then, until its key is looked at again */
     bool begun;
     char run_id[KR_STORE_ID_ROOM]; /* "": the log of a job */
-    struct kr_buf buf, error; /* error: the exception, until the end says whether it was the cause */
+    struct kr_buf buf, error;      /* error: the exception, until the end says whether it was the cause */
 };
 
 static void close_follower(struct follower *f)

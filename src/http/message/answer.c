@@ -151,12 +151,12 @@ const char *kr_http_answer_text(const char *bytes, const struct kr_http_answer *
                                 size_t size)
 {
     const struct kr_http_field *f = kr_http_answer_field(bytes, a, name);
-    size_t len = f ? f->value.len : 0;
+    size_t len = 0;
 
-    if (len >= size)
-        len = size - 1;
-    if (len > 0)
+    if (f) {
+        len = f->value.len < size ? f->value.len : size - 1;
         memcpy(buf, bytes + f->value.at, len);
+    }
     buf[len] = '\0';
     return buf;
 }
