@@ -103,13 +103,12 @@ static uint64_t handled_fs(int abi)
     return fs;
 }
 
-static struct ruleset_attr handled(int abi, int loopback)
+static struct ruleset_attr handled(int abi, int tcp)
 {
     struct ruleset_attr a = {.fs = handled_fs(abi)};
 
-    /* With loopback the network namespace is the cell's own: its ports are free for use. */
-    if (abi >= 4 && !loopback)
-        a.net = NET_BIND_TCP | NET_CONNECT_TCP;
+    if (abi >= 4 && tcp != KR_LANDLOCK_TCP_ALL)
+        a.net = NET_BIND_TCP | (tcp == KR_LANDLOCK_TCP_NONE ? NET_CONNECT_TCP : 0);
     if (abi >= 6)
         a.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL;
     return a;
@@ -169,9 +168,9 @@ static int add_paths(int ruleset, const struct kr_landlock_path *paths, size_t c
     return 0;
 }
 
-static int make_ruleset(const struct kr_landlock_path *paths, size_t count, int loopback, int abi, struct kr_err *err)
+static int make_ruleset(const struct kr_landlock_path *paths, size_t count, int tcp, int abi, struct kr_err *err)
 {
-    struct ruleset_attr attr = handled(abi, loopback);
+    struct ruleset_attr attr = handled(abi, tcp);
     cleanup_fd int ruleset = -1;
     int r;
 
@@ -185,7 +184,7 @@ static int make_ruleset(const struct kr_landlock_path *paths, size_t count, int 
 }
 
 /* Before: the thread reaches what mounts and modes allow. After: it and all it starts, for good, only the paths
- * given, no TCP unless `loopback`, and signals and abstract sockets only within its own domain. If it fails
+ * given, of TCP what `tcp` says, and signals and abstract sockets only within its own domain. If it fails
  * nothing is restricted, so the caller must not go on to user code. */
 static int restrict_self(int ruleset, int abi, struct kr_err *err)
 {
@@ -198,22 +197,21 @@ static int restrict_self(int ruleset, int abi, struct kr_err *err)
     return abi;
 }
 
-int kr_landlock_restrict_abi(const struct kr_landlock_path *paths, size_t count, int loopback, int abi,
-                             struct kr_err *err)
+int kr_landlock_restrict_abi(const struct kr_landlock_path *paths, size_t count, int tcp, int abi, struct kr_err *err)
 {
-    cleanup_fd int ruleset = make_ruleset(paths, count, loopback, abi, err);
+    cleanup_fd int ruleset = make_ruleset(paths, count, tcp, abi, err);
 
     return ruleset < 0 ? ruleset : restrict_self(ruleset, abi, err);
 }
 
-int kr_landlock_restrict(const struct kr_landlock_path *paths, size_t count, int loopback, struct kr_err *err)
+int kr_landlock_restrict(const struct kr_landlock_path *paths, size_t count, int tcp, struct kr_err *err)
 {
-    return kr_landlock_restrict_abi(paths, count, loopback, usable_abi(), err);
+    return kr_landlock_restrict_abi(paths, count, tcp, usable_abi(), err);
 }
 
-int kr_landlock_ruleset(const struct kr_landlock_path *paths, size_t count, int loopback, struct kr_err *err)
+int kr_landlock_ruleset(const struct kr_landlock_path *paths, size_t count, int tcp, struct kr_err *err)
 {
-    return make_ruleset(paths, count, loopback, usable_abi(), err);
+    return make_ruleset(paths, count, tcp, usable_abi(), err);
 }
 
 int kr_landlock_enforce(int ruleset, const struct kr_landlock_path *paths, size_t count, struct kr_err *err)

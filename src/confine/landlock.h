@@ -23,18 +23,24 @@ struct kr_landlock_path {
 #define KR_LL_MAY_MISS 32u  /* no error if the path is not there */
 #define KR_LL_MAKE_SOCK 64u /* bind() to a path */
 
-/* Restricts the calling thread (no_new_privs must be set): only these paths; TCP bind/connect refused unless
- * `loopback`; signals and abstract sockets kept inside the domain. Returns the ABI used (at most
- * KR_LANDLOCK_ABI_KNOWN), or -errno. */
-int kr_landlock_restrict(const struct kr_landlock_path *paths, size_t count, int loopback, struct kr_err *err);
+/* What of TCP is let through. */
+enum kr_landlock_tcp {
+    KR_LANDLOCK_TCP_NONE,    /* neither bind() nor connect() */
+    KR_LANDLOCK_TCP_ALL,     /* both: the network namespace is the caller's own */
+    KR_LANDLOCK_TCP_CONNECT, /* connect() alone */
+};
+
+/* Restricts the calling thread (no_new_privs must be set): only these paths; of TCP what `tcp` (enum kr_landlock_tcp)
+ * says; signals and abstract sockets kept inside the domain. Returns the ABI used (at most KR_LANDLOCK_ABI_KNOWN), or
+ * -errno. */
+int kr_landlock_restrict(const struct kr_landlock_path *paths, size_t count, int tcp, struct kr_err *err);
 /* The same in two steps, for a caller that does most of it in advance. Returns a ruleset with these rules, which
  * restricts no thread yet, or -errno. */
-int kr_landlock_ruleset(const struct kr_landlock_path *paths, size_t count, int loopback, struct kr_err *err);
+int kr_landlock_ruleset(const struct kr_landlock_path *paths, size_t count, int tcp, struct kr_err *err);
 /* Adds these rules and restricts the calling thread as kr_landlock_restrict() does; closes the ruleset. */
 int kr_landlock_enforce(int ruleset, const struct kr_landlock_path *paths, size_t count, struct kr_err *err);
 /* As kr_landlock_restrict(), as if the kernel had this ABI and no newer one (1 to kr_landlock_abi()): for tests. */
-int kr_landlock_restrict_abi(const struct kr_landlock_path *paths, size_t count, int loopback, int abi,
-                             struct kr_err *err);
+int kr_landlock_restrict_abi(const struct kr_landlock_path *paths, size_t count, int tcp, int abi, struct kr_err *err);
 /* The paths of a session in a cell: what stands from the beginning, and what is attached at hand-off. */
 extern const struct kr_landlock_path kr_landlock_cell_paths[], kr_landlock_late_paths[];
 extern const size_t kr_landlock_cell_paths_count, kr_landlock_late_paths_count;

@@ -445,18 +445,27 @@ static const char *name_of(unsigned nr)
     return "?";
 }
 
-static void print_server(FILE *out)
+static void print_own_rows(FILE *out, const char *who, const struct kr_sc_server_row *rows, size_t count)
+{
+    fprintf(out, "| number | call | %s | for |\n|---|---|---|---|\n", who);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "| %u | `%s` |", rows[i].nr, name_of(rows[i].nr));
+        print_answer(out, rows[i].act);
+        fprintf(out, " %s |\n", rows[i].why);
+    }
+}
+
+static void print_own(FILE *out)
 {
     fprintf(out,
             "\n## What the server may ask of the kernel\n\n"
             "krait's own unprivileged process: the server, and the engine of `krait run` and `krait doctor`. Every "
-            "other call\nis EPERM to it, or ENOSYS where it is that above.\n\n"
-            "| number | call | server | for |\n|---|---|---|---|\n");
-    for (size_t i = 0; i < kr_sc_server_rows_count; i++) {
-        fprintf(out, "| %u | `%s` |", kr_sc_server_rows[i].nr, name_of(kr_sc_server_rows[i].nr));
-        print_answer(out, kr_sc_server_rows[i].act);
-        fprintf(out, " %s |\n", kr_sc_server_rows[i].why);
-    }
+            "other call\nis EPERM to it, or ENOSYS where it is that above.\n\n");
+    print_own_rows(out, "server", kr_sc_server_rows, kr_sc_server_rows_count);
+    fprintf(out, "\n## What the egress process may ask of the kernel\n\n"
+                 "The process that connects to the outside for cells and for the server. Every other call is refused "
+                 "as above.\n\n");
+    print_own_rows(out, "egress", kr_sc_egress_rows, kr_sc_egress_rows_count);
 }
 
 int kr_seccomp_dump(FILE *out)
@@ -474,7 +483,7 @@ int kr_seccomp_dump(FILE *out)
     fprintf(out, " why |\n|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < kr_sc_rows_count; i++)
         print_row(out, &kr_sc_rows[i]);
-    print_server(out);
+    print_own(out);
     fprintf(out, "\n## Conditions\n\nRules are tried in order and the first that fits decides.\n\n| name | on which "
                  "argument, and what follows |\n|---|---|\n");
     for (unsigned act = KR_SC_CHECK_FIRST_; act < KR_SC_ACT_MAX_; act++) {

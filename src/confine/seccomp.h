@@ -14,6 +14,7 @@ enum kr_seccomp_profile {
     KR_SECCOMP_CONTAINED,                     /* no namespaces: process-control calls on oneself only, no socket() */
     KR_SECCOMP_SESSIONS_,                     /* those above are sessions' */
     KR_SECCOMP_SERVER = KR_SECCOMP_SESSIONS_, /* krait's own unprivileged process */
+    KR_SECCOMP_EGRESS,                        /* the process that connects to the outside */
     KR_SECCOMP_MAX_,
 };
 

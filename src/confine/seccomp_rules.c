@@ -250,6 +250,14 @@ static const struct kr_sc_rule prlimit_ask_rules[] = {
     {"a new limit far up", EPERM, {NOT_HIGH(2, 0)}},
 };
 
+/* The egress process connects TCP, and asks resolvers over UDP. */
+static const struct kr_sc_rule socket_out_rules[] = {
+    {"other than AF_INET, AF_INET6", EPERM, {NOT(0, AF_INET), NOT(0, AF_INET6)}},
+    {"type other than SOCK_STREAM, SOCK_DGRAM", EPERM,
+        {NOT_IN(1, SOCK_KIND, SOCK_STREAM), NOT_IN(1, SOCK_KIND, SOCK_DGRAM)}},
+    {"protocol other than 0, TCP, UDP", EPERM, {NOT(2, 0), NOT(2, IPPROTO_TCP), NOT(2, IPPROTO_UDP)}},
+};
+
 #define CHECK(act, text, what, table, rest) [KR_SC_##act - KR_SC_CHECK_FIRST_] = {text, what, table, LEN(table), rest}
 const struct kr_sc_check kr_sc_checks[] = {
     CHECK(CLONE, "clone", "flags", clone_rules, 0),
@@ -296,6 +304,7 @@ const struct kr_sc_check kr_sc_checks[] = {
     CHECK(MPROTECT_DATA, "mprotect-data", "protection", mprotect_data_rules, 0),
     CHECK(ABORT, "abort", "signal", abort_rules, EPERM),
     CHECK(PRLIMIT_ASK, "own-limits", "whose and what", prlimit_ask_rules, 0),
+    CHECK(SOCKET_OUT, "socket-out", "family", socket_out_rules, 0),
 };
 static_assert(LEN(kr_sc_checks) == KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_, "a check for every conditional action");
 

@@ -72,6 +72,7 @@ enum kr_sc_act {
     KR_SC_MPROTECT_DATA,
     KR_SC_ABORT,
     KR_SC_PRLIMIT_ASK,
+    KR_SC_SOCKET_OUT,
     KR_SC_ACT_MAX_,
 };
 
@@ -126,7 +127,7 @@ extern const size_t kr_sc_rows_count;
 extern const uint16_t kr_sc_setup[];
 extern const size_t kr_sc_setup_count;
 
-/* What the server may use (server_rules.c); the rows that are not here are refused to it. */
+/* What the server may use (server_rules.c); the calls that are not here are refused to it. */
 struct kr_sc_server_row {
     uint16_t nr;
     uint8_t act; /* enum kr_sc_act */
@@ -134,6 +135,9 @@ struct kr_sc_server_row {
 };
 extern const struct kr_sc_server_row kr_sc_server_rows[];
 extern const size_t kr_sc_server_rows_count;
+/* What the egress process may use (egress_rules.c), in the same way. */
+extern const struct kr_sc_server_row kr_sc_egress_rows[];
+extern const size_t kr_sc_egress_rows_count;
 /* What happens to the call under a profile: enum kr_sc_act. */
 unsigned kr_sc_act(const struct kr_sc_row *row, enum kr_seccomp_profile profile);
 

@@ -7,6 +7,7 @@
  * namespaces and mounts, to memory that can be executed, and io_uring, whose requests pass no filter. */
 #define _GNU_SOURCE 1
 #include "seccomp_rules.h"
+#include <stdbool.h>
 #include <sys/syscall.h>
 
 #define LEN(a) (sizeof(a) / sizeof *(a))
@@ -168,10 +169,14 @@ const size_t kr_sc_server_rows_count = LEN(kr_sc_server_rows);
 
 unsigned kr_sc_act(const struct kr_sc_row *row, enum kr_seccomp_profile profile)
 {
-    if (profile != KR_SECCOMP_SERVER)
+    bool server = profile == KR_SECCOMP_SERVER;
+    const struct kr_sc_server_row *rows = server ? kr_sc_server_rows : kr_sc_egress_rows;
+    size_t count = server ? kr_sc_server_rows_count : kr_sc_egress_rows_count;
+
+    if (profile < KR_SECCOMP_SESSIONS_)
         return row->act[profile];
-    for (size_t i = 0; i < kr_sc_server_rows_count; i++)
-        if (kr_sc_server_rows[i].nr == row->nr)
-            return kr_sc_server_rows[i].act;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].nr == row->nr)
+            return rows[i].act;
     return row->act[KR_SECCOMP_CELL_NONE] == KR_SC_ENOSYS ? KR_SC_ENOSYS : KR_SC_EPERM;
 }

@@ -1,6 +1,7 @@
 /* From a name to a connected socket: resolve, check every address, connect to exactly a checked one. Loop thread only;
  * names are resolved on the thread pool. */
 #pragma once
+#include "address.h"
 #include "words.h"
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -15,7 +16,6 @@ enum kr_eg_verdict { KR_EG_OK, KR_EG_DENIED, KR_EG_FAILED, KR_EG_LIMIT, KR_EG_TI
 extern const char *const kr_eg_verdict_names[KR_EG_VERDICT_MAX_];
 
 #define KR_EG_WHY_ROOM 240
-#define KR_EG_HOST_ROOM 256 /* a name of at most 253 bytes, lower case, without its last dot */
 #define KR_EG_ADDRESS_ROOM INET6_ADDRSTRLEN
 
 struct kr_eg_dial_end {

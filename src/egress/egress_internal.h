@@ -30,7 +30,6 @@ struct kr_eg_sandbox {
     unsigned refs;        /* cells and fetches */
     unsigned connections; /* open now */
     uint64_t hour, bytes; /* bytes moved in that hour of the clock */
-    size_t pending;       /* bytes held in buffers of its connections */
 };
 
 struct kr_eg_cell {
@@ -116,21 +115,26 @@ struct kr_eg_conn {
     enum kr_eg_conn_state state;
     struct kr_eg_stream *client;   /* plain; a hook may put a TLS stream over it here */
     struct kr_eg_stream *upstream; /* NULL: not connected */
-    struct kr_buf in;              /* read from the client and not used yet */
-    struct kr_buf head;            /* bytes of the request's head */
+    char up_host[KR_EG_HOST_ROOM]; /* that upstream was connected to */
+    uint16_t up_port;
+    struct kr_buf in;   /* read from the client and not used yet */
+    struct kr_buf head; /* bytes of the request's head */
     struct kr_http_scan scan;
     struct kr_eg_request req;
     char *target;
     struct kr_eg_dial *dial;
     struct kr_timer *timer; /* of the state: head, idle */
-    uint64_t born_ns, total_until_ns;
+    uint64_t total_until_ns;
+    uint64_t idle_from_ns; /* the last byte in either direction */
+    uint64_t until_ns;     /* the state's own deadline, in place of the idle one; 0: none */
     struct kr_eg_taker taker;
     /* Of an intercepted tunnel: requests are origin-form and for this host alone. */
     bool fixed;
     bool fixed_tls;
     char fixed_host[KR_EG_HOST_ROOM];
     uint16_t fixed_port;
-    /* The row that is being written. */
+    /* The row that is being written, and the run that was in the cell when its request came. */
+    char run[KR_EG_TEXT_ROOM];
     uint64_t at_us, at_ns, sent, received, moved;
     char address[KR_EG_ADDRESS_ROOM];
     bool row_open;
@@ -203,6 +207,8 @@ struct kr_eg {
     LIST_HEAD(, kr_eg_cell) cells;
     LIST_HEAD(, kr_eg_sandbox) sandboxes;
     unsigned connections;
+    LIST_HEAD(, kr_eg_conn) dead; /* closed: their memory goes with the loop's next turn */
+    struct kr_soon *burial;
     struct kr_lane *lookups;
     struct kr_eg_rows *rows;
     void *second; /* of the hooks */

@@ -429,7 +429,7 @@ def max_network():
         equal(s.get("/api/v1/info").json()["networks"], ["none"])
     status, message = ask(plain(), "open")
     equal(status, 400)
-    contains(message, "the server's max_network is index")
+    contains(message, "does not offer open")
 
 
 def level_of(s: Server) -> str:

@@ -5,6 +5,7 @@
  * nothing is started before every argument has been found right. */
 #include "commands.h"
 #include "config.h"
+#include "egress_start.h"
 #include "exit_status.h"
 #include "fd.h"
 #include "run_app.h"
@@ -87,7 +88,7 @@ static int prepare_egress(struct kr_run_app *a, const struct kr_run_options *o, 
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the package index");
     }
     a->egress = (struct kr_egress_config){.index_url = url, .index_hosts = {file_hosts, 1}};
-
+    a->has_egress = true;
     return 0;
 }
 
@@ -134,6 +135,8 @@ static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, cha
     config->ceilings = o->limits.values;
     config->rotate_after = 0;
     config->engine_apart = 1;
+    if (a->has_egress)
+        kr_cli_egress_use(config, &a->egress);
     config->on_engine_folder = take_view;
     config->on_engine_forked = forget_in_run_warden;
     kr_streams_open();

@@ -4,6 +4,7 @@
  * warden; the server is the engine it forks, with a user of its own. Invariant: a start that fails says one line,
  * leaves nothing, and its exit status tells a taken port from a data directory from missing isolation. */
 #include "commands.h"
+#include "egress_start.h"
 #include "exit_status.h"
 #include "fd.h"
 #include "launch.h"
@@ -70,6 +71,7 @@ static void choose_egress(struct kr_serve *s)
 
     e->own_ports = s->ports;
     e->own_ports_count = s->config->listener_count;
+    kr_cli_egress_use(&s->warden, e);
 }
 
 static int fill_warden(struct kr_serve *s, struct kr_err *err)

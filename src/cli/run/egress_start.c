@@ -5,9 +5,21 @@
 #include "egress_start.h"
 #include "egress_client.h"
 #include "fd.h"
+#include "warden.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+static int be_egress(int fd, void *arg)
+{
+    return kr_egress_main(fd, arg);
+}
+
+void kr_cli_egress_use(struct kr_warden_config *warden, const struct kr_egress_config *egress)
+{
+    warden->egress = be_egress;
+    warden->egress_arg = (void *)egress;
+}
 
 int kr_cli_egress_setup(struct kr_egress *e, const char *credentials, const char *own_ca, struct kr_err *err)
 {

@@ -140,9 +140,17 @@ static int parse_absolute(const char *base, const char *p, const char *end, stru
     return 0;
 }
 
-static int parse_target(const char *base, const char *p, const char *end, struct kr_http_head *h)
+static int parse_target(const char *base, const char *p, const char *end, bool proxy, struct kr_http_head *h)
 {
     const char *question;
+
+    if (proxy && h->method_text.len == 7 && memcmp(base + h->method_text.at, "CONNECT", 7) == 0) {
+        if (!is_host(p, (size_t)(end - p)))
+            return -400;
+        h->authority = slice(base, p, end);
+        h->path = h->query = slice(base, end, end);
+        return 0;
+    }
 
     if (end - p == 1 && *p == '*') {
         h->path = slice(base, p, end);
@@ -151,7 +159,7 @@ static int parse_target(const char *base, const char *p, const char *end, struct
     }
     if (strncasecmp(p, "http://", 7) == 0 || strncasecmp(p, "https://", 8) == 0)
         return parse_absolute(base, p, end, h);
-    if (*p != '/') /* authority-form is for CONNECT */
+    if (*p != '/') /* authority-form is for CONNECT, and that for proxies */
         return -400;
     question = memchr(p, '?', (size_t)(end - p));
     h->path = slice(base, p, question ? question : end);
@@ -160,7 +168,7 @@ static int parse_target(const char *base, const char *p, const char *end, struct
 }
 
 /* The line is [p, end), without its CRLF. */
-static int parse_request_line(const char *base, const char *p, const char *end, struct kr_http_head *h)
+static int parse_request_line(const char *base, const char *p, const char *end, bool proxy, struct kr_http_head *h)
 {
     const char *method = p, *target;
     int r;
@@ -177,7 +185,7 @@ static int parse_request_line(const char *base, const char *p, const char *end, 
     if (p == target || p == end || *p != ' ')
         return -400;
     r = parse_version(p + 1, end, h);
-    return r < 0 ? r : parse_target(base, target, p, h);
+    return r < 0 ? r : parse_target(base, target, p, proxy, h);
 }
 
 /* ---- fields with a meaning ---- */
@@ -283,11 +291,11 @@ static bool one_host(const char *base, const struct seen *seen, const struct kr_
 }
 
 /* What the fields mean together. */
-static int judge_together(const char *base, const struct seen *seen, struct kr_http_head *h)
+static int judge_together(const char *base, const struct seen *seen, bool proxy, struct kr_http_head *h)
 {
     bool coding = seen->set & 1u << F_CODING, length = seen->set & 1u << F_LENGTH;
 
-    if ((!(seen->set & 1u << F_HOST) && !h->http10) || !one_host(base, seen, h))
+    if ((!(seen->set & 1u << F_HOST) && !h->http10) || (!proxy && !one_host(base, seen, h)))
         return -400;
     if (coding && (length || h->http10))
         return -400;
@@ -325,22 +333,22 @@ static int parse_field(const char *base, const char *p, const char *end, struct 
 }
 
 /* The second phase. Every line is known to end in CRLF and the last to be empty. */
-static int parse_lines(const char *b, size_t head_len, struct kr_http_head *h)
+static int parse_lines(const char *b, size_t head_len, bool proxy, struct kr_http_head *h)
 {
     const char *p = b[0] == '\r' ? b + 2 : b, *stop = b + head_len - 2, *end;
     struct seen seen = {.set = 0};
     int r;
 
     end = memchr(p, '\r', (size_t)(stop - p));
-    r = parse_request_line(b, p, end, h);
+    r = parse_request_line(b, p, end, proxy, h);
     for (p = end + 2; r >= 0 && p < stop; p = end + 2) {
         end = memchr(p, '\r', (size_t)(stop - p));
         r = h->count < KR_HTTP_PARSE_FIELDS_MAX ? parse_field(b, p, end, &seen, h) : -431;
     }
-    return r < 0 ? r : judge_together(b, &seen, h);
+    return r < 0 ? r : judge_together(b, &seen, proxy, h);
 }
 
-int kr_http_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_head *ret)
+static int parse_head(const char *bytes, size_t len, bool proxy, struct kr_http_scan *scan, struct kr_http_head *ret)
 {
     int n = scan_head(bytes, len, scan), r;
 
@@ -350,6 +358,16 @@ int kr_http_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan,
     ret->content_length = -1;
     ret->authority = (struct kr_http_slice){0, 0};
     ret->chunked = ret->expect_continue = false;
-    r = parse_lines(bytes, (size_t)n, ret);
+    r = parse_lines(bytes, (size_t)n, proxy, ret);
     return r < 0 ? r : n;
+}
+
+int kr_http_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_head *ret)
+{
+    return parse_head(bytes, len, false, scan, ret);
+}
+
+int kr_http_proxy_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_head *ret)
+{
+    return parse_head(bytes, len, true, scan, ret);
 }

@@ -1,4 +1,4 @@
-/* src/egress/address.c: every row of the table at both of its ends and beside them, and every spelling of an address
+/* src/egress/net/address.c: every row of the table at both of its ends and beside them, and every spelling of an address
  * that a resolver somewhere would read. Run by tests/run. */
 #include "address.h"
 #include "check.h"

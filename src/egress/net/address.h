@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#define KR_EG_HOST_ROOM 256 /* a name of at most 253 bytes, lower case, without its last dot */
+
 /* What a host is by its spelling. */
 enum kr_eg_host_kind {
     KR_EG_HOST_NAME,    /* to be resolved */
