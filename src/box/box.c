@@ -386,11 +386,15 @@ static void on_prune(void *data)
     struct kr_store *s = b->config.store;
     struct kr_store_keep keep = {.bytes = b->config.max_data};
     struct kr_err err;
-    int runs, rows = 0, grants = 0;
+    int lines, runs, rows = 0, grants = 0;
 
     if (b->config.retention_ms)
         keep.since = kr_store_now() - (int64_t)b->config.retention_ms * 1000;
-    if (b->stopping || (!keep.since && !keep.bytes))
+    if (b->stopping)
+        return;
+    if ((lines = kr_connections_prune(b, keep.since)) > 0)
+        kr_timer_arm(b->pruner, PRUNE_AGAIN_MS);
+    if (lines < 0 || (!keep.since && !keep.bytes))
         return;
     runs = kr_store_runs_prune(s, &keep, on_run_pruned, b, &err);
     if (runs >= 0)
@@ -401,7 +405,7 @@ static void on_prune(void *data)
         kr_log(KR_LOG_WARN, "retention", "error=\"%s\"", err.msg);
     else if (runs > 0 || rows > 0)
         kr_timer_arm(b->pruner, PRUNE_AGAIN_MS);
-    else if (kr_store_shrink(s, SHRINK_PAGES, &err) < 0)
+    else if (lines == 0 && kr_store_shrink(s, SHRINK_PAGES, &err) < 0)
         kr_log(KR_LOG_WARN, "store", "error=\"%s\"", err.msg);
 }
 
@@ -623,7 +627,7 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
         TAILQ_INIT(&b->named[i]);
     }
     r = open_data(b, err);
-    if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_changes_open(b) < 0 ||
+    if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_connections_open(b) < 0 || kr_changes_open(b) < 0 ||
                    kr_soon_new(loop, on_kick, b, &b->kick) < 0 || kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 ||
                    kr_timer_new(loop, on_slot_deadline, b, &b->slot_timer) < 0 ||
                    kr_timer_new(loop, on_prune, b, &b->pruner) < 0 ||
@@ -658,6 +662,7 @@ void kr_box_check_stopped(struct kr_box *b)
     if (!b->stopping || b->stopped || b->run_count > 0 || b->live > 0 || b->jobs > 0 || b->trimming)
         return;
     b->stopped = true;
+    kr_connections_flush(b);
     kr_box_noted(b, true);
     kr_timer_disarm(b->settler);
     if (kr_store_settle(b->config.store, &err) < 0)
@@ -723,6 +728,7 @@ void kr_box_free(struct kr_box *b)
     if (!b)
         return;
     kr_box_egress_close(b);
+    kr_connections_close(b);
     free_rest(b);
     kr_strays_close(b);
     kr_shelf_end(b);

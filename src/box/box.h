@@ -285,6 +285,16 @@ int kr_box_run_reply(struct kr_box *b, const struct kr_caller *who, const char *
 /* No client will answer: it has the end of input, and its end says so. */
 void kr_box_run_unanswered(struct kr_box *b, const struct kr_caller *who, const char *id);
 
+/* ---- connections to the outside (box_connections.c) ---- */
+
+/* Rows that wait reach the store now, for a list that is about to be read (store_connection.h). */
+void kr_box_connections_settle(struct kr_box *b);
+struct kr_box_connection_figures {
+    uint64_t dropped;   /* rows for which there was no room while the store took none */
+    uint64_t unaudited; /* refused ones that the audit log has only as a number */
+};
+void kr_box_connection_figures(const struct kr_box *b, struct kr_box_connection_figures *ret);
+
 /* ---- the disk of a user (box_disk.c) ---- */
 
 struct kr_disk_walk;

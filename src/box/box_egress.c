@@ -115,6 +115,7 @@ static void on_connection(void *data, const json_t *row)
     if (strcmp(verdict, "denied") == 0 && r && r->state != KR_BOX_RUN_OVER &&
         strcmp(r->user->id, member(row, "user")) == 0)
         note_refusal(r, row);
+    kr_connections_take(b, row);
     if (b->calls.on_connection)
         b->calls.on_connection(b->data, row);
 }

@@ -209,6 +209,7 @@ struct kr_box {
     struct kr_looks *looks;
     struct kr_notes *notes;            /* made when first needed */
     struct kr_box_shelf *shelves;      /* NULL: nothing enforces limits of folders */
+    struct kr_connections *connections;
     struct kr_strays *strays;          /* while the shelf is looked through */
     unsigned doomed_seen, doomed_skip; /* folders that could not be removed do not hold up the others */
 };
@@ -284,6 +285,17 @@ void kr_box_egress_tell(struct kr_box_session *session, const struct kr_box_run 
 void kr_box_egress_hint(struct kr_box_run *r);
 /* Adds to the environment what its network needs and `env` does not set; there is room. 0 or -ENOMEM. */
 int kr_box_egress_env(const json_t *env, struct kr_session_spec *spec);
+
+/* ---- box_connections.c ---- */
+int kr_connections_open(struct kr_box *b);
+/* A connection has ended or was refused: its row, checked. */
+void kr_connections_take(struct kr_box *b, const json_t *row);
+/* Writes what waits. */
+void kr_connections_flush(struct kr_box *b);
+void kr_connections_close(struct kr_box *b);
+/* Removes a small piece of what is past retention (since 0: no bound by age) or too many. How many rows, or -errno,
+ * which was logged. */
+int kr_connections_prune(struct kr_box *b, int64_t since);
 
 /* ---- box_disk.c ---- */
 /* Measures the user's disk on the thread pool, unless that was done a moment ago. */

@@ -20,6 +20,10 @@
 #define JOB_COLUMNS                                                                                                    \
     "id, owner, kind, subject, params, address, request, attempt, started, ended, cause, message, done, total, text"
 #define AUDIT_COLUMNS "id, at, who, what, object, outcome, address, request, detail"
+#define CONNECTION_COLUMNS                                                                                             \
+    "id, owner, sandbox, run, at, ms, how, method, host, verdict, port, address, sent, received, status, why"
+/* Of a sandbox that is gone: its rows go some at a time. */
+#define NOT_DOOMED " AND NOT EXISTS (SELECT 1 FROM connections_doomed AS d WHERE d.sandbox = c.sandbox)"
 /* What a row takes on disk besides its texts, its entries in the indexes included: measured, rounded up. */
 #define RUN_BYTES "500"
 #define AUDIT_BYTES "200"
@@ -238,6 +242,45 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_AUDIT_AT] = {"list the audit log", "SELECT at FROM audit WHERE id >= ? ORDER BY id LIMIT 1"},
     [KR_ST_AUDIT_OLDEST] = {"read the audit log", "SELECT id, at, size FROM audit ORDER BY id LIMIT ?"},
     [KR_ST_AUDIT_DELETE] = {"shorten the audit log", "DELETE FROM audit WHERE id <= ?"},
+
+    /* Of a sandbox of its owner's; or of none, and the owner is there. */
+    [KR_ST_CONNECTION_ADD] = {"add a connection",
+        "INSERT INTO connections (" CONNECTION_COLUMNS ") "
+        "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16 "
+        "WHERE iif(?3 = '', EXISTS (SELECT 1 FROM users WHERE id = ?2), "
+        "EXISTS (SELECT 1 FROM sandboxes WHERE id = ?3 AND owner = ?2))"},
+    [KR_ST_CONNECTION_TOTAL] = {"count connections", "SELECT count FROM totals WHERE what = 'connections'"},
+    [KR_ST_CONNECTION_TRIM] = {"delete connections",
+        "DELETE FROM connections WHERE n IN (SELECT n FROM connections INDEXED BY connections_owner WHERE owner = "
+        "(SELECT owner FROM connection_owners ORDER BY count DESC LIMIT 1) ORDER BY at, id LIMIT ?)"},
+    [KR_ST_CONNECTION_LIST] = {"list connections",
+        "SELECT " CONNECTION_COLUMNS " FROM connections AS c INDEXED BY connections_age "
+        "WHERE (at, id) < (?1, ?2)" NOT_DOOMED " ORDER BY at DESC, id DESC"},
+    [KR_ST_CONNECTION_LIST_OWNER] = {"list connections",
+        "SELECT " CONNECTION_COLUMNS " FROM connections AS c INDEXED BY connections_owner "
+        "WHERE owner = ?3 AND (at, id) < (?1, ?2)" NOT_DOOMED " ORDER BY at DESC, id DESC"},
+    [KR_ST_CONNECTION_LIST_SANDBOX] = {"list connections",
+        "SELECT " CONNECTION_COLUMNS " FROM connections AS c INDEXED BY connections_sandbox "
+        "WHERE sandbox = ?3 AND (at, id) < (?1, ?2)" NOT_DOOMED " ORDER BY at DESC, id DESC"},
+    [KR_ST_CONNECTION_LIST_RUN] = {"list connections",
+        "SELECT " CONNECTION_COLUMNS " FROM connections AS c INDEXED BY connections_run "
+        "WHERE run = ?3 AND run <> '' AND (at, id) < (?1, ?2)" NOT_DOOMED " ORDER BY at DESC, id DESC"},
+    [KR_ST_CONNECTION_LIST_VERDICT] = {"list connections",
+        "SELECT " CONNECTION_COLUMNS " FROM connections AS c INDEXED BY connections_verdict "
+        "WHERE owner = ?3 AND verdict = ?4 AND verdict <> 'ok' AND (at, id) < (?1, ?2)" NOT_DOOMED
+        " ORDER BY at DESC, id DESC"},
+    [KR_ST_CONNECTION_OLD_DELETE] = {"delete connections",
+        "DELETE FROM connections WHERE n IN (SELECT n FROM connections INDEXED BY connections_age WHERE at < ?1 "
+        "ORDER BY at, id LIMIT ?2)"},
+    [KR_ST_CONNECTION_USER_DELETE] = {"delete a user's connections",
+        "DELETE FROM connections WHERE n IN (SELECT n FROM connections INDEXED BY connections_owner "
+        "WHERE owner = ?1 LIMIT ?2)"},
+    [KR_ST_CONNECTION_SANDBOX_DELETE] = {"delete a sandbox's connections",
+        "DELETE FROM connections WHERE n IN (SELECT n FROM connections INDEXED BY connections_sandbox "
+        "WHERE sandbox = ?1 LIMIT ?2)"},
+    [KR_ST_CONNECTION_DOOMED] = {"look for deleted sandboxes",
+        "SELECT sandbox FROM connections_doomed WHERE sandbox > '' LIMIT 1"},
+    [KR_ST_CONNECTION_DOOMED_DONE] = {"forget a deleted sandbox", "DELETE FROM connections_doomed WHERE sandbox = ?"},
 };
 /* clang-format on */
 

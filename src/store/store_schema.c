@@ -179,6 +179,47 @@ static const char templates[] =
 static const char job_results[] = "ALTER TABLE jobs ADD COLUMN result TEXT;"
                                   "CREATE INDEX jobs_subject ON jobs (owner, subject, started, id);";
 
+/* Connections to the outside. What is past a bound goes from the user who has the most: connection_owners says who.
+ * Deleting a sandbox must not take as long as it has rows, so they are doomed and go some at a time. */
+static const char connections[] =
+    "CREATE TABLE connections ("
+    "  n INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL,"
+    "  owner TEXT NOT NULL,"
+    "  sandbox TEXT NOT NULL,"
+    "  run TEXT NOT NULL,"
+    "  at INTEGER NOT NULL,"
+    "  ms INTEGER NOT NULL,"
+    "  how TEXT NOT NULL,"
+    "  method TEXT NOT NULL,"
+    "  host TEXT NOT NULL,"
+    "  verdict TEXT NOT NULL,"
+    "  port INTEGER NOT NULL,"
+    "  address TEXT NOT NULL,"
+    "  sent INTEGER NOT NULL,"
+    "  received INTEGER NOT NULL,"
+    "  status INTEGER NOT NULL,"
+    "  why TEXT NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX connections_age ON connections (at, id);"
+    "CREATE INDEX connections_owner ON connections (owner, at, id);"
+    "CREATE INDEX connections_sandbox ON connections (sandbox, at, id);"
+    "CREATE INDEX connections_run ON connections (run, at, id) WHERE run <> '';"
+    "CREATE INDEX connections_verdict ON connections (owner, verdict, at, id) WHERE verdict <> 'ok';"
+    "CREATE TABLE connection_owners (owner TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX connection_owners_count ON connection_owners (count);"
+    "CREATE TABLE connections_doomed (sandbox TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;"
+    "INSERT INTO totals VALUES ('connections', 0, 0);"
+    "CREATE TRIGGER connections_added AFTER INSERT ON connections BEGIN"
+    "  UPDATE totals SET count = count + 1 WHERE what = 'connections';"
+    "  INSERT INTO connection_owners VALUES (new.owner, 1) ON CONFLICT DO UPDATE SET count = count + 1; END;"
+    "CREATE TRIGGER connections_deleted AFTER DELETE ON connections BEGIN"
+    "  UPDATE totals SET count = count - 1 WHERE what = 'connections';"
+    "  UPDATE connection_owners SET count = count - 1 WHERE owner = old.owner;"
+    "  DELETE FROM connection_owners WHERE owner = old.owner AND count <= 0; END;"
+    "CREATE TRIGGER sandboxes_deleted AFTER DELETE ON sandboxes BEGIN"
+    "  INSERT OR IGNORE INTO connections_doomed VALUES (old.id); END;";
+
 const struct kr_migration kr_migrations[] = {
     {1, users_and_keys},
     {2, sandboxes},
@@ -189,6 +230,7 @@ const struct kr_migration kr_migrations[] = {
     {7, filters},
     {8, templates},
     {9, job_results},
+    {10, connections},
 };
 /* clang-format on */
 const size_t kr_migrations_count = sizeof kr_migrations / sizeof kr_migrations[0];

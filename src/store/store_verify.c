@@ -65,6 +65,10 @@ int kr_store_verify(struct kr_store *s, struct kr_err *err)
         {"SELECT 1 FROM totals WHERE what = 'audit' AND"
          " (count <> (SELECT count(*) FROM audit) OR bytes <> (SELECT ifnull(sum(size), 0) FROM audit))",
          "the rows of the audit log and their totals differ"},
+        {"SELECT 1 FROM totals WHERE what = 'connections' AND count <> (SELECT count(*) FROM connections)",
+         "the rows of connections and their total differ"},
+        {"SELECT 1 FROM connection_owners AS o WHERE count <> (SELECT count(*) FROM connections WHERE owner = o.owner)",
+         "the rows of connections and their users' totals differ"},
         {"SELECT 1 FROM sandboxes WHERE NOT json_valid(settings)", "settings of a sandbox are no JSON"},
         {"SELECT 1 FROM templates WHERE NOT json_valid(settings)", "settings of a template are no JSON"},
     };

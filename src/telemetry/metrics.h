@@ -47,6 +47,12 @@ enum kr_metric {
     KR_M_HTTP_CUT,
     KR_M_HTTP_BYTES,
     KR_M_AUTH_FAILURES,
+    /* connections of sandboxes to the outside */
+    KR_M_CONNECTIONS,
+    KR_M_CONNECTION_SECONDS,
+    KR_M_CONNECTION_BYTES,
+    KR_M_CONNECTION_ROWS_DROPPED,
+    KR_M_CONNECTION_UNAUDITED,
     /* what is kept */
     KR_M_RUNLOG_MEMORY,
     KR_M_RUNLOG_CUTS,

@@ -35,6 +35,10 @@ static const char *const classes[] = {"1xx", "2xx", "3xx", "4xx", "5xx", "none",
 static const char *const directions[] = {"in", "out", NULL};
 static const char *const reasons[] = {"missing", "invalid", "expired", "revoked", "disabled", "password", "rights",
                                       "throttled", NULL};
+/* The words of src/engine/egress/egress_row.c. */
+static const char *const connection_hows[] = {"connect", "http", "index", "fetch", NULL};
+static const char *const verdicts[] = {"ok", "denied", "failed", "limit", NULL};
+static const char *const flows[] = {"sent", "received", NULL};
 static const char *const drops[] = {"burst", "stderr", "file", NULL};
 
 #define COUNTER .type = KR_METRIC_COUNTER
@@ -125,6 +129,23 @@ const struct kr_metric_row kr_metric_rows[KR_METRIC_MAX_] = {
     [KR_M_AUTH_FAILURES] = { "krait_auth_failures_total", COUNTER, .labels = {{"reason", reasons, 0}},
       .help = "Requests and logins that showed no key or password that was good for them.",
       .example = "rate(krait_auth_failures_total{reason!=\"missing\"}[5m]) > 1" },
+
+    [KR_M_CONNECTIONS] = { "krait_connections_total", COUNTER,
+      .labels = {{"how", connection_hows, 0}, {"verdict", verdicts, 0}},
+      .help = "Connections of sandboxes to the outside that ended or were refused (denied), and fetches for them.",
+      .example = "sum by (verdict) (rate(krait_connections_total[5m]))" },
+    [KR_M_CONNECTION_SECONDS] = { "krait_connection_seconds", HISTOGRAM, .labels = {{"how", connection_hows, 0}},
+      .buckets = run_buckets, .help = "Their lives, from the request to the last byte.",
+      .example = "histogram_quantile(0.95, sum by (le, how) (rate(krait_connection_seconds_bucket[5m])))" },
+    [KR_M_CONNECTION_BYTES] = { "krait_connection_bytes_total", COUNTER, .labels = {{"direction", flows, 0}},
+      .help = "Bytes that they sent to the outside and received.",
+      .example = "rate(krait_connection_bytes_total{direction=\"received\"}[5m])" },
+    [KR_M_CONNECTION_ROWS_DROPPED] = { "krait_connection_rows_dropped_total", COUNTER,
+      .help = "Rows of connections for which there was no room while the store took none.",
+      .example = "increase(krait_connection_rows_dropped_total[1h]) > 0" },
+    [KR_M_CONNECTION_UNAUDITED] = { "krait_connection_unaudited_total", COUNTER,
+      .help = "Refused connections that the audit log has only as a number: more than 10 of a user in a minute.",
+      .example = "rate(krait_connection_unaudited_total[5m])" },
 
     [KR_M_RUNLOG_MEMORY] = { "krait_runlog_memory_bytes", GAUGE, .help = "Memory of the logs of runs.",
       .example = "krait_runlog_memory_bytes" },

@@ -5,6 +5,7 @@
  * handler and a complete doc, no two rows are the same, rows of one resource are sorted by path. */
 #include "accounts.h"
 #include "api.h"
+#include "connection_routes.h"
 #include "dialect_routes.h"
 #include "file_routes.h"
 #include "info.h"
@@ -42,6 +43,7 @@
 const struct kr_http_route kr_api_routes[] = {
     KR_API_PAGES_ROUTES,
     WATCHING_ROUTES,
+    KR_API_CONNECTIONS_ROUTES,
     KR_API_INFO_ROUTES,
     RUNS_ROUTES,
     KR_API_SESSIONS_ROUTES(OURS),

@@ -123,6 +123,17 @@ void kr_monitor_session_ended(struct kr_monitor *w, const char *why)
     kr_metrics_inc(metrics_of(w), KR_M_SESSIONS_ENDED, KR_AT(why));
 }
 
+void kr_monitor_connection(struct kr_monitor *w, const char *how, const char *verdict, uint64_t ms, uint64_t sent,
+                           uint64_t received)
+{
+    struct kr_metrics *m = metrics_of(w);
+
+    kr_metrics_inc(m, KR_M_CONNECTIONS, KR_AT(how, verdict));
+    kr_metrics_observe(m, KR_M_CONNECTION_SECONDS, KR_AT(how), (double)ms / 1e3);
+    kr_metrics_add(m, KR_M_CONNECTION_BYTES, KR_AT("sent"), (double)sent);
+    kr_metrics_add(m, KR_M_CONNECTION_BYTES, KR_AT("received"), (double)received);
+}
+
 void kr_monitor_package(struct kr_monitor *w, const char *package, const char *result)
 {
     bool blocked = strcmp(result, "blocked") == 0;

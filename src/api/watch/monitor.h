@@ -91,6 +91,9 @@ void kr_monitor_run_refused(struct kr_monitor *w, const struct kr_monitor_run *r
 void kr_monitor_session_opened(struct kr_monitor *w, bool pooled, uint64_t ns);
 /* `why` is a word of krait_sessions_ended_total: asked, idle, evicted, reset, died, stopping. */
 void kr_monitor_session_ended(struct kr_monitor *w, const char *why);
+/* A connection to the outside ended or was refused: words and figures of its row (egress_row.h). */
+void kr_monitor_connection(struct kr_monitor *w, const char *how, const char *verdict, uint64_t ms, uint64_t sent,
+                           uint64_t received);
 /* An installation that was asked for: "success", "error" or "blocked" (a warning in the log). */
 void kr_monitor_package(struct kr_monitor *w, const char *package, const char *result);
 /* An exchange is over: for kr_http_config.on_report. A line at info; at debug for /health, /ready and /metrics. */

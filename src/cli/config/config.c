@@ -349,8 +349,9 @@ static const struct kr_config_row rows[] = {
               "none, allow:HOST,… or open." },
     { .section = "egress", .key = "rows", .flag = "egress-rows", .type = KR_SET_COUNT, AT(box.connection_rows),
       .value = "N", .min = 100, .max = 100000000, .fallback = "100000", .example = "10000", .reload = true,
-      .test = "integration/egress_server:rows",
-      .help = "Connections that are kept in the store; the oldest go first, and those older than retention." },
+      .test = "integration/connections:rows",
+      .help = "Connections that are kept in the store: past it the oldest of the user who has the most go. Those "
+              "older than retention go as well." },
 
     { .section = "mirror", .key = "pypi_index_url", .flag = "pypi-index-url", .env = {{"PIP_INDEX_URL", NULL}},
       .type = KR_SET_INDEX, AT(egress.index_url), .value = "URL|DIR", .fallback = "https://pypi.org/simple/",

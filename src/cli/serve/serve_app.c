@@ -89,6 +89,15 @@ static void on_refused(void *data, const struct kr_err *err)
     kr_monitor_run_refused(((struct kr_serve *)data)->watch, &(struct kr_monitor_run){0}, err);
 }
 
+static void on_connection(void *data, const json_t *row)
+{
+    kr_monitor_connection(((struct kr_serve *)data)->watch, json_string_value(json_object_get(row, "how")),
+                          json_string_value(json_object_get(row, "verdict")),
+                          (uint64_t)json_integer_value(json_object_get(row, "ms")),
+                          (uint64_t)json_integer_value(json_object_get(row, "sent")),
+                          (uint64_t)json_integer_value(json_object_get(row, "received")));
+}
+
 static void look_at_engine(void *data, struct kr_monitor_state *ret)
 {
     struct kr_serve *s = data;
@@ -114,10 +123,14 @@ static void look_at_engine(void *data, struct kr_monitor_state *ret)
 static void collect_figures(void *data, struct kr_metrics *m)
 {
     struct kr_serve *s = data;
+    struct kr_box_connection_figures connections;
     struct kr_box_figures f;
     uint64_t sandboxes;
 
     kr_box_figures(s->box, &f);
+    kr_box_connection_figures(s->box, &connections);
+    kr_metrics_set(m, KR_M_CONNECTION_ROWS_DROPPED, KR_AT_NONE, (double)connections.dropped);
+    kr_metrics_set(m, KR_M_CONNECTION_UNAUDITED, KR_AT_NONE, (double)connections.unaudited);
     kr_metrics_set(m, KR_M_SESSIONS, KR_AT("opening"), (double)f.opening);
     kr_metrics_set(m, KR_M_SESSIONS, KR_AT("busy"), (double)f.busy);
     kr_metrics_set(m, KR_M_SESSIONS, KR_AT("idle"), (double)(f.sessions - f.busy));
@@ -280,7 +293,8 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
                                               .on_session_ended = on_session_ended,
                                               .on_run_started = on_run_started,
                                               .on_run_ended = on_run_ended,
-                                              .on_refused = on_refused};
+                                              .on_refused = on_refused,
+                                              .on_connection = on_connection};
     static const char *mounts[KR_MOUNTS_MAX];
     const struct kr_config *c = s->config;
     struct kr_box_config box = c->box;

@@ -19,8 +19,8 @@ struct member {
     const char *const *words; /* FORM_WORD: up to NULL */
 };
 
-static const char *const hows[] = {"connect", "http", "index", "fetch", NULL};
-static const char *const verdicts[] = {"ok", "denied", "failed", "limit", NULL};
+const char *const kr_egress_hows[] = {"connect", "http", "index", "fetch", NULL};
+const char *const kr_egress_verdicts[] = {"ok", "denied", "failed", "limit", NULL};
 
 static const struct member row_members[] = {
     {"cell", FORM_NUMBER, INT64_MAX, NULL},
@@ -29,7 +29,7 @@ static const struct member row_members[] = {
     {"run", FORM_TEXT_OR_NULL, KR_ID_ROOM - 1, NULL},
     {"at_us", FORM_NUMBER, INT64_MAX, NULL},
     {"ms", FORM_NUMBER, INT64_MAX, NULL},
-    {"how", FORM_WORD, 0, hows},
+    {"how", FORM_WORD, 0, kr_egress_hows},
     {"method", FORM_TEXT, 32, NULL},
     {"host", FORM_TEXT, NAME_MAX_BYTES, NULL},
     {"port", FORM_NUMBER, 65535, NULL},
@@ -37,7 +37,7 @@ static const struct member row_members[] = {
     {"sent", FORM_NUMBER, INT64_MAX, NULL},
     {"received", FORM_NUMBER, INT64_MAX, NULL},
     {"status", FORM_NUMBER, 999, NULL},
-    {"verdict", FORM_WORD, 0, verdicts},
+    {"verdict", FORM_WORD, 0, kr_egress_verdicts},
     {"why", FORM_TEXT, WHY_MAX, NULL},
 };
 

@@ -2,6 +2,9 @@
 #pragma once
 #include "egress_client.h"
 
+/* The words of a row's `how` and `verdict`; end with NULL. */
+extern const char *const kr_egress_hows[], *const kr_egress_verdicts[];
+
 /* A row of a connection: every member is there, of its type and within its bounds, and no other is. 0, or -EPROTO with
  * err. `row` may be NULL: it was no JSON. */
 int kr_egress_row_check(const json_t *row, struct kr_err *err);

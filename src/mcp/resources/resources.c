@@ -1,9 +1,9 @@
 /* resources/list, resources/templates/list, resources/read: the rows, and who answers. Called through the table of
  * methods.
  *
- * Resources are the guide, the files of the caller's sandboxes, the caller's sessions and runs. Invariants: a caller
- * sees no address of another user's; an address that is not there is an error with data.uri, never an empty answer;
- * lists are one page. */
+ * Resources are the guide, the caller's connections to the outside, the files of the caller's sandboxes, the caller's
+ * sessions and runs. Invariants: a caller sees no address of another user's; an address that is not there is an error
+ * with data.uri, never an empty answer; lists are one page. */
 #include "resource.h"
 #include "additions.h"
 #include "buf.h"
@@ -25,6 +25,12 @@ const struct kr_mcp_resource kr_mcp_resources[] = {
      .description = "What the tools do, what stays from call to call, and what to do when something fails.",
      .mime = "text/markdown",
      .read = read_guide},
+    {.uri = "krait://connections",
+     .name = "connections",
+     .title = "Connections to the outside",
+     .description = "What your sandboxes connected to and what they were refused, the last 100, as JSON.",
+     .mime = "application/json",
+     .read = kr_mcp_read_connections},
     {.uri = "sandbox://{sandbox}/{+path}",
      .name = "file",
      .title = "A file of a sandbox",

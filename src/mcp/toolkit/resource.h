@@ -39,6 +39,9 @@ void kr_mcp_resource_list(struct kr_mcp_call *c, json_t *items);
 /* Answers resources/read of an address of ours. */
 void kr_mcp_resource_read(struct kr_mcp_call *c, const char *text, const struct kr_mcp_uri *uri);
 
+/* Answers resources/read of krait://connections (resource_connections.c). */
+void kr_mcp_read_connections(struct kr_mcp_call *c, const char *uri);
+
 /* A run has ended (for kr_box_calls.on_run_ended): subscribers of files it changed, of its session or its log are
  * notified. */
 void kr_mcp_run_ended(struct kr_mcp *m, struct kr_api *api, const struct kr_box_run *run);

@@ -3,6 +3,7 @@
 #include "check.h"
 #include "buf.h"
 #include "cause.h"
+#include "egress_row.h"
 #include "engine.h"
 #include "err.h"
 #include "metrics.h"
@@ -126,6 +127,12 @@ static void sets_are_those_of_their_enums(void)
         for (size_t i = 0; i < n; i++)
             CHECK(strcmp(v[i], kr_preload_names[i]) == 0);
     }
+    v = values_of(KR_M_CONNECTIONS, 0, &n);
+    for (size_t i = 0; i <= n; i++)
+        CHECK(i < n ? strcmp(v[i], kr_egress_hows[i]) == 0 : !kr_egress_hows[i]);
+    v = values_of(KR_M_CONNECTIONS, 1, &n);
+    for (size_t i = 0; i <= n; i++)
+        CHECK(i < n ? strcmp(v[i], kr_egress_verdicts[i]) == 0 : !kr_egress_verdicts[i]);
     v = values_of(KR_M_HTTP_REQUESTS, 1, &n);
     CHECK(n == KR_HTTP_OTHER);
     for (size_t i = 0; i < n; i++)
