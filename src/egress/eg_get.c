@@ -12,13 +12,13 @@
 #include "eg_tls.h"
 #include "egress_internal.h"
 #include "fd.h"
+#include "file_name.h"
 #include "loop.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define PIECE 32768u
 #define INTERIM_MAX 8u /* answers of 1xx before the one that counts */
@@ -193,10 +193,11 @@ static int write_request(struct kr_eg_get *g)
     kr_buf_reset(&g->out);
     g->sent = 0;
     kr_buf_printf(&g->out,
-                  "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: krait\r\nAccept: %s\r\nAccept-Encoding: identity\r\n"
+                  "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: krait\r\nAccept-Encoding: identity\r\n"
                   "Connection: close\r\n",
-                  g->head ? "HEAD" : "GET", g->url.target, kr_web_address_host(&g->url, host, sizeof host),
-                  g->accept ? g->accept : "*/*");
+                  g->head ? "HEAD" : "GET", g->url.target, kr_web_address_host(&g->url, host, sizeof host));
+    if (g->accept)
+        kr_buf_printf(&g->out, "Accept: %s\r\n", g->accept);
     if (g->authorization && kr_web_address_same_origin(&g->url, &g->authorized))
         kr_buf_printf(&g->out, "Authorization: %s\r\n", g->authorization);
     kr_buf_add_str(&g->out, "\r\n");
@@ -205,9 +206,8 @@ static int write_request(struct kr_eg_get *g)
 
 static void stream_failed(struct kr_eg_get *g, int r)
 {
-    const char *why;
+    const char *why = kr_eg_tls_why(g->stream);
 
-    why = kr_eg_tls_why(g->stream);
     if (*why)
         end_get(g, KR_EG_FAILED, 502, "%s", why);
     else
@@ -247,36 +247,6 @@ static void on_get_writable(void *data)
 }
 
 /* ---- the answer ---- */
-
-/* "attachment; filename="a b.csv"" as a name: the last part of it, without what no name has. */
-static void read_disposition(const char *text, char *name, size_t size)
-{
-    const char *at = text;
-    size_t n = 0;
-    bool quoted;
-
-    *name = '\0';
-    while (at && strncasecmp(at, "filename=", 9) != 0) {
-        at = strchr(at, ';');
-        at = at ? at + 1 + strspn(at + 1, " \t") : NULL;
-    }
-    if (!at)
-        return;
-    at += 9;
-    quoted = *at == '"';
-    at += quoted;
-    for (; *at && (quoted ? *at != '"' : *at != ';' && *at != ' ') && n + 1 < size; at++) {
-        if (quoted && *at == '\\' && at[1])
-            at++;
-        if (*at == '/' || *at == '\\')
-            n = 0;
-        else if ((unsigned char)*at >= 0x20 && *at != 0x7f)
-            name[n++] = *at;
-    }
-    name[n] = '\0';
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        *name = '\0';
-}
 
 static bool is_redirect(unsigned status)
 {
@@ -324,7 +294,7 @@ static void take_answer(struct kr_eg_get *g, const struct kr_http_answer *a)
     }
     kr_http_answer_text(head, a, "content-type", reply.type, sizeof reply.type);
     kr_http_answer_text(head, a, "content-disposition", text, sizeof text);
-    read_disposition(text, reply.name, sizeof reply.name);
+    kr_disposition_name(text, reply.name, sizeof reply.name);
     kr_http_answer_text(head, a, "content-encoding", text, sizeof text);
     reply.encoded = kr_http_coding_of(text) != KR_HTTP_IDENTITY;
     g->until_close = !a->chunked && a->content_length < 0;
@@ -470,7 +440,7 @@ static void on_dialled(void *data, const struct kr_eg_dial_end *end)
     if (g->url.tls && !g->trust) {
         kr_fd_close(end->fd);
         end_get(g, KR_EG_FAILED, 502,
-                "krait has no certificates to check servers with: install ca-certificates, or set egress-ca-file");
+                "krait has no certificates to check servers with (its log says why; see the setting egress-ca-file)");
         return;
     }
     r = kr_eg_stream_new(&g->eg->loop, end->fd, &plain);

@@ -1,4 +1,5 @@
 /* What the second half of the room adds to the proxy: one row, read by the first half wherever a hook may come in. */
+#include "eg_index_cell.h"
 #include "eg_second.h"
 #include "log.h"
 #include <errno.h>
@@ -12,17 +13,14 @@ static void free_second(struct kr_eg_second *s)
     free(s);
 }
 
-/* Certificates that the administrator names must be there. Without the system's, what needs none still works. */
-static int read_trust(struct kr_eg *eg, struct kr_eg_second *s, struct kr_err *err)
+/* Without certificates all that needs none still works, and the rest is refused in words: a process that does not begin
+ * would leave cells waiting without one. */
+static void read_trust(struct kr_eg *eg, struct kr_eg_second *s)
 {
-    const char *file = eg->config->ca_file;
-    int r = kr_eg_tls_trust_new(file, &s->trust, err);
+    struct kr_err err;
 
-    if (r < 0 && !file) {
-        kr_log_with(KR_LOG_WARN, "no certificates to check servers with", KR_F_STR("error", err->msg));
-        return 0;
-    }
-    return r;
+    if (kr_eg_tls_trust_new(eg->config->ca_file, &s->trust, &err) < 0)
+        kr_log_with(KR_LOG_ERROR, "no certificates to check servers with", KR_F_STR("error", err.msg));
 }
 
 static int start_second(struct kr_eg *eg, void **ret_data, struct kr_err *err)
@@ -32,9 +30,8 @@ static int start_second(struct kr_eg *eg, void **ret_data, struct kr_err *err)
 
     if (!s)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "start the egress process");
-    r = read_trust(eg, s, err);
-    if (r == 0)
-        r = kr_eg_index_new(eg, s->trust, &s->index, err);
+    read_trust(eg, s);
+    r = kr_eg_index_new(eg, s->trust, &s->index, err);
     if (r == 0 && (r = kr_eg_fetches_new(eg, s->index, s->trust, &s->fetches)) < 0)
         kr_err_set(err, KR_ERR_SYSTEM, -r, "start the egress process");
     if (r < 0) {
@@ -78,6 +75,7 @@ const struct kr_eg_hooks kr_eg_hooks = {
     .stop = stop_second,
     .reads = reads_of_second,
     .on_setup = on_setup,
+    .on_index = kr_eg_index_serve,
     .on_fetch = on_fetch,
     .on_cancel = on_cancel,
 };

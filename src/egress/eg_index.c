@@ -106,6 +106,8 @@ static int judge_url(void *data, const struct kr_web_address *url, bool *ret_tru
     if (!is_index_host(g->index, url))
         return kr_err_set(err, KR_ERR_DENIED, EACCES,
                           "the index leads to %.100s, which the setting pypi-file-hosts does not name", url->host);
+    if (g->calls.on_url)
+        g->calls.on_url(g->data, url);
     *ret_trusted = true;
     return 0;
 }

@@ -38,6 +38,7 @@ struct kr_eg_index_reply {
 };
 
 struct kr_eg_index_calls {
+    void (*on_url)(void *data, const struct kr_web_address *url); /* is about to be asked; may be NULL */
     /* As those of struct kr_eg_get_calls. There is a reply only to what the index has (200). */
     int (*on_reply)(void *data, const struct kr_eg_index_reply *reply, struct kr_err *err);
     int (*on_body)(void *data, const char *bytes, size_t len, struct kr_err *err);

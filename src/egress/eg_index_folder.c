@@ -6,6 +6,8 @@
  * are of bounded size in memory. */
 #include "eg_index_internal.h"
 #include "fd.h"
+#include "file_name.h"
+#include "log.h"
 #include "loop.h"
 #include "work.h"
 #include <dirent.h>
@@ -59,55 +61,6 @@ struct kr_eg_folder_get {
     ssize_t got;
     int error;
 };
-
-/* ---- names ---- */
-
-static bool ends_in(const char *name, const char *tail)
-{
-    size_t n = strlen(name), t = strlen(tail);
-
-    return n > t && strcmp(name + n - t, tail) == 0;
-}
-
-/* A project's name in the form in which they are compared (PEP 503). */
-static void canonical_name(const char *name, size_t len, char *buf, size_t size)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < len && n + 1 < size; i++) {
-        char c = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] | 32) : name[i];
-
-        if (c != '-' && c != '_' && c != '.')
-            buf[n++] = c;
-        else if (n > 0 && buf[n - 1] != '-')
-            buf[n++] = '-';
-    }
-    buf[n] = '\0';
-}
-
-/* The project of a file: what is before the first "-" of a wheel, before the last one of an sdist. False: neither,
- * or has a character that no such name has. */
-static bool project_of(const char *name, char *buf, size_t size)
-{
-    const char *dash;
-
-    for (const char *p = name; *p; p++) {
-        char low = (char)(*p | 32);
-
-        if (!(*p >= '0' && *p <= '9') && !(low >= 'a' && low <= 'z') && !strchr("-_.+!", *p))
-            return false;
-    }
-    if (ends_in(name, ".whl"))
-        dash = strchr(name, '-');
-    else if (ends_in(name, ".tar.gz") || ends_in(name, ".zip"))
-        dash = strrchr(name, '-');
-    else
-        return false;
-    if (!dash || dash == name || *name == '.')
-        return false;
-    canonical_name(name, (size_t)(dash - name), buf, size);
-    return true;
-}
 
 /* ---- hashes, on the thread pool ---- */
 
@@ -251,10 +204,10 @@ static int list_names(int dir, const struct kr_eg_index_what *what, struct names
         kr_fd_close(copy);
         return -errno;
     }
-    canonical_name(what->name, strlen(what->name), wanted, sizeof wanted);
+    kr_project_canonical(what->name, strlen(what->name), wanted, sizeof wanted);
     ret->items = calloc(max, sizeof *ret->items);
     while (ret->items && ret->count < max && (e = readdir(d))) {
-        if (!project_of(e->d_name, project, sizeof project) || (!what->root && strcmp(project, wanted) != 0))
+        if (!kr_project_of_file(e->d_name, project, sizeof project) || (!what->root && strcmp(project, wanted) != 0))
             continue;
         ret->items[ret->count] = strdup(what->root ? project : e->d_name);
         if (!ret->items[ret->count])
@@ -529,6 +482,9 @@ int kr_eg_folder_new(struct kr_eg *eg, const char *path, const unsigned char *ke
     f->eg = eg;
     f->key = key;
     f->path = strdup(path);
+    if (access(path, R_OK | X_OK) < 0) /* it may come, or be opened to us, later */
+        kr_log_with(KR_LOG_WARN, "folder of wheels cannot be read by the egress process, which has a user of its own",
+                    KR_F_STR("folder", path), KR_F_STR("error", strerror(errno)));
     pthread_mutex_init(&f->lock, NULL); /* cannot fail on Linux */
     r = f->path ? kr_lane_new(&eg->loop, RUNNING, WAITING, &f->lane) : -ENOMEM;
     if (r < 0) {

@@ -1,16 +1,13 @@
 #!/usr/bin/python3
-"""Fetches of the server itself: by an address and a rule, and of the index. The egress process's code on a real loop
-(tests/programs/egress), against servers on loopback."""
+"""Fetches of the server itself: by an address and a rule, and of the index. An egress process without an
+engine (tests/lib/egress.py), against servers on loopback."""
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import queue
-import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,73 +16,20 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import wheels  # noqa: E402
 from check import check, contains, equal, main  # noqa: E402
+from egress import Egress  # noqa: E402
 from index import Index  # noqa: E402
 from test_ca import TestCa  # noqa: E402
 
-BUILD = os.environ.get("KR_BUILD", os.path.join(os.path.dirname(__file__), "../../build"))
 WHEEL = "thing-1.0-py3-none-any.whl"
 JSON = "application/vnd.pypi.simple.v1+json"
 
 
-class Fetcher:
-    """The fetching half of an egress process, and a folder for what it fetches."""
+class Fetcher(Egress):
+    """With the credentials as the engine tells them."""
 
-    def __init__(self, **config: Any):
-        self.folder = tempfile.TemporaryDirectory(prefix="kr-fetch-")
-        self.process = subprocess.Popen([os.path.join(BUILD, "tests/egress-fetcher"), json.dumps(config)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.lines: queue.Queue = queue.Queue()
-        self.rows: list[dict] = []
-        self.progress: list[tuple] = []
-        self.ends: dict[int, dict] = {}
-        self.count = 0
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        for line in self.process.stdout:
-            self.lines.put(json.loads(line))
-        self.lines.put(None)
-
-    def __enter__(self) -> "Fetcher":
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        self.process.stdin.close()
-        status = self.process.wait(20)
-        self.folder.cleanup()
-        assert kind is not None or status == 0, "the fetcher left with %d" % status
-
-    def tell(self, **line: Any) -> None:
-        self.process.stdin.write(json.dumps(line) + "\n")
-        self.process.stdin.flush()
-
-    def path(self, number: int) -> Path:
-        return Path(self.folder.name) / str(number)
-
-    def start(self, url: str, *, rule: str = "open", max_bytes: int = 1 << 30, timeout_ms: int = 20000,
-              **more: Any) -> int:
-        self.count += 1
-        self.tell(fetch={"url": url, "rule": rule, "sandbox": "s1", "user": "u1", "max_bytes": max_bytes,
-                         "timeout_ms": timeout_ms, **more}, id=self.count, file=str(self.path(self.count)))
-        return self.count
-
-    def end(self, number: int) -> dict:
-        while number not in self.ends:
-            line = self.lines.get(timeout=30)
-            assert line is not None, "the fetcher is gone"
-            if "row" in line:
-                self.rows.append(line["row"])
-            elif "progress" in line:
-                self.progress.append((line["id"], *line["progress"]))
-            else:
-                assert line["id"] not in self.ends, "two ends"
-                self.ends[line["id"]] = line["fetched"]
-        return self.ends[number]
-
-    def fetch(self, url: str, **how: Any) -> tuple[dict, bytes]:
-        number = self.start(url, **how)
-        end = self.end(number)
-        return end, self.path(number).read_bytes()
+    def __init__(self, *, index_user: str | None = None, index_password: str | None = None, **config: Any):
+        limits = {"idle_ms": 2000, **{k: config.pop(k) for k in ("fetches", "hour_bytes") if k in config}}
+        super().__init__(setup={"index_user": index_user, "index_password": index_password}, limits=limits, **config)
 
     def refused(self, word: str, why: str, url: str, **how: Any) -> None:
         end, _ = self.fetch(url, **how)
@@ -225,9 +169,7 @@ def progress_is_told_and_a_fetch_is_cancelled(folder: Path):
         server.fault(WHEEL, slow=10_000)
         number = f.start(server.file_url(WHEEL))
         while not any(row[0] == number for row in f.progress):
-            line = f.lines.get(timeout=20)
-            if "progress" in line:
-                f.progress.append((line["id"], *line["progress"]))
+            f.take()
         f.tell(cancel=number)
         equal(f.end(number), {"error": "failed", "why": "cancelled"})
 
@@ -352,9 +294,9 @@ def files_come_from_named_hosts_alone(folder: Path):
             index.fault(WHEEL, redirect=other.file_url(WHEEL))
             f.refused("denied", "pypi-file-hosts", "index:" + link)
             equal(other.count(), 0)
-            head, _, url = link.rpartition("/")
-            for wrong in (head + "/" + quote(other.file_url(WHEEL), safe=""), link.replace("file/", "file/0", 1)[:-1],
-                          head + "/" + url + "x"):
+            mac = link.split("/")[1]
+            for wrong in ("file/%s/-/%s/x.whl" % (mac, quote(other.file_url(WHEEL), safe="")),
+                          link.replace("file/", "file/0", 1), link.replace("thing", "other")):
                 assert f.fetch("index:" + wrong)[0].get("error") in ("denied", "failed"), wrong
             equal(other.count(), 0)
         with Fetcher(index_url=index.plain_url, index_hosts=["127.0.0.1:%d" % index.files_port]) as f:

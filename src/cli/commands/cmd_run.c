@@ -83,9 +83,10 @@ static int prepare_egress(struct kr_run_app *a, const struct kr_run_options *o, 
     if (a->rule.kind < KR_NET_EGRESS_MIN_)
         return 0;
     url = strdup(given && *given ? given : INDEX_URL);
-    if (!url || kr_config_split_index(url, &a->credentials) < 0) {
+    r = url ? kr_config_split_index(url, &a->credentials) : -ENOMEM;
+    if (r < 0) {
         free(url);
-        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the package index");
+        return kr_err_set(err, r == -EINVAL ? KR_ERR_INVALID : KR_ERR_SYSTEM, -r, KR_CONFIG_SPLIT_FAILED);
     }
     a->egress = (struct kr_egress_config){.index_url = url, .index_hosts = {file_hosts, 1}};
     a->has_egress = true;

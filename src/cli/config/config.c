@@ -355,15 +355,15 @@ static const struct kr_config_row rows[] = {
 
     { .section = "mirror", .key = "pypi_index_url", .flag = "pypi-index-url", .env = {{"PIP_INDEX_URL", NULL}},
       .type = KR_SET_INDEX, AT(egress.index_url), .value = "URL|DIR", .fallback = "https://pypi.org/simple/",
-      .example = "https://pypi.example.org/simple/", .test = "integration/egress_server:pypi_index_url",
+      .example = "https://pypi.example.org/simple/", .test = "integration/egress_index:pypi_index_url",
       .help = "The package index: a simple index, or a folder of wheels." },
     { .section = "mirror", .key = "pypi_credentials", .flag = "pypi-credentials", .type = KR_SET_SECRET,
       AT(index_credentials), .value = "USER:PASSWORD", .fallback_text = "those in pypi_index_url, if any",
-      .example = "reader:secret", .test = "integration/egress_server:pypi_credentials",
+      .example = "reader:secret", .test = "integration/egress_index:pypi_credentials",
       .help = "For the package index. No sandbox can read it." },
     { .section = "mirror", .key = "pypi_file_hosts", .flag = "pypi-file-hosts", .type = KR_SET_WORDS,
       AT(egress.index_hosts), .value = "NAMES", .fallback = "files.pythonhosted.org",
-      .example = "files.example.org:8443", .test = "integration/egress_server:pypi_file_hosts",
+      .example = "files.example.org:8443", .test = "integration/egress_index:pypi_file_hosts",
       .help = "Hosts besides the index's own from which its files come, as NAME or NAME:PORT." },
 
     { .section = "data", .key = "dir", .flag = "data", .type = KR_SET_PATH, AT(data), .value = "DIR",

@@ -128,7 +128,8 @@ bool kr_config_given(const struct kr_config *c, const char *flag);
  * "default of dialect sandbox-mcp". Returns buf. */
 const char *kr_config_origin(const struct kr_config *c, const char *flag, char *buf, size_t size);
 /* Takes "USER:PASSWORD@" out of an index's address, in place; *ret_credentials (to be freed) has it, NULL: there is
- * none. 0 or -ENOMEM. */
+ * none. Both parts are decoded. 0, -ENOMEM, or -EINVAL: they are not encoded as addresses have them. */
+#define KR_CONFIG_SPLIT_FAILED "the credentials in the address of the package index"
 int kr_config_split_index(char *url, char **ret_credentials);
 /* Is this address (an IP literal) one that only this machine can reach? */
 bool kr_config_is_loopback(const char *address);

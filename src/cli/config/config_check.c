@@ -7,6 +7,7 @@
 #include "config_rows.h"
 #include "config_tray.h"
 #include "fd.h"
+#include "web_address.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pwd.h>
@@ -284,26 +285,34 @@ static int fit_network(struct kr_config *c, struct kr_err *err)
 
 int kr_config_split_index(char *url, char **ret_credentials)
 {
-    char *host = strstr(url, "://"), *at = host ? memrchr(host + 3, '@', strcspn(host + 3, "/")) : NULL;
+    char user[KR_WEB_USER_ROOM], password[KR_WEB_USER_ROOM];
+    cleanup_free char *rest = malloc(strlen(url) + 1);
+    int r = 0;
 
     *ret_credentials = NULL;
-    if (!at)
-        return 0;
-    *ret_credentials = strndup(host + 3, (size_t)(at - host - 3));
-    if (!*ret_credentials)
+    if (!rest)
         return -ENOMEM;
-    explicit_bzero(host + 3, (size_t)(at - host - 3));
-    memmove(host + 3, at + 1, strlen(at + 1) + 1);
-    return 0;
+    if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
+        return 0;
+    r = kr_web_address_split_user(url, rest, strlen(url) + 1, user, password);
+    if (r == 0 && (*user || *password)) {
+        r = asprintf(ret_credentials, "%s:%s", user, password) < 0 ? -ENOMEM : 0;
+        explicit_bzero(url, strlen(url));
+        memcpy(url, rest, strlen(rest) + 1);
+    }
+    explicit_bzero(user, sizeof user);
+    explicit_bzero(password, sizeof password);
+    return r;
 }
 
 /* Credentials in the index's address are its credentials, and leave the address, which is shown. */
 static int take_credentials(struct kr_config *c, struct kr_err *err)
 {
     char *found = NULL;
+    int r = c->egress.index_url ? kr_config_split_index((char *)c->egress.index_url, &found) : 0;
 
-    if (c->egress.index_url && kr_config_split_index((char *)c->egress.index_url, &found) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the configuration");
+    if (r < 0)
+        return kr_err_set(err, r == -EINVAL ? KR_ERR_INVALID : KR_ERR_SYSTEM, -r, KR_CONFIG_SPLIT_FAILED);
     if (found && !c->index_credentials)
         c->index_credentials = found;
     else

@@ -2,8 +2,8 @@
  *
  * MAC is the first half of HMAC-SHA256 over hash, a newline and the address, in hexadecimal. The key is new with each
  * start of the process: links of an earlier one are refused, and a client that asks for the page again gets new ones.
- * Where the address has a query, its file's name stands behind it once more ("URL/NAME"), because clients take the last
- * part of a path for the name. */
+ * The file's name stands behind the address once more ("URL/NAME"), because clients take the last part of a path, as it
+ * is written, for the name. */
 #include "index_link.h"
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -66,22 +66,22 @@ static int add_encoded(const char *text, char *buf, size_t size, size_t *at)
     return 0;
 }
 
-/* "/NAME" behind an address with a query. */
+/* "/NAME" behind the address: the last part of its path as it is there, which may be encoded. */
 static int add_name(const char *url, char *buf, size_t size, size_t *at)
 {
-    const char *question = strchr(url, '?'), *from = question;
-    char name[KR_WEB_TARGET_ROOM];
+    const char *end = url + strcspn(url, "?#"), *from = end;
 
-    if (!question)
-        return 0;
     while (from > url && from[-1] != '/')
         from--;
-    if (question == from || (size_t)(question - from) >= sizeof name || *at + 1 >= size)
-        return question == from ? 0 : -ENOBUFS;
-    memcpy(name, from, (size_t)(question - from));
-    name[question - from] = '\0';
+    if (from == end)
+        return 0;
+    if (*at + (size_t)(end - from) + 2 > size)
+        return -ENOBUFS;
     buf[(*at)++] = '/';
-    return add_encoded(name, buf, size, at);
+    memcpy(buf + *at, from, (size_t)(end - from));
+    *at += (size_t)(end - from);
+    buf[*at] = '\0';
+    return 0;
 }
 
 int kr_index_link_write(const unsigned char key[KR_INDEX_KEY_SIZE], const char *url, const char *sha256, char *buf,
@@ -151,6 +151,21 @@ static bool cut_metadata(char *text, size_t len)
     return true;
 }
 
+static bool ends_in(const char *text, size_t len, const char *tail)
+{
+    size_t n = strlen(tail);
+
+    return len > n && memcmp(text + len - n, tail, n) == 0;
+}
+
+/* Of the name behind the address: one may end so itself. */
+static bool asks_metadata(const char *url, const char *name)
+{
+    bool own = ends_in(url, strcspn(url, "?#"), METADATA);
+
+    return ends_in(name, strlen(name), own ? METADATA METADATA : METADATA);
+}
+
 int kr_index_link_read(const unsigned char key[KR_INDEX_KEY_SIZE], const char *path, struct kr_index_link *ret)
 {
     const char *mac = path + sizeof KR_INDEX_FILE_PATH - 1, *hash = mac + MAC_TEXT + 1, *url, *end;
@@ -170,8 +185,7 @@ int kr_index_link_read(const unsigned char key[KR_INDEX_KEY_SIZE], const char *p
         return -EINVAL;
     ret->metadata = false;
     if (mac_is(key, ret, mac))
-        ret->metadata = *end == '/' && strlen(end) > sizeof METADATA &&
-                        strcmp(end + strlen(end) - (sizeof METADATA - 1), METADATA) == 0;
+        ret->metadata = *end == '/' && asks_metadata(ret->url, end);
     else if (cut_metadata(ret->url, strlen(ret->url)) && mac_is(key, ret, mac))
         ret->metadata = true;
     else

@@ -1,5 +1,6 @@
-/* Links to files as cells see them: "/index/file/MAC/SHA256/URL". Only links that this process wrote lead anywhere,
- * because MAC is made with a key that it alone has; so a cell can have nothing fetched that no page of the index named.
+/* Links to files as cells see them: "/index/file/MAC/SHA256/URL/NAME". Only links that this process wrote lead
+ * anywhere, because MAC is made with a key that it alone has; so a cell can have nothing fetched that no page of the
+ * index named.
  * Pure. */
 #pragma once
 #include "web_address.h"

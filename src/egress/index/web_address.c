@@ -35,14 +35,14 @@ static int bad_address(struct kr_err *err, const char *why)
 
 static int read_host(const char *p, size_t len, struct kr_web_address *a, struct kr_err *err)
 {
-    if (len > 1 && p[len - 1] == '.')
+    if (!a->v6 && len > 1 && p[len - 1] == '.')
         len--;
     if (len == 0 || len >= KR_WEB_HOST_ROOM - 2)
         return bad_address(err, "its host is empty or too long");
     for (size_t i = 0; i < len; i++) {
         bool ok = a->v6 ? hex_value(p[i]) >= 0 || p[i] == ':' || p[i] == '.' : is_host_char(p[i]);
 
-        if (!ok || (!a->v6 && p[i] == '.' && (i == 0 || p[i - 1] == '.')))
+        if (!ok || (!a->v6 && p[i] == '.' && (i == 0 || i == len - 1 || p[i - 1] == '.')))
             return bad_address(err, "its host is no name and no address");
         a->host[i] = p[i] >= 'A' && p[i] <= 'Z' ? (char)(p[i] | 32) : p[i];
     }
