@@ -463,8 +463,8 @@ static void cull(struct kr_box *b)
         int64_t idle_us = (int64_t)session->profile->idle_timeout_ms * 1000;
 
         next = TAILQ_NEXT(session, link);
-        if (session->state == KR_BOX_SESSION_LIVE && !session->current && !session->waiting_count &&
-            !session->opener_count && idle_us > 0 && session->used_us < now - idle_us)
+        if (session->state == KR_BOX_SESSION_LIVE && !session->current && !session->terminal &&
+            !session->waiting_count && !session->opener_count && idle_us > 0 && session->used_us < now - idle_us)
             kr_box_session_end(session, "idle");
     }
 }
@@ -620,6 +620,7 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
     kr_box_egress_open(b);
     TAILQ_INIT(&b->sessions);
     TAILQ_INIT(&b->waiting_list);
+    TAILQ_INIT(&b->terminals);
     TAILQ_INIT(&b->users);
     TAILQ_INIT(&b->untold);
     for (size_t i = 0; i < KR_BOX_BUCKETS; i++) {
@@ -730,6 +731,7 @@ void kr_box_free(struct kr_box *b)
     kr_box_egress_close(b);
     kr_connections_close(b);
     free_rest(b);
+    kr_box_terminals_free(b);
     kr_strays_close(b);
     kr_shelf_end(b);
     kr_soon_close(b->kick);
@@ -762,7 +764,8 @@ void kr_box_figures(const struct kr_box *b, struct kr_box_figures *ret)
     {
         ret->opening += session->state == KR_BOX_SESSION_OPENING;
         ret->sessions += session->state == KR_BOX_SESSION_LIVE;
-        ret->busy += session->state == KR_BOX_SESSION_LIVE && session->current;
+        ret->busy += session->state == KR_BOX_SESSION_LIVE && (session->current || session->terminal);
+        ret->terminals += session->terminal != NULL;
         ret->runs_active += session->current != NULL;
         ret->runs_queued += session->waiting_count;
     }

@@ -58,6 +58,8 @@ struct kr_box_config {
     uint32_t max_sessions_per_user, runs_per_minute; /* 0: no bound */
     uint64_t max_disk_per_user;                      /* 0: no bound */
     uint32_t max_templates_per_user;                 /* 0: no bound */
+    uint32_t max_terminals, max_terminals_per_user, max_terminals_per_sandbox; /* 0: no bound */
+    uint64_t terminal_idle_ms;       /* without a person's doing; 0: no bound */
     bool is_plain_shelf;             /* limits of folders are counted, and the holder need not be asked */
     bool accepts_loss;               /* damaged notes of runs are set aside, and do not stop the start */
     uint64_t image_dev, image_ino;   /* the image that is mounted over DATA/sandboxes; 0: it is a plain folder */
@@ -70,6 +72,8 @@ struct kr_box_calls {
     void (*on_session_ended)(void *data, const char *why); /* asked idle evicted reset died stopping */
     void (*on_run_started)(void *data, const struct kr_box_run *run);
     void (*on_run_ended)(void *data, const struct kr_box_run *run, enum kr_cause cause, uint64_t wall_ns);
+    void (*on_terminal_opened)(void *data);
+    void (*on_terminal_ended)(void *data, const char *why); /* exit closed idle killed stopping */
     void (*on_refused)(void *data, const struct kr_err *err);
     void (*on_connection)(void *data, const json_t *row); /* of KR_E_CONNECTION, checked */
 };
@@ -91,7 +95,8 @@ bool kr_box_stopping(const struct kr_box *b);
 void kr_box_free(struct kr_box *b);
 
 struct kr_box_figures {
-    size_t opening, sessions, busy;  /* not live yet; live; with a run */
+    size_t opening, sessions, busy; /* not live yet; live; with a run */
+    size_t terminals;
     size_t runs_active, runs_queued; /* running; waiting for their session or for a slot */
     struct kr_runlogs_figures runlogs;
     uint64_t data_bytes; /* of the data directory, as last counted */

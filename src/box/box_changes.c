@@ -530,6 +530,12 @@ void kr_changes_begin(struct kr_box_session *session)
         kr_timer_arm(all->drainer, DRAIN_MS);
 }
 
+void kr_changes_end(struct kr_box_session *session)
+{
+    if (session->spec.workspace != KR_WORKSPACE_NONE)
+        session->box->looks->runs--;
+}
+
 void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run)
 {
     struct kr_looks *all = session->box->looks;

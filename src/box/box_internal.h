@@ -11,6 +11,7 @@
 
 TAILQ_HEAD(kr_box_run_list, kr_box_run);
 TAILQ_HEAD(kr_box_session_list, kr_box_session);
+TAILQ_HEAD(kr_box_terminal_list, kr_box_terminal);
 
 #define KR_BOX_OPENERS_MAX 16u
 #define KR_BOX_BUCKETS 1024u
@@ -73,6 +74,7 @@ struct kr_box_session {
     bool needs_folder;                          /* in a pass of box_room.c: its folder is not ready */
     bool limit_asked; /* while it waits: the limits of its folder were set, or are being set (box_shelf.c) */
     struct kr_box_run *current;
+    struct kr_box_terminal *terminal; /* its program, instead of runs; NULL: none, or it has ended */
     struct kr_box_run_list waiting;
     unsigned waiting_count;
     struct kr_box_opener openers[KR_BOX_OPENERS_MAX];
@@ -177,6 +179,7 @@ struct kr_box {
     int shelf, logs_dir; /* folders sandboxes/ and logs/ */
     struct kr_runlogs *logs;
     struct kr_box_session_list sessions, waiting_list;
+    struct kr_box_terminal_list terminals; /* the newest last */
     struct kr_box_session_list named[KR_BOX_BUCKETS];
     bool live_openers; /* a live session has openers, who are told in the next turn */
     TAILQ_HEAD(, kr_box_user) users;
@@ -270,6 +273,8 @@ void kr_box_session_free(struct kr_box_session *session);
 /* `why` is a word of the metric krait_sessions_ended_total. */
 void kr_box_session_end(struct kr_box_session *session, const char *why);
 void kr_box_session_get_info(const struct kr_box_session *session, struct kr_box_session_info *ret);
+/* Cancels what waits for it, and ends it. */
+void kr_box_session_cancel(struct kr_box_session *session, const char *why);
 /* Ends all sessions of a sandbox. */
 void kr_box_sessions_end_sandbox(struct kr_box *b, const char *sandbox);
 
@@ -339,6 +344,12 @@ typedef void kr_folder_copied_fn(void *data, const char *folder, uint64_t bytes,
 int kr_folder_copy(struct kr_box *b, const char *from, const struct kr_limits *limits, kr_folder_copied_fn *fn,
                    void *data, struct kr_err *err);
 
+/* ---- box_terminals.c ---- */
+/* Its program takes input again. */
+void kr_box_terminal_takes(struct kr_box_terminal *t);
+/* The box goes: no reader is left. */
+void kr_box_terminals_free(struct kr_box *b);
+
 /* ---- box_notes.c ---- */
 /* Keeps why a session was ended between two runs. */
 void kr_notes_add(struct kr_box *b, const struct kr_box_session *session, const char *text);
@@ -387,6 +398,8 @@ int kr_changes_open(struct kr_box *b);
 void kr_changes_close(struct kr_box *b);
 /* A run begins in the session: what it changes is awaited. */
 void kr_changes_begin(struct kr_box_session *session);
+/* What it ran has ended, and no list of what that changed is wanted. */
+void kr_changes_end(struct kr_box_session *session);
 /* Looks at the session's folder: before its first run, or (run) after that one, whose end it completes. At once if
  * there is little to look at, else on the thread pool, and goes on with the session then. */
 void kr_changes_look(struct kr_box_session *session, struct kr_box_run *run);

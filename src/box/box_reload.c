@@ -58,6 +58,10 @@ void kr_box_reload(struct kr_box *b, const struct kr_box_config *config)
     b->config.linger_ms = config->linger_ms;
     b->config.max_sessions_per_user = config->max_sessions_per_user;
     b->config.runs_per_minute = config->runs_per_minute;
+    b->config.max_terminals = config->max_terminals;
+    b->config.max_terminals_per_user = config->max_terminals_per_user;
+    b->config.max_terminals_per_sandbox = config->max_terminals_per_sandbox;
+    b->config.terminal_idle_ms = config->terminal_idle_ms;
     b->config.max_templates_per_user = config->max_templates_per_user;
     b->config.max_disk_per_user = config->max_disk_per_user;
     b->config.retention_ms = config->retention_ms;

@@ -12,8 +12,8 @@
 
 static bool is_idle(const struct kr_box_session *session)
 {
-    return session->state == KR_BOX_SESSION_LIVE && !session->current && !session->waiting_count &&
-           !session->opener_count && !kr_changes_looking(session);
+    return session->state == KR_BOX_SESSION_LIVE && !session->current && !session->terminal &&
+           !session->waiting_count && !session->opener_count && !kr_changes_looking(session);
 }
 
 /* The least recently used idle session, of one user and one profile if they are given. */

@@ -235,7 +235,7 @@ void kr_box_session_release(struct kr_box_session *session)
         return;
     if (session->state == KR_BOX_SESSION_WAITING)
         remove_session(session);
-    else if (session->thrown_away && !session->current)
+    else if (session->thrown_away && !session->current && !session->terminal)
         kr_box_session_end(session, "asked");
 }
 
@@ -353,8 +353,17 @@ static void on_between(void *data, struct kr_session *s, enum kr_stream stream, 
            kr_log_quote(quoted, sizeof quoted, text, len < 100 ? len : 100));
 }
 
+static void on_stdin_drained(void *data, struct kr_session *s)
+{
+    struct kr_box_session *session = data;
+
+    (void)s;
+    if (session->terminal)
+        kr_box_terminal_takes(session->terminal);
+}
+
 static const struct kr_session_calls session_calls = {
-    .on_open = on_open, .on_ended = on_ended, .on_between = on_between};
+    .on_open = on_open, .on_ended = on_ended, .on_between = on_between, .on_stdin_drained = on_stdin_drained};
 
 /* Code may have closed its folder to itself (chmod); its next session must be able to enter it. */
 static void open_workspace(const struct kr_box *b, const struct kr_session_spec *spec)
@@ -399,7 +408,7 @@ void kr_box_session_proceed(struct kr_box_session *session)
 {
     struct kr_box *b = session->box;
 
-    if (session->current || kr_changes_looking(session))
+    if (session->current || session->terminal || kr_changes_looking(session))
         return;
     if (session->state == KR_BOX_SESSION_GONE) {
         kr_box_session_free(session);
@@ -448,8 +457,7 @@ void kr_box_session_end(struct kr_box_session *session, const char *why)
     kr_session_close(session->engine_session);
 }
 
-/* Cancels what waits for it, and ends it. */
-static void cancel_session(struct kr_box_session *session, const char *why)
+void kr_box_session_cancel(struct kr_box_session *session, const char *why)
 {
     struct kr_box_run *r;
     struct kr_err err;
@@ -473,7 +481,7 @@ void kr_box_sessions_end_sandbox(struct kr_box *b, const char *sandbox)
     for (session = TAILQ_FIRST(&b->sessions); session; session = next) {
         next = TAILQ_NEXT(session, link);
         if (strcmp(session->sandbox, sandbox) == 0)
-            cancel_session(session, "reset");
+            kr_box_session_cancel(session, "reset");
     }
 }
 
@@ -549,7 +557,7 @@ int kr_box_session_close(struct kr_box *b, const struct kr_caller *who, const ch
     if (!session)
         return -ENOENT;
     kr_box_audit(b, who, "session.close", name, "ok", NULL);
-    cancel_session(session, "asked");
+    kr_box_session_cancel(session, "asked");
     return 0;
 }
 
@@ -565,7 +573,7 @@ void kr_box_sessions_retire(struct kr_box *b, const struct kr_caller *who, const
         if (session->current || session->waiting_count || session->opener_count)
             session->retired = true;
         else
-            cancel_session(session, "asked");
+            kr_box_session_cancel(session, "asked");
     }
 }
 

@@ -14,6 +14,7 @@ const struct kr_api_tag kr_api_tags[] = {
     {"sandboxes", "Files, packages and limits of their own, which outlive a restart."},
     {"packages",  "Python packages of a sandbox: install, upgrade, uninstall, list, freeze."},
     {"templates", "Sandboxes as they were saved, which new ones begin with."},
+    {"terminals", "Programs on a terminal in a sandbox, for a person: a shell, an editor."},
     {"jobs",      "Background work: how far it is, what it left, cancel it."},
     {"files",     "Files of a sandbox: list, read, write, delete."},
     {"tools",     "What models call over MCP, as plain HTTP."},

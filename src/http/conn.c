@@ -127,6 +127,8 @@ static enum deadline wanted_deadline(const struct kr_http_conn *c)
     case C_HEAD:
         return c->used && c->in_len == 0 ? D_IDLE : D_HEAD;
     case C_BODY:
+        if (c->ex->raw) /* its own protocol has deadlines */
+            return D_NONE;
         if (reads_body(c))
             return D_BODY;
         return c->ex->sse ? D_BEAT : D_NONE;

@@ -16,6 +16,7 @@ static const struct {
     int status;
     const char *reason, *text;
 } statuses[] = {
+    {101, "Switching Protocols", "switching protocols"},
     {200, "OK", "ok"},
     {201, "Created", "created"},
     {202, "Accepted", "accepted"},
@@ -47,6 +48,7 @@ static const struct {
     {422, "Unprocessable Content", "the request does not make sense"},
     {423, "Locked", "locked"},
     {425, "Too Early", "too early"},
+    {426, "Upgrade Required", "this path speaks another protocol"},
     {428, "Precondition Required", "precondition required"},
     {429, "Too Many Requests", "too many requests"},
     {431, "Request Header Fields Too Large", "the head is larger than 16384 bytes or has more than 64 fields"},

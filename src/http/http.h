@@ -83,7 +83,7 @@ struct kr_http_config {
     unsigned body_min_bytes;       /* 5000 */
     unsigned write_ms;             /* without one byte taken by the peer while bytes wait; 30 s; then cut */
     unsigned linger_ms;            /* reading on after the last answer, so that it is not lost to a reset; 1 s */
-    unsigned beat_ms;              /* comment lines on silent SSE streams; 15 s */
+    unsigned beat_ms;              /* comment lines on silent SSE streams, pings on silent WebSockets; 15 s */
 };
 
 /* Compiles the routes; listens to nothing yet. 0, or -errno with err. */
@@ -197,6 +197,11 @@ void kr_http_flush(struct kr_http_ex *ex);
 void kr_http_end(struct kr_http_ex *ex);
 /* Cuts the connection so that the peer sees an answer broken off; the exchange is over. No on_gone. */
 void kr_http_abort(struct kr_http_ex *ex);
+
+/* 101: from here on the connection speaks another protocol. What the peer sends comes by on_body, without an end but
+ * on_gone; kr_http_write() sends bytes as they are; kr_http_end() closes the connection, kr_http_pause_body() holds the
+ * peer back. No deadline of HTTP holds but write_ms. For handlers, once the body of the request is whole. */
+void kr_http_switch(struct kr_http_ex *ex, const char *protocol, const struct kr_http_calls *calls, void *data);
 
 /* ---- streams of JSON ---- */
 

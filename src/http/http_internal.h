@@ -83,6 +83,7 @@ struct kr_http_ex {
     uint16_t decoded_at, nparams, nfields, allowed;
     uint8_t method;
     bool http10, keep, expect;
+    bool raw;      /* another protocol is spoken: bytes without a framing of HTTP, both ways */
     bool accepted; /* the body may be read */
     bool paused;
     bool collect;  /* into collected; else to calls->on_body, or dropped if there are none */

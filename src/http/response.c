@@ -103,7 +103,9 @@ static void make_head(struct head *h, struct kr_http_conn *c, const struct kr_ht
             put(h, "%s: %s\r\n", s->config.headers[i].name, s->config.headers[i].value);
     if (ex && ex->headers_len > 0)
         put(h, "%s", ex->headers);
-    if (!keep)
+    if (status == 101)
+        put(h, "Connection: Upgrade\r\n");
+    else if (!keep)
         put(h, "Connection: close\r\n");
     else if (ex && ex->http10)
         put(h, "Connection: keep-alive\r\n");
@@ -220,6 +222,31 @@ void kr_http_begin(struct kr_http_ex *ex, int status, const char *type, int64_t 
               ex->keep);
     part.iov_len = h.len;
     kr_http_out_add(ex->conn, &part, 1);
+}
+
+void kr_http_switch(struct kr_http_ex *ex, const char *protocol, const struct kr_http_calls *calls, void *data)
+{
+    struct kr_http_conn *c = ex->conn;
+    struct head h;
+    struct iovec part = {h.text, 0};
+
+    if (!may_begin(ex))
+        return;
+    kr_http_set_header(ex, "Upgrade", protocol); /* without memory: without it, and the client gives up */
+    begin_answer(ex, 101, false);
+    ex->keep = false;
+    ex->raw = ex->accepted = true;
+    ex->collect = false;
+    ex->body_got = 0;
+    ex->body_limit = UINT64_MAX;
+    ex->length = -1;
+    make_head(&h, c, ex, NULL, 101, NULL, -2, false);
+    part.iov_len = h.len;
+    kr_http_out_add(c, &part, 1);
+    kr_http_body_init(&c->body, false, INT64_MAX);
+    kr_http_conn_move(c, C_BODY);
+    kr_http_defer(ex, calls, data);
+    kr_http_conn_soon(c);
 }
 
 size_t kr_http_piece_write(struct kr_http_ex *ex, const struct iovec *parts, unsigned count)

@@ -29,6 +29,7 @@ static const char *const installs[] = {"success", "error", "blocked", NULL};
 static const char *const states[] = {"opening", "idle", "busy", NULL};
 static const char *const hows[] = {"pool", "new", NULL};
 static const char *const session_ends[] = {"asked", "idle", "evicted", "reset", "died", "stopping", NULL};
+static const char *const terminal_ends[] = {"exit", "closed", "idle", "killed", "stopping", NULL};
 static const char *const preloads[] = {"basic", "data", NULL};
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", NULL};
 static const char *const classes[] = {"1xx", "2xx", "3xx", "4xx", "5xx", "none", NULL};
@@ -90,6 +91,13 @@ const struct kr_metric_row kr_metric_rows[KR_METRIC_MAX_] = {
       .buckets = fast_buckets,
       .help = "Time from asking for a session to having it.",
       .example = "histogram_quantile(0.5, sum by (le) (rate(krait_session_open_seconds_bucket{how=\"pool\"}[5m])))" },
+    [KR_M_TERMINALS] = { "krait_terminals", GAUGE, .help = "Terminals; each has a busy session.",
+      .example = "krait_terminals" },
+    [KR_M_TERMINALS_OPENED] = { "krait_terminals_opened_total", COUNTER, .help = "Terminals whose program began.",
+      .example = "increase(krait_terminals_opened_total[1d])" },
+    [KR_M_TERMINALS_ENDED] = { "krait_terminals_ended_total", COUNTER, .labels = {{"why", terminal_ends, 0}},
+      .help = "Terminals that ended: their program did, a client closed them, they were idle, they were killed.",
+      .example = "increase(krait_terminals_ended_total{why=\"idle\"}[1d])" },
     [KR_M_SANDBOXES] = { "krait_sandboxes", GAUGE, .help = "Sandboxes in the store, of all users.",
       .example = "krait_sandboxes" },
     [KR_M_POOL_PARKED] = { "krait_pool_parked", GAUGE, .labels = {{"preload", preloads, 0}},

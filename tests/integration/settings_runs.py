@@ -227,6 +227,47 @@ def max_templates_per_user():
             equal([s.post("/api/v1/templates", {"sandbox_id": "default"}).status for _ in range(2)][-1], last)
 
 
+# ---- terminals -------------------------------------------------------------------------------------------------------
+
+
+def two_terminals(s: Server) -> int:
+    """The status of the second."""
+    return [s.post("/api/v1/terminals", {"command": ["cat"]}).status for _ in range(2)][-1]
+
+
+def bounds_terminals(option: str) -> None:
+    for bound, last in (("0", 201), ("1", 429)):
+        with Server(args=[option, bound]) as s:
+            equal(two_terminals(s), last, bound)
+
+
+@check
+def max_terminals():
+    bounds_terminals("--max-terminals")
+
+
+@check
+def max_terminals_per_user():
+    bounds_terminals("--max-terminals-per-user")
+
+
+@check
+def max_terminals_per_sandbox():
+    bounds_terminals("--max-terminals-per-sandbox")
+
+
+@check
+def terminal_idle_timeout():
+    def closed(s: Server) -> bool:
+        one = s.post("/api/v1/terminals", {"command": ["cat"]}).json()
+        time.sleep(2)
+        return not s.get("/api/v1/terminals/" + one["terminal_id"]).json()["running"]
+
+    equal(closed(plain()), False)
+    with Server(args=["--terminal-idle-timeout", "1s"]) as s:
+        equal(closed(s), True)
+
+
 @check
 def runs_per_minute():
     for bound, last in (("0", 200), ("2", 429)):

@@ -47,6 +47,27 @@ static void add_bearer(struct kr_credential *c, const char *value)
     add_credential(c, value + strspn(value, " "));
 }
 
+/* What a page offers beside the protocol it wants, as it cannot set a header: the key in base64url without padding. */
+static void add_protocol(struct kr_credential *c, const char *list)
+{
+    static const char prefix[] = KR_CREDENTIAL_PROTOCOL;
+    char text[KR_CREDENTIAL_MAX + 2];
+    size_t len;
+
+    for (; *list; list += strcspn(list, ", \t")) {
+        list += strspn(list, ", \t");
+        if (strncmp(list, prefix, sizeof prefix - 1) != 0)
+            continue;
+        list += sizeof prefix - 1;
+        if (sodium_base642bin((unsigned char *)text, sizeof text - 1, list, strcspn(list, ", \t"), NULL, &len, NULL,
+                              sodium_base64_VARIANT_URLSAFE_NO_PADDING) < 0)
+            len = 0;
+        text[len] = '\0';
+        add_credential(c, len > 0 && strlen(text) == len ? text : " "); /* " ": one that no key looks like */
+    }
+    sodium_memzero(text, sizeof text);
+}
+
 static void add_query(struct kr_credential *c, const char *text)
 {
     cleanup_query struct kr_query q = {0};
@@ -72,6 +93,8 @@ void kr_credential_read(const struct kr_http_ex *ex, struct kr_credential *ret)
             add_bearer(ret, value);
         else if (strcasecmp(name, "x-api-key") == 0)
             add_credential(ret, value);
+        else if (strcasecmp(name, "sec-websocket-protocol") == 0)
+            add_protocol(ret, value);
     }
     add_query(ret, kr_http_query(ex));
 }

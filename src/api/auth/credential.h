@@ -19,8 +19,11 @@ struct kr_credential {
     char text[KR_CREDENTIAL_MAX + 1]; /* wiped by kr_credential_done() */
 };
 
-/* `Authorization: Bearer KEY` (another scheme is not ours: as if absent), `X-API-Key: KEY` and `?api_key=KEY`. The same
- * key that is sent in several ways is one; an empty one is none. */
+/* Of a handshake of a WebSocket: `Sec-WebSocket-Protocol: krait.terminal, krait.key.BASE64URL`. */
+#define KR_CREDENTIAL_PROTOCOL "krait.key."
+
+/* `Authorization: Bearer KEY` (another scheme is not ours: as if absent), `X-API-Key: KEY`, `?api_key=KEY`, and the key
+ * among subprotocols. The same key that is sent in several ways is one; an empty one is none. */
 void kr_credential_read(const struct kr_http_ex *ex, struct kr_credential *ret);
 void kr_credential_done(struct kr_credential *c);
 #define cleanup_credential __attribute__((cleanup(kr_credential_done)))

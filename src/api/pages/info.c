@@ -48,6 +48,8 @@ static const struct kr_api_prop bounds_props[] = {
     {.name = "runs_per_minute", .type = KR_API_INT, .nullable = true, .help = "Runs that one user may start.",
      .example = "null"},
     {.name = "queued_runs", .type = KR_API_INT, .help = "Runs that may wait on one session.", .example = "16"},
+    {.name = "terminals_per_user", .type = KR_API_INT, .nullable = true,
+     .help = "Terminals of one user at once; null: no bound of its own.", .example = "16"},
     {.name = "templates_per_user", .type = KR_API_INT, .nullable = true,
      .help = "Templates of one user; null: no bound.", .example = "50"},
     {.name = "disk_per_user", .type = KR_API_INT, .nullable = true, .help = "Bytes of files of one user.",
@@ -190,6 +192,7 @@ static void write_bounds(struct kr_json *j, const struct kr_api *api, const stru
     key_bound(j, "sessions_per_user", b->max_sessions_per_user);
     key_bound(j, "sandboxes_per_user", p->max_sandboxes_per_user);
     key_bound(j, "templates_per_user", b->max_templates_per_user);
+    key_bound(j, "terminals_per_user", b->max_terminals_per_user);
     key_bound(j, "runs_per_minute", b->runs_per_minute);
     kr_json_key_uint(j, "queued_runs", b->queue_max);
     key_bound(j, "disk_per_user", b->max_disk_per_user);

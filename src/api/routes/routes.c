@@ -18,6 +18,7 @@
 #include "sandbox_routes.h"
 #include "session_routes.h"
 #include "template_routes.h"
+#include "terminal_routes.h"
 #include "monitor.h"
 
 #define OURS "/api/v1"
@@ -51,6 +52,7 @@ const struct kr_http_route kr_api_routes[] = {
     KR_API_PACKAGES_ROUTES,
     KR_API_JOBS_ROUTES,
     KR_API_TEMPLATES_ROUTES,
+    KR_API_TERMINALS_ROUTES,
     KR_API_FILES_ROUTES,
     KR_ACCOUNTS_ROUTES,
     KR_DIALECT_ROUTES,

@@ -55,6 +55,16 @@ static void on_session_ended(void *data, const char *why)
     kr_monitor_session_ended(((struct kr_serve *)data)->watch, why);
 }
 
+static void on_terminal_opened(void *data)
+{
+    kr_metrics_inc(((struct kr_serve *)data)->metrics, KR_M_TERMINALS_OPENED, KR_AT_NONE);
+}
+
+static void on_terminal_ended(void *data, const char *why)
+{
+    kr_metrics_inc(((struct kr_serve *)data)->metrics, KR_M_TERMINALS_ENDED, KR_AT(why));
+}
+
 static void on_run_started(void *data, const struct kr_box_run *run)
 {
     struct kr_monitor_run who = {.run = kr_box_run_id(run),
@@ -134,6 +144,7 @@ static void collect_figures(void *data, struct kr_metrics *m)
     kr_metrics_set(m, KR_M_SESSIONS, KR_AT("opening"), (double)f.opening);
     kr_metrics_set(m, KR_M_SESSIONS, KR_AT("busy"), (double)f.busy);
     kr_metrics_set(m, KR_M_SESSIONS, KR_AT("idle"), (double)(f.sessions - f.busy));
+    kr_metrics_set(m, KR_M_TERMINALS, KR_AT_NONE, (double)f.terminals);
     kr_metrics_set(m, KR_M_RUNS_ACTIVE, KR_AT_NONE, (double)f.runs_active);
     kr_metrics_set(m, KR_M_RUNS_QUEUED, KR_AT_NONE, (double)f.runs_queued);
     kr_metrics_set(m, KR_M_RUNLOG_MEMORY, KR_AT_NONE, (double)f.runlogs.memory);
@@ -293,6 +304,8 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
                                               .on_session_ended = on_session_ended,
                                               .on_run_started = on_run_started,
                                               .on_run_ended = on_run_ended,
+                                              .on_terminal_opened = on_terminal_opened,
+                                              .on_terminal_ended = on_terminal_ended,
                                               .on_refused = on_refused,
                                               .on_connection = on_connection};
     static const char *mounts[KR_MOUNTS_MAX];
