@@ -251,7 +251,7 @@ def what_is_typed_waits_for_a_program_that_does_not_read():
     with Socket(s, t) as ws:
         ws.until(b"ready")
         sent = Meanwhile(lambda: [ws.ws.send_binary(b"x" * 100000) for _ in range(20)])
-        eventually(lambda: write(s, t, b"y").status == 503)
+        eventually(lambda: write(s, t, b"y" * 20000).status == 503)
         equal(s.run("open('go-on', 'w').write('\\n')")["cause"], "ok")
         sent.end()
         ws.until(b"2000000")
