@@ -89,6 +89,9 @@ void kr_serve_mcp_close(struct kr_serve *s);
 /* cmd_setup.c: how to reach the server, for the user who started it. */
 void kr_setup_hint(FILE *out, const char *url);
 
+/* serve_events.c */
+extern const struct kr_box_calls kr_serve_box_calls;
+
 /* serve_app.c: ends everything; runs may go on for so long. Again: with the shorter grace. */
 void kr_serve_stop(struct kr_serve *s, uint64_t grace_ms);
 /* kr_engine_main. */

@@ -43,70 +43,7 @@
 #define LARGE (256 << 10)
 #define DESCRIPTORS_LEFT 4u /* of so many one is not for connections: sessions and files have theirs */
 
-/* ---- what happens, for metrics and the log ---- */
-
-static void on_session_opened(void *data, bool pooled, uint64_t ns)
-{
-    kr_monitor_session_opened(((struct kr_serve *)data)->watch, pooled, ns);
-}
-
-static void on_session_ended(void *data, const char *why)
-{
-    kr_monitor_session_ended(((struct kr_serve *)data)->watch, why);
-}
-
-static void on_terminal_opened(void *data)
-{
-    kr_metrics_inc(((struct kr_serve *)data)->metrics, KR_M_TERMINALS_OPENED, KR_AT_NONE);
-}
-
-static void on_terminal_ended(void *data, const char *why)
-{
-    kr_metrics_inc(((struct kr_serve *)data)->metrics, KR_M_TERMINALS_ENDED, KR_AT(why));
-}
-
-static void on_run_started(void *data, const struct kr_box_run *run)
-{
-    struct kr_monitor_run who = {.run = kr_box_run_id(run),
-                                 .session = kr_box_run_session(run),
-                                 .sandbox = kr_box_run_sandbox(run),
-                                 .user = kr_box_run_user(run),
-                                 .request = kr_box_run_request(run)};
-    size_t len;
-    const char *code = kr_box_run_code(run, &len);
-
-    if (!kr_dialects[kr_box_run_profile(run)->dialect].logs_code && !kr_log_is_on(KR_LOG_DEBUG))
-        code = NULL; /* it may hold what its user tells no log */
-    kr_monitor_run_started(((struct kr_serve *)data)->watch, &who, code, len, kr_box_run_waited_ns(run));
-}
-
-static void on_run_ended(void *data, const struct kr_box_run *run, enum kr_cause cause, uint64_t wall_ns)
-{
-    struct kr_monitor_run who = {.run = kr_box_run_id(run),
-                                 .session = kr_box_run_session(run),
-                                 .sandbox = kr_box_run_sandbox(run),
-                                 .user = kr_box_run_user(run),
-                                 .request = kr_box_run_request(run),
-                                 .timeout_is_error = kr_dialects[kr_box_run_profile(run)->dialect].timeout_is_error};
-
-    kr_monitor_run_ended(((struct kr_serve *)data)->watch, &who, kr_cause_rows[cause].name, wall_ns);
-    if (((struct kr_serve *)data)->mcp)
-        kr_mcp_run_ended(((struct kr_serve *)data)->mcp, &((struct kr_serve *)data)->api, run);
-}
-
-static void on_refused(void *data, const struct kr_err *err)
-{
-    kr_monitor_run_refused(((struct kr_serve *)data)->watch, &(struct kr_monitor_run){0}, err);
-}
-
-static void on_connection(void *data, const json_t *row)
-{
-    kr_monitor_connection(((struct kr_serve *)data)->watch, json_string_value(json_object_get(row, "how")),
-                          json_string_value(json_object_get(row, "verdict")),
-                          (uint64_t)json_integer_value(json_object_get(row, "ms")),
-                          (uint64_t)json_integer_value(json_object_get(row, "sent")),
-                          (uint64_t)json_integer_value(json_object_get(row, "received")));
-}
+/* ---- figures ---- */
 
 static void look_at_engine(void *data, struct kr_monitor_state *ret)
 {
@@ -300,14 +237,6 @@ static int open_http(struct kr_serve *s, struct kr_err *err)
 
 static int open_box(struct kr_serve *s, struct kr_err *err)
 {
-    static const struct kr_box_calls calls = {.on_session_opened = on_session_opened,
-                                              .on_session_ended = on_session_ended,
-                                              .on_run_started = on_run_started,
-                                              .on_run_ended = on_run_ended,
-                                              .on_terminal_opened = on_terminal_opened,
-                                              .on_terminal_ended = on_terminal_ended,
-                                              .on_refused = on_refused,
-                                              .on_connection = on_connection};
     static const char *mounts[KR_MOUNTS_MAX];
     const struct kr_config *c = s->config;
     struct kr_box_config box = c->box;
@@ -326,7 +255,7 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
     box.mount_count = c->mounts.count;
     for (size_t i = 0; i < c->mounts.count; i++)
         mounts[i] = c->mounts.items[i].name;
-    return kr_box_new(&s->loop, s->engine, &box, &calls, s, &s->box, err);
+    return kr_box_new(&s->loop, s->engine, &box, &kr_serve_box_calls, s, &s->box, err);
 }
 
 /* The warden's table by the number of the bit. */
