@@ -15,7 +15,6 @@
 #include "package_store_internal.h"
 #include "package_tree.h"
 #include "requirement.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,25 +63,6 @@ static int open_generation(int env, uint32_t number)
 
     snprintf(name, sizeof name, "g%u", number);
     return kr_package_open_folder(env, name);
-}
-
-/* Calls fn for each name in a folder. 0, or the first error of fn. */
-static int each_name(int dir, int (*fn)(int dir, const char *name, void *data), void *data)
-{
-    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *e;
-
-    if (!d) {
-        r = -errno;
-        kr_fd_close(fd);
-        return r;
-    }
-    while (r == 0 && (e = readdir(d)))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            r = fn(dir, e->d_name, data);
-    closedir(d);
-    return r;
 }
 
 static int find_highest(int env, const char *name, void *data)
@@ -387,7 +367,7 @@ static int put_in_place(struct making *m)
 {
     uint32_t number = 0;
     char name[16];
-    int r = each_name(m->env, find_highest, &number);
+    int r = kr_package_each_name(m->env, find_highest, &number);
 
     if (r < 0 || number >= 999999999u)
         return fail(m, r < 0 ? r : -ERANGE);
@@ -467,8 +447,8 @@ static void clear_old(struct making *m, uint32_t previous)
 
     if (m->own >= 0 && needed && need_own(m->env, l.keep[0], needed) == 0 &&
         (previous == 0 || need_own(m->env, previous, needed) == 0))
-        each_name(m->own, drop_own, &l);
-    each_name(m->env, drop_generation, &l);
+        kr_package_each_name(m->own, drop_own, &l);
+    kr_package_each_name(m->env, drop_generation, &l);
     json_decref(needed);
 }
 

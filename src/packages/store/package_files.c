@@ -91,6 +91,26 @@ int kr_package_write_file(int dir, const char *name, const char *text, size_t le
     return r;
 }
 
+int kr_package_each_name(int dir, kr_package_name_fn *fn, void *data)
+{
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+
+    if (!d) {
+        r = -errno;
+        kr_fd_close(fd);
+        return r;
+    }
+    while (r == 0 && (errno = 0, e = readdir(d)))
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            r = fn(dir, e->d_name, data);
+    if (r == 0 && errno != 0)
+        r = -errno;
+    closedir(d);
+    return r;
+}
+
 json_t *kr_package_read_json(int dir, const char *name, int *ret_error)
 {
     cleanup_fd int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

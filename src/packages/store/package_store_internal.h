@@ -36,6 +36,9 @@ int kr_package_remove(int dir, const char *name);
 int kr_package_write_file(int dir, const char *name, const char *text, size_t len);
 /* A file of JSON with an object in it, at most KR_PACKAGE_JSON_MAX bytes. New, or NULL with -errno in *ret_error. */
 json_t *kr_package_read_json(int dir, const char *name, int *ret_error);
+/* Calls fn for each name in a folder but . and .. until it returns other than 0. That, 0, or -errno. */
+typedef int kr_package_name_fn(int dir, const char *name, void *data);
+int kr_package_each_name(int dir, kr_package_name_fn *fn, void *data);
 /* Takes flock() on fd within ms milliseconds. 0, -ETIMEDOUT or -errno. */
 int kr_package_flock(int fd, int kind, unsigned ms);
 

@@ -168,7 +168,7 @@ static void put_end(struct made_wheel *w, bool end64)
 }
 
 /* The lines of RECORD for all entries so far. */
-static char *record_of(const struct packed *all, size_t count)
+static char *record_of(const struct packed *all, size_t count, const char *record)
 {
     char *text = calloc(1, 64u << 10), *at = text;
 
@@ -184,7 +184,7 @@ static char *record_of(const struct packed *all, size_t count)
         at += sprintf(at, "%s%.*s%s,sha256=%s,%zu\n", quoted ? "\"" : "", (int)all[i].name_len, all[i].e.name,
                       quoted ? "\"" : "", digits, all[i].len);
     }
-    sprintf(at, MAKER_INFO "RECORD,,\n");
+    sprintf(at, "%s,,\n", record);
     return text;
 }
 
@@ -196,33 +196,31 @@ static void add(struct packed *all, size_t *count, const char *name, const char 
     pack(&all[(*count)++]);
 }
 
-struct made_wheel *maker_make(const struct made_entry *more, const struct made_texts *texts)
+/* Packs all entries, then writes them, the directory and the end. */
+static struct made_wheel *make(const char *info, struct packed *all, size_t count, const struct made_entry *more,
+                               const struct made_texts *texts)
 {
-    static const struct made_texts none;
     struct made_wheel *w = calloc(1, sizeof *w);
-    struct packed all[MAKER_ENTRIES] = {0};
-    size_t count = 0;
-    char *record;
+    char names[4][128], *record;
+    static const char *const files[] = {"METADATA", "WHEEL", "entry_points.txt", "RECORD"};
 
-    if (!texts)
-        texts = &none;
     w->data = malloc(ROOM);
-    add(all, &count, "good/__init__.py", "VALUE = 1\n");
-    add(all, &count, "good/more.py", "from good import VALUE\n");
+    for (size_t i = 0; i < 4; i++)
+        snprintf(names[i], sizeof names[i], "%s%s", info, files[i]);
     for (; more && more->name; more++) {
         all[count].e = *more;
         if (!more->text)
             all[count].e.text = "";
         pack(&all[count++]);
     }
-    add(all, &count, MAKER_INFO "METADATA",
+    add(all, &count, names[0],
         texts->metadata ? texts->metadata : "Metadata-Version: 2.1\nName: Good\nVersion: 1.0\n\nText\n");
-    add(all, &count, MAKER_INFO "WHEEL",
+    add(all, &count, names[1],
         texts->wheel ? texts->wheel : "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n");
     if (texts->points)
-        add(all, &count, MAKER_INFO "entry_points.txt", texts->points);
-    record = record_of(all, count);
-    add(all, &count, MAKER_INFO "RECORD", texts->record ? texts->record : record);
+        add(all, &count, names[2], texts->points);
+    record = record_of(all, count, names[3]);
+    add(all, &count, names[3], texts->record ? texts->record : record);
     w->count = count;
     for (size_t i = 0; i < count; i++) {
         w->local[i] = w->len;
@@ -238,6 +236,26 @@ struct made_wheel *maker_make(const struct made_entry *more, const struct made_t
     put_end(w, texts->end64);
     free(record);
     return w;
+}
+
+struct made_wheel *maker_make(const struct made_entry *more, const struct made_texts *texts)
+{
+    static const struct made_texts none;
+    struct packed all[MAKER_ENTRIES] = {0};
+    size_t count = 0;
+
+    add(all, &count, "good/__init__.py", "VALUE = 1\n");
+    add(all, &count, "good/more.py", "from good import VALUE\n");
+    return make(MAKER_INFO, all, count, more, texts ? texts : &none);
+}
+
+struct made_wheel *maker_make_named(const char *name, const struct made_entry *more, const struct made_texts *texts)
+{
+    struct packed all[MAKER_ENTRIES] = {0};
+    char info[100];
+
+    snprintf(info, sizeof info, "%s-1.0.dist-info/", name);
+    return make(info, all, 0, more, texts);
 }
 
 void maker_free(struct made_wheel *w)
