@@ -28,14 +28,14 @@ bool kr_package_key_valid(const char *key)
     return strlen(key) == KR_PACKAGE_KEY_LEN && strspn(key, "abcdefghijklmnopqrstuvwxyz234567") == KR_PACKAGE_KEY_LEN;
 }
 
-bool kr_package_sha256_valid(const char *sha256)
+static bool is_sha256(const char *sha256)
 {
     return strlen(sha256) == KR_SHA256_ROOM - 1 && strspn(sha256, "0123456789abcdef") == KR_SHA256_ROOM - 1;
 }
 
 /* 100 bits as 20 digits: with /krait/packages/ and /site/ in front of it, most links stay within the 59 bytes that
  * ext4 keeps in an inode. */
-void kr_package_key_make(const unsigned char secret[32], const char *sha256, char ret_key[KR_PACKAGE_KEY_ROOM])
+static void make_key(const unsigned char secret[32], const char *sha256, char ret_key[KR_PACKAGE_KEY_ROOM])
 {
     static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
     unsigned char hash[KR_PACKAGE_KEY_LEN];
@@ -160,9 +160,9 @@ int kr_package_store_has(struct kr_package_store *s, const char *sha256, char re
     cleanup_fd int lock = -1;
     int r;
 
-    if (!kr_package_sha256_valid(sha256))
+    if (!is_sha256(sha256))
         return -EINVAL;
-    kr_package_key_make(s->key, sha256, key);
+    make_key(s->key, sha256, key);
     if ((lock = kr_package_store_lock(s, LOCK_SH)) < 0)
         return lock;
     r = is_there(s->store, key);
@@ -219,7 +219,7 @@ int kr_package_store_facts(struct kr_package_store *s, const char *key, struct k
 
 /* ---- adding ---- */
 
-int kr_package_hash_file(int fd, const volatile bool *stop, char ret_sha256[KR_SHA256_ROOM], struct kr_err *err)
+static int hash_file(int fd, const volatile bool *stop, char ret_sha256[KR_SHA256_ROOM], struct kr_err *err)
 {
     cleanup_free unsigned char *piece = malloc(HASH_PIECE);
     unsigned char hash[crypto_hash_sha256_BYTES];
@@ -284,8 +284,10 @@ static int fill(int folder, struct kr_wheel *w, const char *file_name, const cha
     return 0;
 }
 
-int kr_package_unpack_to(int tmp, int to, const char *key, struct kr_wheel *w, const char *file_name,
-                         const char *sha256, const volatile bool *stop, struct kr_err *err)
+/* Makes `to`/KEY of the wheel, by way of a folder in `tmp`. 0 or -errno with err; -EEXIST without: another was
+ * faster. */
+static int unpack_to(int tmp, int to, const char *key, struct kr_wheel *w, const char *file_name, const char *sha256,
+                     const volatile bool *stop, struct kr_err *err)
 {
     cleanup_fd int folder = -1;
     char name[KR_PACKAGE_KEY_ROOM + 16];
@@ -314,7 +316,7 @@ static int add_new(struct kr_package_store *s, const char *key, int fd, const ch
 
     if (r < 0)
         return r;
-    r = kr_package_unpack_to(s->tmp, s->store, key, w, file_name, sha256, stop, err);
+    r = unpack_to(s->tmp, s->store, key, w, file_name, sha256, stop, err);
     kr_wheel_free(w);
     return r == -EEXIST ? 0 : r;
 }
@@ -326,9 +328,9 @@ int kr_package_store_add(struct kr_package_store *s, int fd, const char *file_na
     char found[KR_SHA256_ROOM], key[KR_PACKAGE_KEY_ROOM];
     int r;
 
-    if (!kr_package_sha256_valid(sha256))
+    if (!is_sha256(sha256))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "the hash of %.100s is not a SHA-256", file_name);
-    if ((r = kr_package_hash_file(fd, stop, found, err)) < 0)
+    if ((r = hash_file(fd, stop, found, err)) < 0)
         return r;
     if (strcmp(found, sha256) != 0) {
         kr_err_set(err, KR_ERR_INVALID, 0, "%.60s has the hash %.16s…, not %.16s… as was said", file_name, found,
@@ -341,7 +343,7 @@ int kr_package_store_add(struct kr_package_store *s, int fd, const char *file_na
             return 0;
         if (r < 0)
             return kr_err_set_disk(err, r, "look into the store of packages");
-        kr_package_key_make(s->key, sha256, key);
+        make_key(s->key, sha256, key);
         if ((r = touch(s, key)) < 0)
             return kr_err_set_disk(err, r, "write to the store of packages");
         if ((r = add_new(s, key, fd, file_name, sha256, limits, stop, err)) < 0)
@@ -363,15 +365,15 @@ int kr_package_own_add(int env, int fd, const char *file_name, const struct kr_w
 
     if (own < 0)
         return kr_err_set_disk(err, own, "make a folder for built packages");
-    if ((r = kr_package_hash_file(fd, stop, sha256, err)) < 0)
+    if ((r = hash_file(fd, stop, sha256, err)) < 0)
         return r;
-    kr_package_key_make(no_secret, sha256, key);
+    make_key(no_secret, sha256, key);
     if ((r = is_there(own, key)) < 0)
         return kr_err_set_disk(err, r, "look for a built package");
     if (r == 0) {
         if ((r = kr_wheel_open(fd, file_name, limits, &w, err)) < 0)
             return r;
-        r = kr_package_unpack_to(own, own, key, w, file_name, sha256, stop, err);
+        r = unpack_to(own, own, key, w, file_name, sha256, stop, err);
         kr_wheel_free(w);
         if (r < 0 && r != -EEXIST)
             return r;

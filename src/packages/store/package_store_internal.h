@@ -14,10 +14,6 @@ struct kr_package_store {
 
 /* A name of a folder of the store? */
 bool kr_package_key_valid(const char *key);
-/* The key of this hash under these 32 bytes. */
-void kr_package_key_make(const unsigned char secret[32], const char *sha256, char ret_key[KR_PACKAGE_KEY_ROOM]);
-/* 64 lower-case hex digits? */
-bool kr_package_sha256_valid(const char *sha256);
 
 /* Takes the lock of the store, LOCK_SH or LOCK_EX, waiting at most 30 s. A descriptor whose closing gives it back, or
  * -errno. Held for moments only. */
@@ -44,11 +40,5 @@ int kr_package_flock(int fd, int kind, unsigned ms);
 
 /* ---- of one folder of unpacked files ---- */
 
-/* Makes `to`/KEY of the wheel in fd, by way of a folder in `tmp`. 0 or -errno with err; -EEXIST without: another was
- * faster. */
-int kr_package_unpack_to(int tmp, int to, const char *key, struct kr_wheel *w, const char *file_name,
-                         const char *sha256, const volatile bool *stop, struct kr_err *err);
 /* Its facts as JSON; those that KR_PACKAGE_FACTS holds. */
 json_t *kr_package_load_facts(int store, const char *key, int *ret_error);
-/* The SHA-256 of a file's bytes, in hex. */
-int kr_package_hash_file(int fd, const volatile bool *stop, char ret_sha256[KR_SHA256_ROOM], struct kr_err *err);
