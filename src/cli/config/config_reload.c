@@ -102,12 +102,19 @@ static bool may_change(const struct kr_config *c, const struct kr_config *from, 
 static void move_value(struct kr_config *c, struct kr_config *from, const struct kr_config_row *row)
 {
     char *to = (char *)c + row->offset, *with = (char *)from + row->offset;
+    struct kr_words words;
     const char *old;
 
     if (row->type == KR_SET_SECRET) { /* the other one is wiped with what it came from */
         old = kr_config_text_of(c, row);
         memcpy(to, with, sizeof old);
         memcpy(with, &old, sizeof old);
+        return;
+    }
+    if (row->type == KR_SET_WORDS) { /* the other list is freed with what it came from */
+        memcpy(&words, to, sizeof words);
+        memcpy(to, with, sizeof words);
+        memcpy(with, &words, sizeof words);
         return;
     }
     memcpy(to, with, row->size);

@@ -146,8 +146,8 @@ static struct kr_config *with(const char *text)
     return load_from(&tray, &config, &err) == 0 ? config : NULL;
 }
 
-/* config_reload.c moves values without memory of their own, and secrets. */
-static void rows_that_change_are_numbers_or_secrets(void)
+/* config_reload.c moves values without memory of their own, secrets and lists of words. */
+static void rows_that_change_can_be_moved(void)
 {
     size_t count, reloads = 0;
     const struct kr_config_row *rows = kr_config_rows(&count);
@@ -155,7 +155,8 @@ static void rows_that_change_are_numbers_or_secrets(void)
     for (size_t i = 0; i < count; i++) {
         reloads += rows[i].reload;
         CHECK(!rows[i].reload || rows[i].type == KR_SET_SECRET || rows[i].type == KR_SET_CHOICE ||
-              rows[i].type == KR_SET_BOOL || rows[i].type == KR_SET_RULE || kr_config_is_number(&rows[i]));
+              rows[i].type == KR_SET_BOOL || rows[i].type == KR_SET_RULE || rows[i].type == KR_SET_WORDS ||
+              kr_config_is_number(&rows[i]));
     }
     CHECK(reloads > 30);
 }
@@ -176,6 +177,19 @@ static void a_limit_moves_with_its_ceiling_or_not_at_all(void)
     CHECK(strcmp(changes.changed, "limits.memory limits.output limits.max_memory") == 0 && !changes.waiting[0]);
     CHECK(c->profiles[KR_DIALECT_KRAIT].ceilings.memory == UINT64_C(1) << 30);
     CHECK(c->profiles[KR_DIALECT_KRAIT].limits.memory == UINT64_C(512) << 20);
+}
+
+static void a_list_that_may_change_does(void)
+{
+    cleanup_config struct kr_config *c = with("[packages]\nblocked = [\"a\", \"b\"]\n");
+    cleanup_config struct kr_config *from = with("[packages]\nblocked = [\"c\"]\n");
+    struct kr_limits most = c->profiles[0].ceilings;
+    struct kr_config_changes changes;
+
+    kr_config_reload(c, from, &most, &changes);
+    CHECK(strcmp(changes.changed, "packages.blocked") == 0 && !changes.waiting[0]);
+    CHECK(c->blocked_packages.count == 1 && strcmp(c->blocked_packages.items[0], "c") == 0);
+    CHECK(from->blocked_packages.count == 2); /* each list has one owner still */
 }
 
 static void lists_and_mounts_wait_for_a_restart(void)
@@ -254,8 +268,9 @@ int main(void)
     RUN(a_damaged_tray_is_refused);
     RUN(a_tray_has_its_bound);
     RUN(what_another_user_can_choose_is_not_read_for_it);
-    RUN(rows_that_change_are_numbers_or_secrets);
+    RUN(rows_that_change_can_be_moved);
     RUN(a_limit_moves_with_its_ceiling_or_not_at_all);
+    RUN(a_list_that_may_change_does);
     RUN(lists_and_mounts_wait_for_a_restart);
     CHECK_DONE();
 }
