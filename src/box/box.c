@@ -348,7 +348,7 @@ static void on_doomed(void *data, const char *folder)
     struct removal *m;
 
     TAILQ_FOREACH(session, &b->sessions, link)
-    if (strcmp(session->spec.folder, folder) == 0)
+    if (strcmp(session->spec.folder, folder) == 0 || strcmp(session->home, folder) == 0)
         return;
     if (b->doomed_seen++ < b->doomed_skip)
         return;

@@ -25,6 +25,7 @@ struct kr_box;
 struct kr_box_run;     /* a run that has not ended yet, or whose starter has not heard of its end */
 struct kr_box_session; /* a named session of a sandbox, live or about to be */
 struct kr_json;
+struct kr_package_python;
 struct uv_loop_s;
 
 /* ---- the whole ---- */
@@ -46,7 +47,8 @@ struct kr_box_config {
     struct kr_egress *egress;          /* borrowed; NULL: sandboxes have no network beyond loopback */
     enum kr_preload preload;           /* of sandboxes that choose none */
     const char *const *mounts;
-    size_t mount_count; /* names of data sets, in the warden's order */
+    size_t mount_count;                     /* names of data sets, in the warden's order */
+    const struct kr_package_python *python; /* borrowed: of the environments; NULL: sandboxes have none */
 
     uint32_t max_sessions; /* live ones, of all profiles together; 0: as many as the engine has room for */
     uint64_t cleanup_interval_ms;
@@ -110,6 +112,9 @@ struct kr_runlogs *kr_box_runlogs(const struct kr_box *b);
 /* A row of the audit log; `detail` is a JSON object or NULL. Failures are logged, never returned. */
 void kr_box_audit(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
                   const char *outcome, const char *detail);
+/* The same, for rows that are made safe together with others, at the end of this turn of the loop. */
+void kr_box_audit_soon(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
+                       const char *outcome, const char *detail);
 
 /* ---- sandboxes ---- */
 
@@ -124,7 +129,9 @@ struct kr_sandbox {
     struct kr_net_rule network;
     enum kr_preload preload;
     enum kr_background background;
-    uint32_t mounts; /* bits of the data sets */
+    uint32_t mounts;   /* bits of the data sets */
+    bool allow_build;  /* packages without a wheel may be built from source, if the server allows it */
+    bool auto_install; /* a module that a run does not find is installed, once, and the run begins anew */
 };
 void kr_sandbox_done(struct kr_sandbox *s);
 #define cleanup_box_sandbox __attribute__((cleanup(kr_sandbox_done)))
@@ -151,6 +158,9 @@ int kr_box_sandbox_delete(struct kr_box *b, const struct kr_caller *who, const c
 bool kr_box_is_host(const struct kr_box *b, const struct kr_sandbox *s);
 /* A descriptor (O_PATH) of its folder of files, made if it is missing; the caller's to close. Or -errno. */
 int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err);
+/* A descriptor of the folder on the shelf that has its files and its environment (package_env.h); the caller's to
+ * close. Or -errno. */
+int kr_box_sandbox_home(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err);
 /* Files were changed from outside a run: the next run does not report them as its own. */
 void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s);
 /* {"id","name","state","created_at","last_used_at","settings","sessions"} and each setting that tells what holds. */

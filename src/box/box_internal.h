@@ -60,6 +60,7 @@ struct kr_box_session {
     const struct kr_profile *profile; /* of the caller who opened it */
     char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
+    char home[KR_STORE_ID_ROOM];     /* the sandbox's folder on the shelf, whose environment it sees */
     bool thrown_away;                /* with its one run */
     bool retired;                    /* it ends when no run is in it and none waits */
     bool restarted;                  /* it is a new process under a name that was used before; the first run says so */
@@ -228,9 +229,6 @@ void kr_box_kick(struct kr_box *b);
 void kr_box_noted(struct kr_box *b, bool at_once);
 /* Would a row of a run be kept? 0, or -errno with one line for the caller. */
 int kr_box_can_note(struct kr_box *b, struct kr_err *err);
-/* As kr_box_audit(), for rows that are made safe together with others, at the end of this turn of the loop. */
-void kr_box_audit_soon(struct kr_box *b, const struct kr_caller *who, const char *what, const char *object,
-                       const char *outcome, const char *detail);
 void kr_box_check_stopped(struct kr_box *b);
 /* Work on the thread pool begins, and ends. False: the box was freed meanwhile, and must not be used. */
 void kr_box_job_begin(struct kr_box *b);
@@ -301,6 +299,11 @@ void kr_connections_close(struct kr_box *b);
 /* Removes a small piece of what is past retention (since 0: no bound by age) or too many. How many rows, or -errno,
  * which was logged. */
 int kr_connections_prune(struct kr_box *b, int64_t since);
+
+/* ---- box_env.c ---- */
+/* The sandbox's environment for a session that is about to be opened: made if it is missing. Without one it begins all
+ * the same. */
+void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *session, struct kr_session_spec *spec);
 
 /* ---- box_disk.c ---- */
 /* Measures the user's disk on the thread pool, unless that was done a moment ago. */

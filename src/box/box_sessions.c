@@ -161,6 +161,7 @@ static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s,
                                              .mounts = s->mounts,
                                              .background = s->background,
                                              .limits = s->limits};
+    snprintf(session->home, sizeof session->home, "%s", s->row.folder);
     if (session->spec.workspace == KR_WORKSPACE_SHELF)
         snprintf(session->spec.folder, sizeof session->spec.folder, "%s", s->row.folder);
     kr_changes_forget(session);
@@ -396,6 +397,7 @@ void kr_box_session_start(struct kr_box_session *session)
     session->spec.owner = b->config.user_groups ? session->user->number : 0;
     session->spec.joins = b->config.user_groups && session->user->sessions > 1;
     spec = session->spec;
+    kr_box_env_show(b, session, &spec);
     if (first)
         spec.zygote = kr_engine_zygote_for(b->engine, spec.zygote, first->spec.code.text, first->spec.code.len);
     if (kr_engine_open(b->engine, &spec, true, &session_calls, session, &err) < 0)

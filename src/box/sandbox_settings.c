@@ -252,6 +252,40 @@ static void tell_background(struct kr_json *j, const struct kr_sandbox *s)
     kr_json_str(j, kr_background_names[s->background]);
 }
 
+/* ---- yes and no ---- */
+
+static const char *const answers[] = {"no", "yes", NULL};
+
+static int apply_allow_build(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
+                             struct kr_err *err)
+{
+    int r = read_word(value, "allow_build", 0, err);
+
+    (void)server;
+    s->allow_build = r > 0;
+    return r < 0 ? r : 0;
+}
+
+static void tell_allow_build(struct kr_json *j, const struct kr_sandbox *s)
+{
+    kr_json_str(j, answers[s->allow_build]);
+}
+
+static int apply_auto_install(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
+                              struct kr_err *err)
+{
+    int r = read_word(value, "auto_install", 0, err);
+
+    (void)server;
+    s->auto_install = r > 0;
+    return r < 0 ? r : 0;
+}
+
+static void tell_auto_install(struct kr_json *j, const struct kr_sandbox *s)
+{
+    kr_json_str(j, answers[s->auto_install]);
+}
+
 /* ---- the table ---- */
 
 const struct kr_sandbox_setting kr_sandbox_settings[] = {
@@ -323,6 +357,28 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .help = "Processes that a run leaves: `keep` them within `background_cpu`, `freeze` them until the next run, "
                 "or `end` them.",
         .example = "end",
+    },
+    {
+        .name = "allow_build",
+        .type = KR_SETTING_WORD,
+        .merge = KR_SETTING_REPLACES,
+        .words = answers,
+        .apply = apply_allow_build,
+        .tell = tell_allow_build,
+        .bound = "yes or no; it needs the server's `allow_build`",
+        .help = "Whether packages that have no wheel are built from source.",
+        .example = "yes",
+    },
+    {
+        .name = "auto_install",
+        .type = KR_SETTING_WORD,
+        .merge = KR_SETTING_REPLACES,
+        .words = answers,
+        .apply = apply_auto_install,
+        .tell = tell_auto_install,
+        .bound = "yes or no",
+        .help = "Whether a module that a run does not find is installed, once, and the run begins anew.",
+        .example = "yes",
     },
 };
 const size_t kr_sandbox_settings_count = sizeof kr_sandbox_settings / sizeof *kr_sandbox_settings;

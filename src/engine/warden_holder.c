@@ -34,6 +34,7 @@ struct warden_holder {
     struct kr_holder holder;
     struct kr_wc *wc;
     bool greeted;
+    uint32_t level; /* enum kr_level, once it is greeted */
     struct kr_w_hier hier[KR_HIERARCHIES_MAX];
     int hier_dirs[KR_HIERARCHIES_MAX]; /* our folder in each hierarchy */
     unsigned hier_count;               /* of them that are open */
@@ -156,15 +157,17 @@ static void on_start_answer(void *data, const struct kr_wc_answer *a)
 static int start_cell(struct kr_held *held, const struct kr_session_spec *spec, struct kr_err *err)
 {
     struct cell *c = (struct cell *)held;
+    bool can_mount = holder_of(held)->level != KR_LEVEL_CONTAINED; /* there a session has no environment */
     struct kr_w_start question = {.cell = c->id,
                                   .workspace = spec->workspace,
                                   .mounts = spec->mounts,
-                                  .venv = spec->venv,
+                                  .venv = spec->venv && can_mount,
                                   .owner = spec->owner,
                                   .limits = spec->limits};
     int r;
 
-    memcpy(question.folder, spec->folder, sizeof question.folder);
+    if (spec->workspace == KR_WORKSPACE_SHELF || question.venv)
+        memcpy(question.folder, spec->folder, sizeof question.folder);
     r = kr_wc_ask(holder_of(held)->wc, KR_W_START, &question, sizeof question, on_start_answer, c, &c->question);
     return r < 0 ? wrong_answer(r, "ask for the hand-over", err) : 0;
 }
@@ -386,6 +389,7 @@ static void on_warden_hello(void *data, const struct kr_w_hello *hello, int *fds
         w->hier_dirs[w->hier_count++] = steal_fd(&fds[i]);
     kr_counter_files_init(&w->files);
     w->holder.descriptors = w->hier_count + kr_counter_files_most(&w->files);
+    w->level = hello->level;
     memcpy(info.detail, hello->detail, sizeof info.detail);
     info.detail[sizeof info.detail - 1] = '\0';
     if (hello->version != KR_PROTO_VERSION)

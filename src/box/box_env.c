@@ -1,0 +1,53 @@
+/* Sessions' environments: /venv of a cell is the folder `env` of its sandbox, whatever its workspace is.
+ *
+ * Called by box_sessions.c before a session is asked for. Invariants: the environment is complete before a cell sees it
+ * (package_env.h); a session whose environment cannot be made begins without one, and the log says so. */
+#include "box_internal.h"
+#include "fd.h"
+#include "log.h"
+#include "package_env.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int kr_box_sandbox_home(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err)
+{
+    int fd = openat(b->shelf, s->row.folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd < 0 ? kr_err_set(err, KR_ERR_SYSTEM, errno, "open the folder of a sandbox") : fd;
+}
+
+/* Is there one? Most sessions are not a sandbox's first. */
+static bool has_env(const struct kr_box *b, const char *folder)
+{
+    char path[KR_STORE_ID_ROOM + 16];
+
+    snprintf(path, sizeof path, "%s/env/current", folder);
+    return faccessat(b->shelf, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int make_env(const struct kr_box *b, const char *folder, struct kr_err *err)
+{
+    cleanup_fd int fd = openat(b->shelf, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open the folder of a sandbox");
+    return kr_package_env_ensure(fd, b->config.python, err);
+}
+
+void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *session, struct kr_session_spec *spec)
+{
+    struct kr_err err;
+
+    if (!b->config.python || !session->home[0])
+        return;
+    if (!has_env(b, session->home) && make_env(b, session->home, &err) < 0) {
+        kr_log(KR_LOG_WARN, "session without its sandbox's packages", "session=%s sandbox=%s error=\"%s\"",
+               session->name, session->sandbox, err.msg);
+        return;
+    }
+    spec->venv = true;
+    if (!spec->folder[0])
+        snprintf(spec->folder, sizeof spec->folder, "%s", session->home);
+}
