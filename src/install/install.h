@@ -33,17 +33,19 @@ struct kr_install_config {
     struct kr_box *box;
     struct kr_egress *egress; /* NULL: nothing can be installed */
     struct kr_package_store *packages;
-    struct kr_metrics *metrics; /* may be NULL */
-    const char *index;          /* the address of the index, for results; without credentials */
-    struct kr_words blocked;    /* the setting blocked-packages; borrowed until the next reload */
-    bool enabled;               /* installs may be asked for */
-    bool allow_build;           /* sandboxes may be given leave to build from source */
-    uint32_t per_minute;        /* asks of a user; 0: no bound */
-    uint64_t timeout_ms;        /* of a job from its turn on */
-    uint64_t download_max;      /* bytes that a job may fetch */
-    uint64_t installed_max;     /* bytes of an environment, unpacked */
-    uint32_t files_max;         /* files of an environment */
-    uint64_t store_max;         /* bytes of the store, for the sweep; 0: no bound */
+    struct kr_metrics *metrics;                /* may be NULL */
+    const struct kr_package_python *python;    /* NULL: it is not known, and nothing can be installed */
+    const char *resolver, *builder, *compiler; /* texts of src/kernel/python: resolve.py, build.py, bytecode.py */
+    const char *index;                         /* the address of the index, for results; without credentials */
+    struct kr_words blocked;                   /* the setting blocked-packages; borrowed until the next reload */
+    bool enabled;                              /* installs may be asked for */
+    bool allow_build;                          /* sandboxes may be given leave to build from source */
+    uint32_t per_minute;                       /* asks of a user; 0: no bound */
+    uint64_t timeout_ms;                       /* of a job from its turn on */
+    uint64_t download_max;                     /* bytes that a job may fetch */
+    uint64_t installed_max;                    /* bytes of an environment, unpacked */
+    uint32_t files_max;                        /* files of an environment */
+    uint64_t store_max;                        /* bytes of the store, for the sweep; 0: no bound */
 };
 
 /* Adds both kinds to the jobs. 0 or -errno with err. */

@@ -87,6 +87,7 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
         return r;
     s->warden.engine_uid = uid;
     s->warden.engine_gid = gid;
+    s->warden.packages = s->wheels[0] ? s->wheels : NULL;
     choose_shelf(s);
     choose_egress(s);
     s->warden.on_engine_forked = forget_in_warden;

@@ -3,6 +3,7 @@
 #pragma once
 #include "api.h"
 #include "config.h"
+#include "package_env.h"
 #include "warden.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -18,6 +19,13 @@ struct kr_watch;
 struct kr_readiness;
 struct kr_serve_mcp;
 
+/* The interpreter, as environments need to know it. */
+struct kr_serve_python {
+    bool is_known;
+    char version[16], home[4096];
+    struct kr_package_python facts;
+};
+
 struct kr_serve {
     struct kr_config *config;
     struct kr_warden_config warden;
@@ -25,7 +33,8 @@ struct kr_serve {
     int reload_in, reload_out; /* serve_reload.c: files that were read again, to the server; -1 without sources */
     int sockets[KR_CONFIG_LISTENERS_MAX];
     uint16_t ports[KR_CONFIG_LISTENERS_MAX];
-    char shelf[4096];
+    char shelf[4096], wheels[4096]; /* folders of the data directory */
+    struct kr_serve_python python;
     int exit_status; /* of a start that failed with its own */
     /* `krait mcp`: one client instead of listeners */
     bool stdio;
@@ -63,6 +72,12 @@ struct kr_serve {
 /* serve_start.c: before anything is forked. 0 or -errno with one line: what, why, the flag. */
 int kr_serve_bind(struct kr_serve *s, struct kr_err *err);
 int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err);
+/* serve_packages.c: the interpreter, before anything is forked; the store, in the server; a file that the program
+ * carries, or NULL. */
+void kr_serve_find_python(struct kr_serve *s);
+const struct kr_package_python *kr_serve_python_facts(const struct kr_serve *s);
+int kr_serve_open_packages(struct kr_serve *s, struct kr_err *err);
+const char *kr_serve_carried(const char *name);
 /* serve_reload.c: what SIGHUP does beside the log. The channel, before anything is forked; the warden's callback; in
  * the server, when everything else stands. 0 or -errno. */
 int kr_serve_reload_prepare(struct kr_serve *s, struct kr_err *err);

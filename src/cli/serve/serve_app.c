@@ -25,6 +25,7 @@
 #include "resource.h"
 #include "metrics.h"
 #include "notify.h"
+#include "package_store.h"
 #include "reply.h"
 #include "server_resources.h"
 #include "monitor.h"
@@ -251,6 +252,7 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
     box.profiles = c->profiles;
     box.dialect = (enum kr_dialect)c->dialect;
     box.preload = s->warden.zygotes[s->warden.zygote_count - 1].preload;
+    box.python = kr_serve_python_facts(s);
     box.mounts = mounts;
     box.mount_count = c->mounts.count;
     for (size_t i = 0; i < c->mounts.count; i++)
@@ -287,6 +289,10 @@ static struct kr_install_config install_config(const struct kr_serve *s)
     config.egress = s->warden.egress ? s->egress : NULL;
     config.packages = s->packages;
     config.metrics = s->metrics;
+    config.python = kr_serve_python_facts(s);
+    config.resolver = kr_serve_carried("resolve.py");
+    config.builder = kr_serve_carried("build.py");
+    config.compiler = kr_serve_carried("bytecode.py");
     config.index = s->config->egress.index_url;
     config.blocked = s->config->blocked_packages;
     return config;
@@ -658,7 +664,7 @@ static int open_server(struct kr_serve *s, int control, struct kr_err *err)
         return r;
     if (kr_readiness_new(&s->loop, s->engine, s->store, s->warden.shelf.choice != KR_SHELF_FOLDER, &s->readiness) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "readiness");
-    if ((r = open_box(s, err)) < 0 || (r = open_api(s, err)) < 0)
+    if ((r = kr_serve_open_packages(s, err)) < 0 || (r = open_box(s, err)) < 0 || (r = open_api(s, err)) < 0)
         return r;
     if (kr_notify_watchdog_ms() > 0 && kr_timer_new(&s->loop, on_watchdog, s, &s->watchdog) >= 0)
         on_watchdog(s);
@@ -684,6 +690,7 @@ static void close_server(struct kr_serve *s)
     s->mcp = NULL; /* runs that end with the box are not reported any more */
     kr_jobs_close(s->api.jobs);
     kr_install_free(s->api.install);
+    s->api.install = NULL;
     if (s->api.files)
         kr_api_files_free(&s->api);
     if (s->api.accounts)
@@ -692,6 +699,7 @@ static void close_server(struct kr_serve *s)
     kr_auth_free(s->api.auth);
     kr_guard_free(s->guard);
     kr_box_free(s->box);
+    kr_package_store_free(s->packages);
     kr_readiness_close(s->readiness);
     s->readiness = NULL;
     if (s->engine)

@@ -340,6 +340,24 @@ static int check_sandboxes(const struct kr_serve *s, int data, struct kr_err *er
            -ENOENT;
 }
 
+/* The store of packages: cells enter it by names that they know, and list nothing. */
+static int prepare_packages(struct kr_serve *s, int data, struct kr_err *err)
+{
+    cleanup_fd int top = -1, wheels = -1;
+    int r;
+
+    kr_serve_find_python(s);
+    if (!s->python.is_known)
+        return 0;
+    if ((r = top = own_folder(s, data, "packages", &data_folder, err)) < 0 ||
+        (r = wheels = own_folder(s, top, "store", &data_folder, err)) < 0)
+        return r;
+    if (fchmod(wheels, 0711) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "the folder of packages");
+    snprintf(s->wheels, sizeof s->wheels, "%s/packages/store", s->config->data);
+    return 0;
+}
+
 int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err)
 {
     cleanup_fd int data = -1;
@@ -359,6 +377,8 @@ int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err)
         s->exit_status = KR_EXIT_OURS;
     if (r >= 0)
         r = check_folder(s, data, "sandboxes", &data_folder, err);
+    if (r >= 0)
+        r = prepare_packages(s, data, err);
     if (r >= 0 && s->config->log_dir)
         r = check_folder(s, AT_FDCWD, s->config->log_dir, &log_folder, err);
     if (r >= 0)
