@@ -470,7 +470,7 @@ def max_network():
         equal(s.get("/api/v1/info").json()["networks"], ["none"])
     status, message = ask(plain(), "open")
     equal(status, 400)
-    contains(message, "does not offer open")
+    contains(message, "the server's max_network is index")
 
 
 def level_of(s: Server) -> str:
