@@ -211,8 +211,8 @@ struct kr_box {
     int host;    /* the folder of config.workspace (O_PATH), or -1 */
     struct kr_sandbox_cache *cache;
     struct kr_looks *looks;
-    struct kr_notes *notes;            /* made when first needed */
-    struct kr_box_shelf *shelves;      /* NULL: nothing enforces limits of folders */
+    struct kr_notes *notes;       /* made when first needed */
+    struct kr_box_shelf *shelves; /* NULL: nothing enforces limits of folders */
     struct kr_connections *connections;
     struct kr_strays *strays;          /* while the shelf is looked through */
     unsigned doomed_seen, doomed_skip; /* folders that could not be removed do not hold up the others */

@@ -1,9 +1,9 @@
 /* Builds of packages that have no wheel: a cell of its own fetches the source, builds it with pip
  * (src/kernel/python/build.py) and prints the wheel.
  *
- * Called by install_fetch.c, only for jobs that may build (the server's setting and the sandbox's). Invariants: code of
- * the package runs in that cell alone, under the rule `index`, without a workspace, and ends with it; what it hands over
- * is taken for a wheel that no index vouches for, checked as every wheel, and kept for this environment alone. */
+ * Called by install_fetch.c, only for jobs that may build (the server's setting and the sandbox's). Invariants: code
+ * of the package runs in that cell alone, under the rule `index`, without a workspace, and ends with it; what it hands
+ * over is taken for a wheel that no index vouches for, checked as every wheel, and kept for this environment alone. */
 #include "base64.h"
 #include "fd.h"
 #include "install_internal.h"

@@ -69,7 +69,7 @@ def install(s: Server, *packages: str, key: str | None = None, **more: Any) -> d
 
 
 def uninstall(s: Server, *packages: str, sandbox: str = "default") -> dict:
-    reply = s.request("DELETE", packages_path(sandbox), {"packages": list(packages)})
+    reply = s.post(packages_path(sandbox) + "/uninstall", {"packages": list(packages)})
     return await_job(s, started(reply))["result"]
 
 
