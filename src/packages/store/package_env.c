@@ -15,6 +15,7 @@
 #include "package_store_internal.h"
 #include "package_tree.h"
 #include "requirement.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -130,22 +131,31 @@ static int read_items(struct held_list *held)
     return 0;
 }
 
+static json_t *read_facts(int env, uint32_t number, int *ret_error)
+{
+    cleanup_fd int generation = open_generation(env, number);
+
+    if (generation < 0) {
+        *ret_error = generation;
+        return NULL;
+    }
+    return kr_package_read_json(generation, KR_PACKAGE_FACTS, ret_error);
+}
+
 /* Reads the generation into *held, whose list is freed by the caller. 0 or -errno. */
 static int read_generation(int folder, struct held_list *held)
 {
-    cleanup_fd int env = kr_package_open_folder(folder, "env"), generation = -1;
-    int64_t number;
+    cleanup_fd int env = kr_package_open_folder(folder, "env");
     int r;
 
     if (env < 0)
         return env == -ENOENT ? 0 : env;
     for (int tries = 0; tries < 5; tries++) { /* one may go while it is read: two newer ones came meanwhile */
-        number = current_generation(env);
+        int64_t number = current_generation(env);
+
         if (number <= 0)
             return (int)number;
-        generation = open_generation(env, (uint32_t)number);
-        held->json = generation < 0 ? NULL : kr_package_read_json(generation, KR_PACKAGE_FACTS, &r);
-        generation = generation < 0 ? (r = generation) : kr_fd_close(generation);
+        held->json = read_facts(env, (uint32_t)number, &r);
         if (held->json) {
             held->list.generation = (uint32_t)number;
             return read_items(held);
@@ -235,7 +245,7 @@ static int load_item(struct making *m, const struct kr_package_item *item, struc
     p->item = item;
     if (!kr_requirement_canonical(item->name, strlen(item->name), p->canonical))
         return kr_err_set(m->err, KR_ERR_INVALID, EINVAL, "%.100s is not the name of a distribution", item->name);
-    if (!item->own || m->own >= 0)
+    if (item->own ? m->own >= 0 : m->store != NULL)
         p->facts = kr_package_load_facts(item->own ? m->own : m->store->store, item->key, &r);
     if (!p->facts)
         return kr_err_set(m->err, r == -ENOENT ? KR_ERR_NOT_FOUND : KR_ERR_SYSTEM, -r, "the unpacked wheel of %.100s",
@@ -255,7 +265,7 @@ static int load_items(struct making *m, const struct kr_package_item *items)
             return r;
         order[i] = &m->items[i];
     }
-    qsort(order, m->count, sizeof(struct placed *), by_canonical);
+    qsort(order, m->count, sizeof(void *), by_canonical);
     for (size_t i = 0; i + 1 < m->count; i++)
         if (strcmp(order[i]->canonical, order[i + 1]->canonical) == 0)
             return kr_err_set(m->err, KR_ERR_INVALID, EINVAL, "%.100s twice in an environment", order[i]->item->name);
@@ -283,7 +293,7 @@ static int write_items(struct making *m, int generation)
     for (size_t i = 0; i < m->count && r == 0; i++)
         order[i] = &m->items[i];
     if (r == 0)
-        qsort(order, m->count, sizeof(struct placed *), by_canonical);
+        qsort(order, m->count, sizeof(void *), by_canonical);
     for (size_t i = 0; i < m->count && r == 0; i++)
         r = json_array_append_new(items, item_json(order[i])) < 0 ? -ENOMEM : 0;
     if (r == 0 && !(text = json_dumps(all, JSON_COMPACT)))
@@ -306,6 +316,7 @@ static int fill_generation(struct making *m, int generation)
     for (size_t i = 0; i < m->count; i++) {
         const struct kr_package_item *item = m->items[i].item;
 
+        assert(item && (item->own || m->store));
         sources[i] = (struct kr_package_source){item->name, item->own ? m->own : m->store->store, item->key,
                                                 item->own ? "/venv/" OWN : "/krait/packages",
                                                 json_object_get(m->items[i].facts, "spread")};
@@ -425,12 +436,10 @@ static int drop_own(int own, const char *name, void *data)
 /* Adds the own folders of a generation to the object. */
 static int need_own(int env, uint32_t number, json_t *needed)
 {
-    cleanup_fd int generation = open_generation(env, number);
-    json_t *all, *item;
+    int r;
+    json_t *all = read_facts(env, number, &r), *item;
     size_t i;
-    int r = generation;
 
-    all = generation < 0 ? NULL : kr_package_read_json(generation, KR_PACKAGE_FACTS, &r);
     if (!all)
         return r == -ENOENT ? 0 : r;
     json_array_foreach(json_object_get(all, "items"), i, item) if (json_is_true(json_object_get(item, "own")))

@@ -218,23 +218,28 @@ static int clear_mark(int index, const char *key, void *data)
     return 0;
 }
 
-int kr_package_store_sweep(struct kr_package_store *s, const struct kr_package_sweep *sweep, uint64_t *ret_freed,
-                           struct kr_err *err)
+/* What happens with the lock held. */
+static int sweep_store(struct kr_package_store *s, const struct kr_package_sweep *sweep, uint64_t *freed)
 {
     cleanup_fd int lock = kr_package_store_lock(s, LOCK_EX);
     struct looking l = {.s = s};
     json_t *needed = json_object();
-    uint64_t freed = 0;
     int r = lock < 0 ? lock : needed ? 0 : -ENOMEM;
 
     for (size_t i = 0; i < sweep->root_count && r == 0; i++)
         r = kr_package_each_name(sweep->roots[i], need_env, needed);
     if (r == 0)
-        r = take_out(s, sweep, needed, &freed);
+        r = take_out(s, sweep, needed, freed);
     json_decref(needed);
-    if (r == 0)
-        r = kr_package_each_name(s->index, clear_mark, &l);
-    lock = kr_fd_close(lock);
+    return r < 0 ? r : kr_package_each_name(s->index, clear_mark, &l);
+}
+
+int kr_package_store_sweep(struct kr_package_store *s, const struct kr_package_sweep *sweep, uint64_t *ret_freed,
+                           struct kr_err *err)
+{
+    uint64_t freed = 0;
+    int r = sweep_store(s, sweep, &freed);
+
     if (r == 0)
         r = kr_package_each_name(s->tmp, clear_one, (void *)sweep);
     if (r < 0)

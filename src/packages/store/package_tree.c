@@ -2,6 +2,7 @@
 #include "package_tree.h"
 #include "err.h"
 #include "fd.h"
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -125,6 +126,7 @@ static bool is_spread(const struct layer *l, const char *name)
     const json_t *one;
     size_t i;
 
+    assert(l->source);
     if (json_array_size(l->source->spread) == 0 || strncmp(l->path, "site", 4) != 0)
         return false;
     snprintf(path, sizeof path, "%s%s%s", l->path[4] ? l->path + 5 : "", l->path[4] ? "/" : "", name);
@@ -195,8 +197,11 @@ static void note(struct tree *t, const char *folder, const char *name, const str
                  const struct layer *won)
 {
     size_t len = strlen(t->made->notes), room = sizeof t->made->notes - len;
-    int n = snprintf(t->made->notes + len, room, "%s and %s have %.300s/%.255s; that of %s is used\n",
-                     lost->source->name, won->source->name, folder, name, won->source->name);
+    int n;
+
+    assert(lost->source && won->source);
+    n = snprintf(t->made->notes + len, room, "%s and %s have %.300s/%.255s; that of %s is used\n", lost->source->name,
+                 won->source->name, folder, name, won->source->name);
 
     if (n < 0 || (size_t)n >= room)
         t->made->notes[len] = '\0'; /* whole lines, as many as fit */
@@ -206,6 +211,7 @@ static int make_link(struct tree *t, int fd, const struct layer *l, const char *
 {
     char target[PATH_ROOM + 400];
 
+    assert(l->source);
     if (t->made->links >= LINKS_MAX)
         return fail(t, -E2BIG);
     snprintf(target, sizeof target, "%s/%s/%s/%s", l->source->at, l->source->key, l->path, name);

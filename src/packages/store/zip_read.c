@@ -62,22 +62,19 @@ const char *kr_zip_show(const char *name, size_t len, char out[KR_ZIP_SHOWN_ROOM
     size_t n = 0;
 
     out[n++] = '"';
-    for (size_t i = 0; i < len && n < KR_ZIP_SHOWN_ROOM - 6;) {
+    for (size_t i = 0; i < len;) {
         uint32_t c = 0;
         int k = kr_utf8_next((const unsigned char *)name + i, len - i, &c);
         bool fine = k > 0 && c >= 0x20 && c != 0x7f && !(c >= 0x80 && c < 0xa0) && c < 0x2000;
 
-        if (fine && n + (size_t)k < KR_ZIP_SHOWN_ROOM - 6) {
-            memcpy(out + n, name + i, (size_t)k);
-            n += (size_t)k;
-        } else {
-            out[n++] = '?';
-        }
-        i += k > 0 ? (size_t)k : 1;
-        if (n >= KR_ZIP_SHOWN_ROOM - 6 && i < len) {
+        if (n + (fine ? (size_t)k : 1) > KR_ZIP_SHOWN_ROOM - 5) {
             memcpy(out + n, "...", 3);
             n += 3;
+            break;
         }
+        memcpy(out + n, fine ? name + i : "?", fine ? (size_t)k : 1);
+        n += fine ? (size_t)k : 1;
+        i += k > 0 ? (size_t)k : 1;
     }
     out[n++] = '"';
     out[n] = '\0';
@@ -470,7 +467,7 @@ static int read_locals(struct kr_zip *zip, uint64_t directory_at, struct kr_err 
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "an archive's entries");
     for (uint32_t i = 0; i < zip->count; i++)
         order[i] = &zip->entries[i];
-    qsort(order, zip->count, sizeof(struct kr_zip_entry *), by_header);
+    qsort(order, zip->count, sizeof(void *), by_header);
     if (zip->count > 0 ? order[0]->header != 0 : directory_at != 0)
         return broken(err, "does not begin with its first entry");
     for (uint32_t i = 0; i < zip->count && r == 0; i++) {
