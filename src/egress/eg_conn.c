@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 
 #define READ_STEP 16384u
-#define OVER_MAX 32u       /* connections of a cell past its limit that are being told so; one more is closed */
+#define LEAVING_MAX 32u    /* of a cell: one more is closed without waiting for its client */
 #define LINGER_MS 1000u    /* for the client to read its answer */
 #define LINGER_BYTES 65536 /* that it may send meanwhile */
 
@@ -125,6 +125,17 @@ static void drop_request(struct kr_eg_conn *c, bool keep_upstream)
         drop_upstream(c);
 }
 
+/* One that only waits for its client takes no other's place. */
+static void stop_counting(struct kr_eg_conn *c)
+{
+    if (c->leaving)
+        return;
+    c->leaving = true;
+    c->cell->leaving++;
+    c->cell->conn_count--;
+    c->sandbox->connections--;
+}
+
 static void close_conn(struct kr_eg_conn *c)
 {
     struct kr_eg *eg = c->eg;
@@ -145,9 +156,9 @@ static void close_conn(struct kr_eg_conn *c)
     c->client = NULL;
     LIST_REMOVE(c, link);
     LIST_INSERT_HEAD(&eg->dead, c, link);
-    c->cell->conn_count--;
+    stop_counting(c);
+    c->cell->leaving--;
     c->cell = NULL;
-    c->sandbox->connections--;
     kr_eg_sandbox_unref(c->sandbox);
     c->sandbox = NULL;
     eg->connections--;
@@ -265,7 +276,10 @@ static void on_answer_writable(void *data)
         return;
     }
     kr_eg_stream_shut(c->client);
-    kr_eg_stream_want(c->client, true, false);
+    if (c->cell->leaving > LEAVING_MAX)
+        close_conn(c);
+    else
+        kr_eg_stream_want(c->client, true, false);
 }
 
 /* Writes what is in c->head, and leaves when the client has read it. */
@@ -273,6 +287,7 @@ static void take_leave(struct kr_eg_conn *c)
 {
     static const struct kr_eg_stream_calls calls = {on_answer_readable, on_answer_writable};
 
+    stop_counting(c);
     kr_eg_conn_enter(c, KR_EG_CONN_ANSWER);
     kr_eg_conn_limit(c, LINGER_MS);
     c->moved = 0;
@@ -581,7 +596,7 @@ void kr_eg_conn_open(struct kr_eg_cell *cell, int fd)
     struct kr_eg_conn *c;
     int on = 1;
 
-    if (over && cell->conn_count >= cell->eg->limits.cell_connections + OVER_MAX) {
+    if (over && cell->leaving >= LEAVING_MAX) {
         kr_fd_close(fd);
         return;
     }

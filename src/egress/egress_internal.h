@@ -42,7 +42,8 @@ struct kr_eg_cell {
     json_t *secrets; /* array as E_CELL had it, checked to be objects; NULL: none */
     struct kr_watch *listener;
     LIST_HEAD(, kr_eg_conn) conns;
-    unsigned conn_count;
+    unsigned conn_count; /* that count for limits */
+    unsigned leaving;    /* that have been answered for the last time, and wait for their clients to read it */
     bool paused; /* the listener is not watched: all connections are in use */
 };
 
@@ -138,6 +139,7 @@ struct kr_eg_conn {
     uint64_t at_us, at_ns, sent, received, moved;
     char address[KR_EG_ADDRESS_ROOM];
     bool row_open;
+    bool leaving;
     void *http;   /* of eg_http.c: what it keeps for the request */
     void *tunnel; /* of eg_tunnel.c */
     void *second; /* of the hooks; on_drop() frees it */

@@ -1,0 +1,270 @@
+#!/usr/bin/python3
+"""Every row of [egress] and [mirror], by what it does: a server with it, beside one without, and code in a sandbox that
+asks for what lies on this machine's loopback (tests/lib/outside.py). Root: servers have a resolv.conf of their own."""
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from typing import Any
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+import wheels  # noqa: E402
+from check import check, contains, equal, main, skip  # noqa: E402
+from index import Index  # noqa: E402
+from krait_server import Server  # noqa: E402
+from outside import ASK, Deaf, Echo, Resolver, Web  # noqa: E402
+from test_ca import TestCa  # noqa: E402
+
+WHEEL = "thing-1.0-py3-none-any.whl"
+
+
+def server(rule: str, *private: int, **more: Any) -> Server:
+    """With a rule, and these ports of localhost although they are on loopback."""
+    hosts = ",".join("localhost:%d" % port for port in private)
+    args = ["--network", rule, "--max-network", "open", *(["--egress-private-hosts", hosts] if hosts else [])]
+    return Server(args=args + more.pop("args", []), **more)
+
+
+def run(s: Server, code: str) -> Any:
+    """What the code leaves in `out`."""
+    reply = s.post("/api/v1/runs", {"code": ASK + code + "\nprint(repr(out))", "stream": False, "timeout": 60})
+    equal(reply.status, 200, reply.text)
+    body = reply.json()
+    assert body["stdout"], reply.text
+    return eval(body["stdout"])
+
+
+def local(*ports: int) -> str:
+    return "allow:" + ",".join("localhost:%d" % port for port in ports)
+
+
+# ---- [egress] --------------------------------------------------------------------------------
+
+
+@check
+def connections():
+    code = """
+held = [tunnel("localhost:%d") for _ in range(4)]
+out = [line.split()[1] for _, line in held]
+held[0][0].close()
+time.sleep(0.5)
+again = tunnel("localhost:%d")[1]
+out.append(again.split()[1])
+"""
+    with Echo() as echo:
+        with server(local(echo.port), echo.port, args=["--egress-connections", "2"]) as s:
+            equal(run(s, code % (echo.port, echo.port)), ["200", "200", "429", "429", "200"])
+        with server(local(echo.port), echo.port) as s:
+            equal(run(s, code % (echo.port, echo.port)), ["200"] * 5)
+
+
+@check
+def max_connections():
+    code = """
+first, line = tunnel("localhost:%d")
+second = socket.create_connection(("127.0.0.1", 3128), 1)
+second.sendall(b"CONNECT localhost:%d HTTP/1.0\\r\\n\\r\\n")
+try:
+    early = second.recv(12)
+except socket.timeout:
+    early = None
+first.close()
+second.settimeout(20)
+out = early, early or second.recv(12)
+"""
+    with Echo() as echo:
+        with server(local(echo.port), echo.port, args=["--egress-max-connections", "1"]) as s:
+            equal(run(s, code % (echo.port, echo.port)), (None, b"HTTP/1.1 200"))
+        with server(local(echo.port), echo.port) as s:
+            equal(run(s, code % (echo.port, echo.port))[1], b"HTTP/1.1 200")
+
+
+@check
+def resolve_timeout():
+    if os.geteuid() != 0:
+        skip("needs root: a resolv.conf of its own")
+    code = 'out = ask("http://%s/", timeout=60)'
+    with Web() as web, Resolver({"silent.example.test": None, "here.example.test": ["127.0.0.1"]}) as names:
+        hosts = "here.example.test:%d" % web.port
+        with server("open", args=["--egress-resolve-timeout", "300ms", "--egress-private-hosts", hosts],
+                    wrap=names.wrap) as s:
+            status, _, body = run(s, code % "silent.example.test")
+            equal(status, 504)
+            contains(body, b"not resolved within 300 ms")
+            equal(run(s, code % hosts), (200, "", b"outside"))
+
+
+@check
+def connect_timeout():
+    with Deaf() as deaf, Web() as web:
+        with server(local(deaf.port, web.port), deaf.port, web.port, args=["--egress-connect-timeout", "300ms"]) as s:
+            status, _, body = run(s, 'out = ask("http://localhost:%d/")' % deaf.port)
+            equal(status, 504)
+            contains(body, b"no connection within 300 ms")
+            equal(run(s, 'out = ask("http://localhost:%d/")' % web.port), (200, "", b"outside"))
+
+
+IDLE = """
+s, line = tunnel("localhost:%d")
+s.sendall(b"hello")
+out = [s.recv(5)]
+try:
+    s.settimeout(%d)
+    out.append(s.recv(1))
+except socket.timeout:
+    out.append("open")
+"""
+
+
+@check
+def idle_timeout():
+    with Echo() as echo:
+        with server(local(echo.port), echo.port, args=["--egress-idle-timeout", "1s"]) as s:
+            equal(run(s, IDLE % (echo.port, 40)), [b"hello", b""])
+        with server(local(echo.port), echo.port) as s:
+            equal(run(s, IDLE % (echo.port, 3)), [b"hello", "open"])
+
+
+@check
+def max_time():
+    code = """
+s, line = tunnel("localhost:%d")
+out = "open"
+for _ in range(%d):
+    try:
+        s.sendall(b".")
+        if s.recv(1) == b"":
+            out = "closed"
+            break
+    except OSError:
+        out = "closed"
+        break
+    time.sleep(0.1)
+"""
+    with Echo() as echo:
+        with server(local(echo.port), echo.port, args=["--egress-max-time", "1s"]) as s:
+            equal(run(s, code % (echo.port, 300)), "closed")
+        with server(local(echo.port), echo.port) as s:
+            equal(run(s, code % (echo.port, 20)), "open")
+
+
+@check
+def max_bytes():
+    code = """
+small = ask("http://localhost:%d/bytes/1000")
+large = ask("http://localhost:%d/bytes/500000")
+out = small[0], len(small[2]), large[1] == "", len(large[2]) == 500000
+"""
+    with Web() as web:
+        with server(local(web.port), web.port, args=["--egress-max-bytes", "64K"]) as s:
+            equal(run(s, code % (web.port, web.port)), (200, 1000, False, False))
+        with server(local(web.port), web.port) as s:
+            equal(run(s, code % (web.port, web.port)), (200, 1000, True, True))
+
+
+@check
+def hour_bytes():
+    code = """
+got = [ask("http://localhost:%d/bytes/40000") for _ in range(4)]
+out = got[0][0], len(got[0][2]), [g[0] for g in got if g[0] != 200], [g[2] for g in got[-1:]][0][-60:]
+"""
+    with Web() as web:
+        with server(local(web.port), web.port, args=["--egress-hour-bytes", "100K"]) as s:
+            first, size, refused, last = run(s, code % web.port)
+            equal((first, size), (200, 40000))
+            assert refused and set(refused) == {429}, refused
+            contains(last, b"hour_bytes")
+        with server(local(web.port), web.port) as s:
+            equal(run(s, code % web.port)[2], [])
+
+
+@check
+def private_hosts():
+    code = 'out = ask("http://localhost:%d/")'
+    with Web() as web, Web() as other:
+        with server(local(web.port, other.port), web.port) as s:
+            equal(run(s, code % web.port), (200, "", b"outside"))
+            status, why, _ = run(s, code % other.port)
+            equal(status, 403)
+            contains(why, "not on the public internet")
+        with server("allow:elsewhere.example", web.port) as s:  # a rule must name it as well
+            status, why, _ = run(s, code % web.port)
+            equal(status, 403)
+            contains(why, "network rule")
+        equal(other.paths(), [])
+
+
+# ---- [mirror] --------------------------------------------------------------------------------
+
+PAGE = 'out = ask("http://127.0.0.1:3128/index/simple/thing/")'
+FILE = PAGE + """
+import re
+links = re.findall(rb'href="([^"#]+)', out[2])
+base = "http://127.0.0.1:3128"
+path = links[0].decode() if links else "/"
+out = out[0], ask(base + path if path.startswith("/") else path)
+"""
+
+
+def wheel(folder: str) -> str:
+    return str(wheels.wheel(folder, "thing"))
+
+
+@check
+def ca_file():
+    with tempfile.TemporaryDirectory() as folder, Index(tls=TestCa(folder)) as index:
+        os.chmod(folder, 0o755)
+        ca = os.path.join(folder, "ca.pem")
+        index.add(wheel(folder))
+        with server("index", args=["--pypi-index-url", index.url, "--egress-ca-file", ca]) as s:
+            status, _, body = run(s, PAGE)
+            equal(status, 200)
+            contains(body, WHEEL.encode())
+        with server("index", args=["--pypi-index-url", index.url]) as s:
+            equal(run(s, PAGE)[0], 502)
+
+
+@check
+def pypi_index_url():
+    with tempfile.TemporaryDirectory() as folder, Index() as index:
+        index.add(wheel(folder))
+        with server("index", args=["--pypi-index-url", index.url]) as s:
+            status, (file_status, _, data) = run(s, FILE)
+            equal((status, file_status, data[:2]), (200, 200, b"PK"))
+        os.chmod(folder, 0o755)
+        index.forget()
+        with server("index", args=["--pypi-index-url", folder]) as s:
+            contains(run(s, PAGE)[2], WHEEL.encode())
+        equal(index.requests(), [])
+
+
+@check
+def pypi_credentials():
+    with tempfile.TemporaryDirectory() as folder, Index(auth=("reader", "secret")) as index:
+        index.add(wheel(folder))
+        with server("index", args=["--pypi-index-url", index.plain_url],
+                    env={"KRAIT_PYPI_CREDENTIALS": "reader:secret"}) as s:
+            equal(run(s, PAGE)[0], 200)
+            seen = run(s, "import os; out = repr(dict(os.environ)) + open('/proc/self/mountinfo').read()")
+            assert "secret" not in seen, seen
+        with server("index", args=["--pypi-index-url", index.plain_url]) as s:
+            assert run(s, PAGE)[0] != 200
+
+
+@check
+def pypi_file_hosts():
+    with tempfile.TemporaryDirectory() as folder, Index(apart=True) as index:
+        index.add(wheel(folder))
+        args = ["--pypi-index-url", index.url]
+        with server("index", args=[*args, "--pypi-file-hosts", "localhost:%d" % index.files_port]) as s:
+            equal(run(s, FILE)[1][0], 200)
+        with server("index", args=[*args, "--pypi-file-hosts", "files.example.org"]) as s:
+            status, answer = run(s, FILE)
+            assert answer[0] != 200, answer
+        equal(index.count("/files/" + WHEEL), 1)
+
+
+if __name__ == "__main__":
+    main()
