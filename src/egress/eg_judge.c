@@ -172,6 +172,12 @@ static int read_connect(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
     return check_host_field(c, c->req.port, refusal);
 }
 
+/* 127.0.0.1:3128, as the cell knows this listener. */
+static bool is_listener(const char *host, uint16_t port)
+{
+    return port == KR_EGRESS_PORT && (strcmp(host, "127.0.0.1") == 0 || strcmp(host, "localhost") == 0);
+}
+
 static int read_absolute(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
 {
     const char *bytes = kr_buf_str(&c->head);
@@ -185,13 +191,13 @@ static int read_absolute(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
     if ((bytes[a->at - 4] | 32) == 's')
         return kr_eg_refusal_set(refusal, 400, KR_EG_FAILED,
                                  "https addresses are reached through CONNECT, and this request was sent in the clear");
+    c->req.origin = is_listener(c->req.host, c->req.port); /* a client that asks the proxy for the proxy's own */
     return check_host_field(c, HTTP_PORT, refusal);
 }
 
 /* Of this listener, or inside a tunnel whose TLS ends here. */
 static int read_origin(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
 {
-    static const char *const own[] = {"127.0.0.1", "localhost"};
     const char *bytes = kr_buf_str(&c->head);
     const struct kr_http_field *f = kr_eg_head_field(bytes, &c->req.head, "host");
     char host[KR_EG_HOST_ROOM];
@@ -203,10 +209,9 @@ static int read_origin(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
         c->req.port = c->fixed_port;
         return check_host_field(c, c->fixed_tls ? 443 : HTTP_PORT, refusal);
     }
-    memcpy(c->req.host, own[0], strlen(own[0]) + 1);
+    strcpy(c->req.host, "127.0.0.1");
     c->req.port = KR_EGRESS_PORT;
-    if (f && kr_eg_authority_read(bytes + f->value.at, f->value.len, host, &port) == 0 && port == KR_EGRESS_PORT &&
-        (strcmp(host, own[0]) == 0 || strcmp(host, own[1]) == 0))
+    if (f && kr_eg_authority_read(bytes + f->value.at, f->value.len, host, &port) == 0 && is_listener(host, port))
         return 0;
     return kr_eg_refusal_set(refusal, 400, KR_EG_FAILED, "this is krait's proxy: ask it for an address as a whole");
 }

@@ -44,7 +44,7 @@ struct kr_eg_cell {
     LIST_HEAD(, kr_eg_conn) conns;
     unsigned conn_count; /* that count for limits */
     unsigned leaving;    /* that have been answered for the last time, and wait for their clients to read it */
-    bool paused; /* the listener is not watched: all connections are in use */
+    bool paused;         /* the listener is not watched: all connections are in use */
 };
 
 /* NULL if out of memory; the reference is given back with kr_eg_sandbox_unref(). */
