@@ -3,8 +3,8 @@
  * Called by eg_conn.c once a target is connected to. The client is told so, and then what it says first is held against
  * its target: a ClientHello must name the same host, and where the rule does not name the port itself (443 goes without
  * saying), nothing but TLS may pass. Invariants: not a byte of the client's goes up before that; bytes that one side
- * does not take hold up the other, within one buffer or one pipe of each direction; a side that says no more is told on,
- * and the tunnel ends when both have. */
+ * does not take hold up the other, within one buffer or one pipe of each direction; a side that says no more is told
+ * on, and the tunnel ends when both have. */
 #include "eg_conn.h"
 #include "eg_judge.h"
 #include "hello.h"

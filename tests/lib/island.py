@@ -1,5 +1,5 @@
-"""A network namespace for a suite, in which nothing is but loopback and one way out that is a file: whatever would leave
-this machine is read there, packet by packet. Root.
+"""A network namespace for a suite, in which nothing is but loopback and one way out that is a file: whatever would
+leave this machine is read there, packet by packet. Root.
 
     island = Island()                       # before any thread; all that is started from now on is on it
     island.add("93.184.216.34")             # an address of loopback, to stand for one of the public internet

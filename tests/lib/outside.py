@@ -3,8 +3,8 @@
     with Web() as web, Resolver({"a.example.test": ["127.0.0.1"]}) as names:
         with Server(args=rule_for(web), wrap=names.wrap) as s: …
 
-`Resolver.wrap` is a command in front of krait: it starts with a resolv.conf of its own that names this resolver (a mount
-namespace: root only). Invariant: everything listens on loopback, and is gone when its block is left.
+`Resolver.wrap` is a command in front of krait: it starts with a resolv.conf of its own that names this resolver (a
+mount namespace: root only). Invariant: everything listens on loopback, and is gone when its block is left.
 """
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do_OPTIONS = _serve
 
-    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, length: int | None = None) -> None:
+    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None,
+                length: int | None = None) -> None:
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
