@@ -6,7 +6,9 @@
 #include "dialect_results.h"
 #include "dialect_tools.h"
 #include "err.h"
+#include "file_fetch.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define SESSIONS_MAX 1000u /* in one answer */
@@ -97,45 +99,65 @@ static void run_document_end(struct kr_mcp_call *c, const void *args)
 /* ---- create_session_with_files ---- */
 
 struct opening {
-    struct kr_mcp_call *call; /* NULL: gone */
-    json_t *errors;           /* owned */
+    struct kr_mcp_call *call;        /* NULL: gone */
+    struct kr_file_fetches *fetches; /* under way */
+    json_t *urls;                    /* owned; NULL: none */
+    uint64_t timeout_ms;
+    char session[KR_BOX_SESSION_NAME_MAX + 1];
 };
+
+static void free_opening(struct opening *o)
+{
+    json_decref(o->urls);
+    free(o);
+}
 
 static void on_opening_gone(void *data, struct kr_mcp_call *c)
 {
+    struct opening *o = data;
+
     (void)c;
-    ((struct opening *)data)->call = NULL;
+    o->call = NULL;
+    if (!o->fetches)
+        return; /* its session is on the way */
+    kr_file_fetches_forget(o->fetches);
+    free_opening(o);
+}
+
+static void refuse_opening(struct kr_mcp_call *c, const struct kr_err *err)
+{
+    kr_compat_answer(c, json_pack("{s:s, s:s}", "status", "error", "error", kr_compat_reason(err)), KR_COMPAT_PLAIN);
+}
+
+static void on_files_fetched(void *data, const json_t *names, const json_t *errors)
+{
+    struct opening *o = data;
+
+    kr_compat_answer(o->call,
+                     json_pack("{s:s, s:s, s:O, s:O, s:s}", "session_id", o->session, "working_directory", WORKSPACE,
+                               "downloaded_files", names, "errors", errors, "status", "success"),
+                     KR_COMPAT_PLAIN);
+    free_opening(o);
 }
 
 static void on_session_opened(void *data, const struct kr_box_session_info *info, const struct kr_err *err)
 {
     struct opening *o = data;
+    struct kr_err failed;
 
-    if (o->call && info)
-        kr_compat_answer(o->call,
-                         json_pack("{s:s, s:s, s:[], s:O, s:s}", "session_id", info->name, "working_directory",
-                                   WORKSPACE, "downloaded_files", "errors", o->errors, "status", "success"),
-                         KR_COMPAT_PLAIN);
-    else if (o->call)
-        kr_compat_answer(o->call, json_pack("{s:s, s:s}", "status", "error", "error", kr_compat_reason(err)),
-                         KR_COMPAT_PLAIN);
-    json_decref(o->errors);
-    free(o);
-}
-
-/* Nothing is fetched: the server does not connect to addresses that a client names. */
-static json_t *refuse_urls(const json_t *urls)
-{
-    json_t *errors = json_array(), *url;
-    size_t i;
-
-    json_array_foreach(urls, i, url)
-    {
-        json_array_append_new(
-            errors, json_sprintf("%s: not fetched, as this server does not fetch addresses; upload the file instead",
-                                 json_string_value(url)));
+    if (o->call && !info)
+        refuse_opening(o->call, err);
+    if (!o->call || !info) {
+        free_opening(o);
+        return;
     }
-    return errors;
+    snprintf(o->session, sizeof o->session, "%s", info->name);
+    if (kr_file_fetches_start(kr_mcp_api(o->call), kr_mcp_caller(o->call), info->sandbox, o->urls, NULL, o->timeout_ms,
+                              on_files_fetched, o, &o->fetches) >= 0)
+        return;
+    kr_err_set(&failed, KR_ERR_SYSTEM, ENOMEM, "files of a session");
+    refuse_opening(o->call, &failed);
+    free_opening(o);
 }
 
 static void run_open(struct kr_mcp_call *c, const void *args)
@@ -149,14 +171,14 @@ static void run_open(struct kr_mcp_call *c, const void *args)
         return;
     }
     o->call = c;
-    o->errors = refuse_urls(a->urls);
+    o->urls = json_incref(a->urls);
+    o->timeout_ms = (uint64_t)a->timeout * 1000;
     if (kr_box_session_open(kr_mcp_api(c)->box, kr_mcp_caller(c), NULL, a->session, on_session_opened, o, &err) >= 0) {
         kr_mcp_on_cancel(c, on_opening_gone, o);
         return;
     }
-    json_decref(o->errors);
-    free(o);
-    kr_compat_answer(c, json_pack("{s:s, s:s}", "status", "error", "error", kr_compat_reason(&err)), KR_COMPAT_PLAIN);
+    free_opening(o);
+    refuse_opening(c, &err);
 }
 
 /* ---- rows ---- */
@@ -184,8 +206,9 @@ const struct kr_mcp_tool kr_tool_sandbox_mcp_terminate = {
 const struct kr_mcp_tool kr_tool_sandbox_mcp_open = {
     .name = "create_session_with_files",
     .title = "Create a session with files",
-    .description =
-        "Opens a session for later executions. Files at addresses are not fetched here: each is a line of `errors`.",
+    .description = "Opens a session for later executions, with files from addresses in its workspace. Each that cannot "
+                   "be fetched is a "
+                   "line of `errors`.",
     .dialects = KR_IN_SANDBOX_MCP,
     .needs = KR_RIGHT_RUN,
     .input = &open_table,

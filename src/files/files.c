@@ -218,6 +218,37 @@ uint64_t kr_files_upload_size(const struct kr_files_upload *u)
     return u->size;
 }
 
+int kr_files_upload_fd(const struct kr_files_upload *u)
+{
+    return u->fd;
+}
+
+uint64_t kr_files_upload_room(const struct kr_files_upload *u)
+{
+    struct statvfs f;
+    uint64_t free, reserve;
+
+    if (fstatvfs(u->fd, &f) < 0 || f.f_blocks == 0)
+        return u->max;
+    free = (uint64_t)f.f_bavail * f.f_frsize;
+    reserve = kr_files_reserve((uint64_t)f.f_blocks * f.f_frsize);
+    free = free > reserve ? free - reserve : 0;
+    return free < u->max ? free : u->max;
+}
+
+int kr_files_upload_settle(struct kr_files_upload *u, const char *path, struct kr_err *err)
+{
+    struct stat st;
+    int r = kr_files_new_path(path, u->path, err);
+
+    if (r < 0)
+        return r;
+    if (fstat(u->fd, &st) < 0)
+        return kr_files_fail(err, -errno, path);
+    u->size = (uint64_t)st.st_size;
+    return u->size > u->max ? kr_files_fail(err, -EFBIG, path) : 0;
+}
+
 /* The mode of the regular file that is replaced, without set-id bits; 0644 for a new one. */
 static unsigned mode_to_be(int dir, const char *name)
 {

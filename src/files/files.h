@@ -62,6 +62,12 @@ int kr_files_upload_begin(int ws, const char *path, uint64_t max, struct kr_file
 /* 0; KR_ERR_LIMIT with EFBIG past the maximum, ENOSPC, EDQUOT …: then only abort is left. */
 int kr_files_upload_write(struct kr_files_upload *u, const void *data, size_t len, struct kr_err *err);
 uint64_t kr_files_upload_size(const struct kr_files_upload *u);
+/* For another process that writes in place of kr_files_upload_write(): the descriptor, borrowed; how many bytes the
+ * filesystem takes, at most u's maximum; and at its end how many there are and which path the file gets: 0 or
+ * -errno. */
+int kr_files_upload_fd(const struct kr_files_upload *u);
+uint64_t kr_files_upload_room(const struct kr_files_upload *u);
+int kr_files_upload_settle(struct kr_files_upload *u, const char *path, struct kr_err *err);
 /* The file gets its name; an existing one keeps its mode, a folder is not replaced. A power cut does not take it any
  * more when this returns 0: waits for the disk. Frees u, also on failure, when nothing is left behind unless the sync
  * failed. */

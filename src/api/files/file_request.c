@@ -3,6 +3,7 @@
  *
  * Invariant: the box is not touched after kr_api_files_free(). */
 #include "file_request.h"
+#include "file_fetch.h"
 #include "base64.h"
 #include "buf.h"
 #include "fd.h"
@@ -45,6 +46,10 @@ int kr_api_files_new(struct kr_api *api, struct kr_err *err)
     if (r < 0) {
         free(f);
         return r;
+    }
+    if (api->jobs && kr_jobs_add_kind(api->jobs, &kr_file_fetch_kind, f) < 0) {
+        free(f);
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "fetches of files");
     }
     f->api = api;
     kr_fileops_init(&f->ops, api->loop, api->box, free_files);

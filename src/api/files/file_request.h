@@ -7,6 +7,7 @@
 #include "secret.h"
 #include <sys/queue.h>
 
+struct fetching;
 struct kr_buf;
 struct kr_quota;
 
@@ -17,6 +18,7 @@ struct kr_api_files {
     unsigned char link_key[KR_SIGN_KEY_BYTES];
     TAILQ_HEAD(, kr_quota) quotas;
     unsigned quota_count;
+    struct fetching *fetch_to_start; /* of the job that is being started (file_fetch.c) */
 };
 
 static inline struct kr_api_files *kr_file_home(const struct kr_fileop *op)

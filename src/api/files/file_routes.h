@@ -19,15 +19,17 @@ bool kr_api_is_link(const struct kr_http_ex *ex);
 
 /* What the route table's rows name. */
 kr_http_handler kr_api_files_list, kr_api_files_get, kr_api_files_put, kr_api_files_post, kr_api_files_delete,
-    kr_api_folders_post, kr_api_links_post, kr_api_link_get, kr_api_sandbox_file;
+    kr_api_folders_post, kr_api_links_post, kr_api_link_get, kr_api_sandbox_file, kr_api_fetch_post;
 extern const struct kr_api_doc kr_api_files_list_doc, kr_api_files_get_doc, kr_api_files_put_doc, kr_api_files_post_doc,
     kr_api_files_delete_doc, kr_api_folders_post_doc, kr_api_links_post_doc, kr_api_link_get_doc,
-    kr_api_sandbox_file_doc;
+    kr_api_sandbox_file_doc, kr_api_fetch_post_doc;
 
 #define KR_API_UPLOAD_MAX (UINT64_C(1) << 40) /* what the table says; kr_api_config.max_upload is what holds */
 /* Rows of the one table (routes.c). */
 /* clang-format off */
 #define KR_API_FILES_ROUTES \
+    {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox_id}/fetches",       65536, 0, \
+     kr_api_fetch_post, &kr_api_fetch_post_doc}, \
     {KR_HTTP_GET,    "/api/v1/sandboxes/{sandbox_id}/files",         0, 0, kr_api_files_list, &kr_api_files_list_doc}, \
     {KR_HTTP_POST,   "/api/v1/sandboxes/{sandbox_id}/files",         KR_API_UPLOAD_MAX, KR_HTTP_STREAM_BODY, \
      kr_api_files_post, &kr_api_files_post_doc}, \

@@ -10,6 +10,7 @@
 #include "report.h"
 #include "session.h"
 #include "session_routes_internal.h"
+#include "file_fetch.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,20 +161,40 @@ void kr_api_sessions_list(struct kr_http_ex *ex, void *app)
 
 /* ---- open ---- */
 
-/* Waits for a session that was asked for. */
+/* Waits for a session that was asked for, then for files that were asked for with it. */
 struct opening {
     struct kr_http_ex *ex; /* NULL: gone */
-    json_t *errors;        /* owned */
+    struct kr_api *api;
+    struct kr_file_fetches *fetches; /* under way */
+    json_t *urls, *files;            /* owned; NULL: none */
+    uint64_t timeout_ms;
+    struct kr_caller who; /* points to the next three */
+    char user[KR_STORE_ID_ROOM], address[65], request[129];
+    char session[KR_BOX_SESSION_NAME_MAX + 1], sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
 };
+
+static void free_opening(struct opening *o)
+{
+    json_decref(o->urls);
+    json_decref(o->files);
+    free(o);
+}
 
 static void on_opening_gone(void *data, struct kr_http_ex *ex)
 {
+    struct opening *o = data;
+
     (void)ex;
-    ((struct opening *)data)->ex = NULL;
+    o->ex = NULL;
+    if (!o->fetches)
+        return; /* its session is on the way */
+    kr_file_fetches_forget(o->fetches);
+    free_opening(o);
 }
 
-static void reply_opened(struct kr_http_ex *ex, const struct kr_box_session_info *s, const json_t *errors)
+static void on_files_fetched(void *data, const json_t *names, const json_t *errors)
 {
+    struct opening *o = data;
     cleanup_buf struct kr_buf buf;
     struct kr_json j;
 
@@ -184,51 +205,60 @@ static void reply_opened(struct kr_http_ex *ex, const struct kr_box_session_info
     kr_json_key_str(&j, "resultMsg", "success");
     kr_json_key(&j, "data");
     kr_json_object(&j);
-    kr_json_key_str(&j, "session_id", s->name);
+    kr_json_key_str(&j, "session_id", o->session);
     kr_json_key_str(&j, "working_directory", KR_API_WORKSPACE);
     kr_json_key(&j, "downloaded_files");
-    kr_json_array(&j);
-    kr_json_array_end(&j);
+    kr_report_value(&j, names);
     kr_json_key(&j, "errors");
     kr_report_value(&j, errors);
-    kr_json_key_str(&j, "sandbox_id", s->sandbox);
-    kr_json_key_str(&j, "sandbox_name", s->sandbox_name);
+    kr_json_key_str(&j, "sandbox_id", o->sandbox);
+    kr_json_key_str(&j, "sandbox_name", o->sandbox_name);
     kr_json_object_end(&j);
     kr_json_object_end(&j);
-    kr_api_reply(ex, 200, &buf);
+    kr_api_reply(o->ex, 200, &buf);
+    free_opening(o);
 }
 
 static void on_opened(void *data, const struct kr_box_session_info *info, const struct kr_err *err)
 {
     struct opening *o = data;
 
-    if (o->ex && info)
-        reply_opened(o->ex, info, o->errors);
-    else if (o->ex)
+    if (o->ex && !info)
         kr_api_fail(o->ex, err);
-    json_decref(o->errors);
-    free(o);
+    if (!o->ex || !info) {
+        free_opening(o);
+        return;
+    }
+    snprintf(o->session, sizeof o->session, "%s", info->name);
+    snprintf(o->sandbox, sizeof o->sandbox, "%s", info->sandbox);
+    snprintf(o->sandbox_name, sizeof o->sandbox_name, "%s", info->sandbox_name);
+    if (kr_file_fetches_start(o->api, &o->who, o->sandbox, o->urls, o->files, o->timeout_ms, on_files_fetched, o,
+                              &o->fetches) >= 0)
+        return;
+    kr_api_fail_with(o->ex, KR_ERR_INTERNAL, "no memory for the files of a session");
+    free_opening(o);
 }
 
-/* Nothing is fetched: the server has no way out, so that a client cannot make it call its neighbours. */
-static int refuse_url(json_t *errors, const char *url)
+static struct opening *new_opening(struct kr_api *api, struct kr_http_ex *ex, const struct kr_api_who *who,
+                                   const struct kr_api_session_create *q)
 {
-    return json_array_append_new(
-        errors, json_sprintf("%s: not fetched, as this server does not fetch addresses; upload the file instead", url));
-}
+    struct opening *o = calloc(1, sizeof *o);
 
-static json_t *refuse_urls(const struct kr_api_session_create *q)
-{
-    json_t *errors = json_array(), *item;
-    size_t i;
-    int r = errors ? 0 : -1;
-
-    json_array_foreach(q->urls, i, item) r |= refuse_url(errors, json_string_value(item));
-    json_array_foreach(q->files, i, item) r |= refuse_url(errors, json_string_value(json_object_get(item, "url")));
-    if (r == 0)
-        return errors;
-    json_decref(errors);
-    return NULL;
+    if (!o)
+        return NULL;
+    o->ex = ex;
+    o->api = api;
+    o->urls = json_incref(q->urls);
+    o->files = json_incref(q->files);
+    o->timeout_ms = (uint64_t)q->timeout * 1000;
+    snprintf(o->user, sizeof o->user, "%s", who->caller.user);
+    snprintf(o->address, sizeof o->address, "%s", who->caller.address ? who->caller.address : "");
+    snprintf(o->request, sizeof o->request, "%s", who->caller.request ? who->caller.request : "");
+    o->who = who->caller;
+    o->who.user = o->user;
+    o->who.address = o->address;
+    o->who.request = o->request;
+    return o;
 }
 
 static void open_session(struct kr_http_ex *ex, void *app, void *request, struct kr_api_input *in)
@@ -244,20 +274,17 @@ static void open_session(struct kr_http_ex *ex, void *app, void *request, struct
     (void)in;
     if (!kr_api_caller(api, ex, &who))
         return;
-    o = calloc(1, sizeof *o);
-    if (!o || !(o->errors = refuse_urls(q))) {
-        free(o);
+    o = new_opening(api, ex, &who, q);
+    if (!o) {
         kr_api_fail_with(ex, KR_ERR_INTERNAL, "no memory for a session");
         return;
     }
-    o->ex = ex;
     r = kr_box_session_open(api->box, &who.caller, q->sandbox, q->session, on_opened, o, &err);
     if (r == 0) {
         kr_http_defer(ex, &calls, o);
         return;
     }
-    json_decref(o->errors);
-    free(o);
+    free_opening(o);
     if (r == -ENOENT)
         no_session(ex, "Sandbox");
     else

@@ -362,7 +362,7 @@ static const struct kr_config_row rows[] = {
               "well." },
     { .section = "egress", .key = "fetch_network", .flag = "fetch-network", .type = KR_SET_RULE,
       AT(box.fetch_network), .value = "RULE", .fallback = "none", .example = "open", .reload = true,
-      .test = "integration/egress_server:fetch_network",
+      .test = "integration/file_fetches:fetch_network",
       .help = "What clients may have fetched into any sandbox by its address, whatever the sandbox's own network: "
               "none, allow:HOST,… or open." },
     { .section = "egress", .key = "rows", .flag = "egress-rows", .type = KR_SET_COUNT, AT(box.connection_rows),
