@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Connections to the outside as their owner sees them: the list over REST with its filters, users kept apart,
-retention, what goes with a sandbox and a user, krait://connections over MCP. The rows of these checks are written into
-the store; that a connection becomes a row is in tests/egress."""
+retention, what goes with a sandbox and a user, krait://connections over MCP. Most rows are written into the store by the
+checks; the last ones are of code that connects, with what the audit log and the metrics have of it."""
 import contextlib
 import json
 import os
@@ -11,6 +11,7 @@ import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal
+from file_host import DATA, serve_files
 from krait_server import Server, data_folder
 from mcp import Http
 from serving import eventually, kept, main
@@ -176,6 +177,105 @@ def rows() -> None:
         put_rows(s, [dict()] * 300)
         time.sleep(2.5)
         equal(stored(s), 300)  # the control: the usual setting
+
+
+# ---- of code that connects ----
+
+STUB = serve_files()
+PORT = STUB.server_address[1]
+HERE = "127.0.0.1:%d" % PORT
+GET = """
+import os, urllib.request, urllib.error
+for name in ("no_proxy", "NO_PROXY"):  # 127.0.0.1 is the stub outside, not the cell's own
+    os.environ.pop(name, None)
+def get(url):
+    try:
+        return urllib.request.urlopen(url, timeout=20).status
+    except urllib.error.HTTPError as e:
+        return e.code
+"""
+
+
+def open_server() -> Server:
+    return kept(env={"API_KEY": KEY}, key=KEY,
+                args=["--require-auth", "--max-network", "open", "--egress-private-hosts", HERE])
+
+
+def reaching(s: Server, key=None) -> str:
+    made = s.post("/api/v1/sandboxes", {"network": "allow:" + HERE}, key=key)
+    equal(made.status, 201, made.text)
+    return made.json()["id"]
+
+
+def run(s: Server, box: str, code: str, key=None) -> dict:
+    reply = s.post("/api/v1/runs", {"code": GET + code, "stream": False, "sandbox_id": box}, key=key)
+    equal(reply.status, 200, reply.text)
+    return reply.json()
+
+
+@check
+def a_runs_connections_are_listed_when_it_has_ended() -> None:
+    s = open_server()
+    box = reaching(s)
+    ran = run(s, box, "print(get('http://%s/data.csv'))" % HERE)
+    equal(ran["stdout"], "200\n", str(ran))
+    (row,) = listed(s, "?run_id=" + ran["run_id"])
+    equal((row["sandbox_id"], row["how"], row["method"], row["host"], row["port"], row["verdict"], row["status"]),
+          (box, "http", "GET", "127.0.0.1", PORT, "ok", 200), str(row))
+    assert row["received_bytes"] >= len(DATA) and row["sent_bytes"] > 0 and row["address"] == "127.0.0.1", row
+    assert abs(time.time() - row["at"]) < 600, row
+
+
+@check
+def what_was_refused_is_in_the_audit_log_bounded() -> None:
+    s = open_server()
+    user, key = new_user(s, "refused")
+    box = reaching(s, key)
+    before = s.get("/metrics").text
+    ran = run(s, box, "print({get('http://other.example/%d' % i) for i in range(200)})", key)
+    equal(ran["stdout"], "{403}\n", str(ran))
+    contains(ran["hint"], "other.example")
+    rows = listed(s, "?limit=500&verdict=denied", key)
+    equal((len(rows), {row["host"] for row in rows}, {row["run_id"] for row in rows}),
+          (200, {"other.example"}, {ran["run_id"]}))
+    assert all(row["why"] and row["address"] is None for row in rows), rows[0]
+    audit = s.get("/api/v1/audit?limit=500&what=connection.refused", key=key).json()["rows"]
+    equal((len(audit), {row["outcome"] for row in audit}, {row["object"] for row in audit}),
+          (10, {"denied"}, {"other.example:80"}))
+    equal({(row["detail"]["sandbox"], row["detail"]["run"]) for row in audit}, {(box, ran["run_id"])})
+
+    def figure(text: str, name: str) -> float:
+        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
+
+    after = s.get("/metrics").text
+    for name, count in (('krait_connections_total{how="http",verdict="denied"}', 200),
+                        ("krait_connection_unaudited_total", 190), ("krait_connection_rows_dropped_total", 0)):
+        equal(figure(after, name) - figure(before, name), count, name)
+    equal(s.get("/api/v1/audit?what=connection.refused&user_id=" + user).json()["rows"][0]["user_id"], user)
+
+
+@check
+def the_rest_of_the_refused_is_a_number_at_the_end() -> None:
+    with data_folder() as data:
+        with Server(data=data, args=["--max-network", "open", "--egress-private-hosts", HERE]) as s:
+            run(s, reaching(s), "[get('http://other.example/') for _ in range(25)]")
+            equal(s.stop(), 0)
+        with Server(data=data) as s:
+            audit = s.get("/api/v1/audit?what=connection.refused").json()["rows"]
+            equal(len(audit), 11)
+            equal((audit[0]["object"], audit[0]["detail"]), ("", {"refused": 25, "left_out": 15}))
+            equal(len(listed(s, "?verdict=denied")), 25)  # rows outlive the server
+
+
+@check
+def two_users_that_connect_see_their_own() -> None:
+    s = open_server()
+    (ada, ada_key), (eve, eve_key) = new_user(s, "net-ada"), new_user(s, "net-eve")
+    for key, name in ((ada_key, "adas"), (eve_key, "eves")):
+        equal(run(s, reaching(s, key), "print(get('http://%s/%s'))" % (HERE, name), key)["stdout"], "200\n")
+    equal({row["user_id"] for row in listed(s, "?limit=500", ada_key)}, {ada})
+    equal({row["user_id"] for row in listed(s, "?limit=500", eve_key)}, {eve})
+    equal(len(listed(s, "?user_id=" + ada)), 1)
 
 
 main()

@@ -104,7 +104,7 @@ def the_native_api_and_mcp_come_first():
     contains(lead, "`/api/v1`")
     contains(lead, "`/mcp`")
     tags = [tag["name"] for tag in told["tags"]]
-    equal(tags[:8], ["runs", "sessions", "sandboxes", "packages", "templates", "jobs", "files", "tools"])
+    equal(tags[:9], ["runs", "sessions", "sandboxes", "packages", "templates", "terminals", "jobs", "files", "tools"])
     equal(tags[-3:], DOCUMENTS)
     groups = []
     for path, item in told["paths"].items():
