@@ -66,8 +66,8 @@ struct kr_terminal_reader {
     void (*on_more)(struct kr_terminal_reader *r);
 };
 #define KR_TERMINAL_NOW UINT64_MAX
-/* From this byte on (0: the oldest that is kept; KR_TERMINAL_NOW: the next one). The terminal lives until it is closed. on_more does not come for
- * what is there already. */
+/* From this byte on (0: the oldest that is kept; KR_TERMINAL_NOW: the next one). The terminal lives until it is closed.
+ * on_more does not come for what is there already. */
 void kr_terminal_read(struct kr_box_terminal *t, struct kr_terminal_reader *r, uint64_t from);
 /* Bytes in one piece; *ret_lost: how many before it were lost. False: there are none at the moment. */
 bool kr_terminal_peek(struct kr_terminal_reader *r, const char **ret_data, size_t *ret_len, uint64_t *ret_lost);

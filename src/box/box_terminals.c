@@ -243,6 +243,8 @@ static void end_terminal(struct kr_box_terminal *t)
     if (t->idle)
         snprintf(t->message, sizeof t->message, "nothing was typed or followed for %llu s (terminals.idle_timeout)",
                  (unsigned long long)(b->config.terminal_idle_ms / 1000));
+    else if (!t->message[0] && t->cause == KR_CAUSE_CANCELLED)
+        snprintf(t->message, sizeof t->message, "%s", b->stopping ? KR_STOPPING : "the terminal was closed");
     kr_box_audit_soon(b, &who, "terminal.end", t->id, why_ended(t), NULL);
     if (b->calls.on_terminal_ended)
         b->calls.on_terminal_ended(b->data, why_ended(t));

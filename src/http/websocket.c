@@ -122,11 +122,6 @@ size_t kr_ws_queued(const struct kr_ws *ws)
     return kr_http_queued(ws->ex);
 }
 
-void kr_ws_flush(struct kr_ws *ws)
-{
-    kr_http_flush(ws->ex);
-}
-
 void kr_ws_pause(struct kr_ws *ws, bool pause)
 {
     ws->paused = pause;

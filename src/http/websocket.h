@@ -17,7 +17,8 @@ struct kr_ws_calls {
     void (*on_text)(void *data, const char *text, size_t len);    /* a whole text message, UTF-8; may be NULL */
     /* The queue, which was KR_HTTP_QUEUE_LOW or more when a send last returned, is below it again. */
     void (*on_drain)(void *data);
-    /* It is over and not by you: the peer has closed it, has left, or was cut. The pointer is dead when this returns. */
+    /* It is over and not by you: the peer has closed it, has left, or was cut. The pointer is dead when this
+     * returns. */
     void (*on_over)(void *data);
 };
 
@@ -30,8 +31,6 @@ bool kr_ws_offers(const struct kr_http_ex *ex, const char *protocol);
 /* A message. Returns the bytes that wait for the peer: above KR_HTTP_QUEUE_HIGH stop until on_drain. */
 size_t kr_ws_send(struct kr_ws *ws, enum kr_ws_op op, const void *data, size_t len);
 size_t kr_ws_queued(const struct kr_ws *ws);
-/* What was sent leaves now. */
-void kr_ws_flush(struct kr_ws *ws);
 /* No on_binary until resumed: the peer is held back. What was read already still comes. */
 void kr_ws_pause(struct kr_ws *ws, bool pause);
 /* Sends a close frame and ends. No on_over; the pointer is dead. May be called from its own callbacks. */

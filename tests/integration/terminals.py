@@ -54,7 +54,8 @@ def write(s: Server, t: str, data: bytes, **more):
 class Socket:
     def __init__(self, s: Server, t: str, query: str = "", **how):
         how.setdefault("subprotocols", ["krait.terminal"])
-        self.ws = websocket.create_connection(f"ws://127.0.0.1:{s.port}{TERMINALS}/{t}/socket{query}", timeout=30, **how)
+        url = f"ws://127.0.0.1:{s.port}{TERMINALS}/{t}/socket{query}"
+        self.ws = websocket.create_connection(url, timeout=30, **how)
         self.output, self.texts, self.code = b"", [], None
 
     def __enter__(self) -> "Socket":

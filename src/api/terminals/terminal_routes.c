@@ -30,6 +30,10 @@ struct size_request {
 struct list_query {
     const char *sandbox;
 };
+/* Where a follower begins: a byte of the output. */
+struct from_query {
+    int64_t from; /* -1: the next one */
+};
 
 /* ---- rows ---- */
 
@@ -69,12 +73,12 @@ static const struct kr_api_field list_fields[] = {
 };
 static const struct kr_api_table list_table = KR_API_TABLE(NULL, "Which terminals.", list_fields, struct list_query);
 static const struct kr_api_field from_fields[] = {
-    {.name = "from", .type = KR_API_INT, KR_API_AT(struct kr_api_terminal_from, from), KR_API_AT_LEAST(-1), .def = "0",
+    {.name = "from", .type = KR_API_INT, KR_API_AT(struct from_query, from), KR_API_AT_LEAST(-1), .def = "0",
      .help = "The first byte of output that is wanted; 0: all that is kept; -1: what comes from now on. "
              "Last-Event-ID does the same for server-sent events.", .example = "1042"},
 };
-const struct kr_api_table kr_api_terminal_from_table = KR_API_TABLE(NULL, "From where.", from_fields,
-    struct kr_api_terminal_from);
+static const struct kr_api_table from_table = KR_API_TABLE(NULL, "From where.", from_fields,
+    struct from_query);
 
 static const struct kr_api_prop terminal_props[] = {
     {.name = "terminal_id", .type = KR_API_STRING, .help = "The terminal.", .example = ID},
@@ -116,8 +120,8 @@ static const struct kr_api_prop line_props[] = {
     {.name = "message", .type = KR_API_STRING, .optional = true, .nullable = true, .help = "Of `end`.",
      .example = "null"},
 };
-static const struct kr_api_schema line_schema = KR_API_SCHEMA("TerminalLine", "One line of a terminal that is followed.",
-    line_props);
+static const struct kr_api_schema line_schema = KR_API_SCHEMA("TerminalLine",
+    "One line of a terminal that is followed.", line_props);
 #define LINE_EXAMPLE "{\"type\":\"output\",\"at\":1042,\"data\":\"JCA=\"}"
 
 static const struct kr_api_param params[] = {{"terminal_id", "The terminal's id.", ID}, {0}};
@@ -161,11 +165,11 @@ const struct kr_api_doc kr_api_terminals_input_doc = {DOC("write_terminal", "Typ
 const struct kr_api_doc kr_api_terminals_size_doc = {DOC("resize_terminal", "Change the size of a terminal",
     KR_RIGHT_RUN), .params = params, .body = &size_table, .responses = size_ok};
 const struct kr_api_doc kr_api_terminals_output_doc = {DOC("follow_terminal", "Follow a terminal from a byte",
-    KR_RIGHT_READ), .params = params, .query = &kr_api_terminal_from_table, .responses = output_ok,
+    KR_RIGHT_READ), .params = params, .query = &from_table, .responses = output_ok,
     .description = "The last 256 KiB of output are kept. The follower that is furthest ahead holds the program back; "
                    "one that falls behind by more is told how many bytes it lost."};
 const struct kr_api_doc kr_api_terminals_socket_doc = {DOC("connect_terminal", "A terminal as a WebSocket",
-    KR_RIGHT_RUN), .params = params, .query = &kr_api_terminal_from_table, .responses = socket_ok,
+    KR_RIGHT_RUN), .params = params, .query = &from_table, .responses = socket_ok,
     .description = "Binary messages are what is typed, and output. Texts are JSON: from the client "
                    "`{\"type\":\"resize\",\"cols\":80,\"rows\":24}`; from the server `ready` (`at`: the number of the "
                    "first byte of output), `lost` and `end` as of follow_terminal, then it is closed with 1000. The "
@@ -205,7 +209,8 @@ void kr_api_terminal_end_json(struct kr_buf *buf, const struct kr_box_terminal *
     kr_json_object_end(&j);
 }
 
-struct kr_box_terminal *kr_api_terminal_find(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_who *who)
+/* The caller's terminal that the path names. NULL: answered. */
+static struct kr_box_terminal *find_terminal(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_who *who)
 {
     struct kr_box_terminal *t;
     struct kr_err err;
@@ -324,7 +329,7 @@ void kr_api_terminals_list(struct kr_http_ex *ex, void *app)
 void kr_api_terminals_read(struct kr_http_ex *ex, void *app)
 {
     struct kr_api_who who;
-    struct kr_box_terminal *t = kr_api_terminal_find(app, ex, &who);
+    struct kr_box_terminal *t = find_terminal(app, ex, &who);
 
     if (t)
         reply_terminal(ex, 200, t);
@@ -333,7 +338,7 @@ void kr_api_terminals_read(struct kr_http_ex *ex, void *app)
 void kr_api_terminals_delete(struct kr_http_ex *ex, void *app)
 {
     struct kr_api_who who;
-    struct kr_box_terminal *t = kr_api_terminal_find(app, ex, &who);
+    struct kr_box_terminal *t = find_terminal(app, ex, &who);
 
     if (!t)
         return;
@@ -359,7 +364,7 @@ static void write_terminal(struct kr_http_ex *ex, void *app, void *request, stru
 {
     const struct input_request *q = request;
     struct kr_api_who who;
-    struct kr_box_terminal *t = kr_api_terminal_find(app, ex, &who);
+    struct kr_box_terminal *t = find_terminal(app, ex, &who);
     const char *field = q->data.text ? "data" : "text";
     unsigned char *bytes;
     struct kr_err err;
@@ -395,7 +400,7 @@ static void resize_terminal(struct kr_http_ex *ex, void *app, void *request, str
 {
     const struct size_request *q = request;
     struct kr_api_who who;
-    struct kr_box_terminal *t = kr_api_terminal_find(app, ex, &who);
+    struct kr_box_terminal *t = find_terminal(app, ex, &who);
     struct kr_err err;
 
     (void)in;
@@ -420,11 +425,11 @@ static void follow_from(struct kr_http_ex *ex, struct kr_api *api, follow_fn *fo
 {
     cleanup_input struct kr_api_input in = {0};
     const char *last = kr_http_header(ex, "Last-Event-ID");
-    struct kr_api_terminal_from q;
+    struct from_query q;
     struct kr_api_who who;
-    struct kr_box_terminal *t = kr_api_terminal_find(api, ex, &who);
+    struct kr_box_terminal *t = find_terminal(api, ex, &who);
 
-    if (!t || !kr_api_read_query(ex, &kr_api_terminal_from_table, &q, &in))
+    if (!t || !kr_api_read_query(ex, &from_table, &q, &in))
         return;
     if (last && q.from == 0)
         q.from = (int64_t)strtoll(last, NULL, 10);

@@ -10,14 +10,6 @@ extern const struct kr_api_doc kr_api_terminals_list_doc, kr_api_terminals_creat
     kr_api_terminals_delete_doc, kr_api_terminals_input_doc, kr_api_terminals_size_doc, kr_api_terminals_output_doc,
     kr_api_terminals_socket_doc;
 
-/* Where a follower begins: a byte of the output. */
-struct kr_api_terminal_from {
-    int64_t from; /* -1: the next one */
-};
-extern const struct kr_api_table kr_api_terminal_from_table;
-
-/* The caller's terminal that the path names. NULL: answered. */
-struct kr_box_terminal *kr_api_terminal_find(struct kr_api *api, struct kr_http_ex *ex, struct kr_api_who *who);
 /* Answers with its output from there on (terminal_follow.c); as a WebSocket (terminal_socket.c). */
 void kr_api_terminal_follow(struct kr_api *api, struct kr_http_ex *ex, struct kr_box_terminal *t, uint64_t from);
 void kr_api_terminal_connect(struct kr_api *api, struct kr_http_ex *ex, struct kr_box_terminal *t, uint64_t from);
