@@ -23,6 +23,7 @@
 
 struct pip_request {
     const char *package, *version;
+    uint8_t version_given;
 };
 
 /* clang-format off */
@@ -31,7 +32,7 @@ static const struct kr_api_field pip_fields[] = {
      KR_API_LENGTH(1, 100),
      .aliases = (const char *const[]){"package_name", NULL}, .help = "Its name.", .example = "requests"},
     {.name = "version", .type = KR_API_STRING, KR_API_AT(struct pip_request, version), .def = LATEST,
-     .nullable = true, KR_API_LENGTH(0, VERSION_MAX), .help = "Its version.", .example = "2.31.0"},
+     KR_API_GIVEN(struct pip_request, version_given), .nullable = true, KR_API_LENGTH(0, VERSION_MAX), .help = "Its version.", .example = "2.31.0"},
 };
 static const struct kr_api_table route_table = KR_API_TABLE("ServiceInstallRequest", "What to install.", pip_fields,
     struct pip_request);
@@ -79,6 +80,11 @@ struct pip_ask {
     char canonical[KR_REQ_NAME_ROOM];
 };
 
+static bool is_latest(const char *version)
+{
+    return !version || !*version || strcmp(version, LATEST) == 0;
+}
+
 static int check_version(const char *version, struct kr_err *err)
 {
     if (version[strspn(version, VERSION_CHARS)] == '\0')
@@ -90,7 +96,7 @@ static int check_version(const char *version, struct kr_err *err)
 /* "requests", or "requests==2.31.0". 0 or -errno with err. */
 static int write_requirement(const struct pip_request *q, struct pip_ask *ask, json_t **ret_texts, struct kr_err *err)
 {
-    bool latest = !q->version || !*q->version || strcmp(q->version, LATEST) == 0;
+    bool latest = is_latest(q->version);
     struct kr_requirement *requirement;
     struct kr_err why;
 
@@ -110,7 +116,11 @@ static int write_requirement(const struct pip_request *q, struct pip_ask *ask, j
 static int ask_for_package(struct kr_api *api, const struct kr_caller *who, const struct pip_request *q,
                            struct pip_ask *ask, struct kr_job **ret_job, struct kr_err *err)
 {
-    struct kr_install_ask install = {.sandbox = KR_STORE_DEFAULT, .op = KR_INSTALL, .ret_refusal = &ask->refusal};
+    /* Who says "latest" wants that, and who says nothing what is there. */
+    struct kr_install_ask install = {.sandbox = KR_STORE_DEFAULT,
+                                     .op = KR_INSTALL,
+                                     .upgrade = q->version_given == KR_API_VALUE && is_latest(q->version),
+                                     .ret_refusal = &ask->refusal};
     json_t *texts = NULL;
     int r = write_requirement(q, ask, &texts, err);
 
