@@ -123,6 +123,7 @@ def use_venv() -> None:
     """This session has an environment. What it imports from is set in the zygote for all; an
     interpreter that it starts is that of the environment.
     """
+    sys.prefix = sys.exec_prefix = VENV
     sys.executable = VENV + "/bin/python"
     sys.path_importer_cache.pop(SITE, None)  # looked for before it was mounted
     os.environ["VIRTUAL_ENV"] = VENV
