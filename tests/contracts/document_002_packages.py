@@ -101,7 +101,7 @@ def row_002_09_seven_names_are_blocked():
         errors = metric(s, 'sandbox_errors_total{type="blocked_package"}')
         reply = s.post("/pip_install", {"package": name}, headers=JSON)
         equal(reply.status, 400, name)
-        equal(reply.detail(), "Package %s is blocked for security reasons" % name)
+        assert reply.detail().startswith("Package %s is blocked for security reasons" % name), reply.detail()
         eventually(lambda name=name: warnings_of(s, name), why="a warning in the log")
         equal(metric(s, 'sandbox_package_installs_total{result="blocked"}') - before, 1, name)
         equal(metric(s, 'sandbox_errors_total{type="blocked_package"}') - errors, 1, name)
@@ -115,7 +115,7 @@ def row_002_09_another_list():
             reply = s.post("/pip_install", {"package": name}, headers=JSON)
             equal((reply.status, reply.detail()), (400, "Package %s is blocked for security reasons" % name))
         eventually(lambda: warnings_of(s, "foo"), why="a warning in the log")
-        equal(install(s, "idna")["success"], True)
+        equal(install(s, "tiny")["success"], True)
 
 
 def mcp_value(result: dict) -> dict:
@@ -139,8 +139,8 @@ def row_002_12_installed_over_mcp_and_used_by_the_next_run():
     with Sse(server().port, "/mcp/sse") as c:
         goes_through(c)
         refused = c.tool("pip_install", package="os")
-        equal((refused.get("isError"), mcp_value(refused)["message"]),
-              (True, "Package os is blocked for security reasons"))
+        equal((refused.get("isError"), mcp_value(refused)["success"]), (True, False))
+        contains(mcp_value(refused)["message"], "Package os is blocked for security reasons")
         failed = mcp_value(c.tool("pip_install", package="nowhere-to-be-found"))
         equal(failed["success"], False)
 
@@ -156,7 +156,7 @@ def row_002_12_a_client_that_others_wrote():
 @check
 def row_002_17_the_other_path_and_names_that_are_none():
     s = server()
-    found = install(s, "urllib3", path="/pip/install")
+    found = install(s, "tiny-two", path="/pip/install")
     equal(set(found), FOUR | {"output", "error"})
     equal((found["success"], found["error"]), (True, None))
     for name in ("a;b", "../x", "-r", "--index-url=http://127.0.0.1/", "a b", "x @ http://127.0.0.1/x.whl", "$(id)"):
@@ -176,14 +176,14 @@ def row_002_n10_rate_size_and_source():
     with Server(args=[*DIALECT, *shelf().args("--installs-per-minute", "3", "--packages-max-download", "1M")]) as s:
         found = install(s, "large")
         equal(found["success"], False)
-        equal(install(s, "idna")["success"], True, "what is small comes in")
+        equal(install(s, "tiny")["success"], True, "what is small comes in")
         altered = install(s, "altered")
         equal(altered["success"], False)
         contains(altered["message"].lower(), "hash")
-        late = s.post("/pip_install", {"package": "urllib3"}, headers=JSON)
+        late = s.post("/pip_install", {"package": "tiny-two"}, headers=JSON)
         equal(late.status, 429, late.text)
         contains(late.detail(), "installs_per_minute")
-        equal(printed(s, "import idna; print(idna.VERSION)"), "9.9")
+        equal(printed(s, "import tiny; print(tiny.VERSION)"), "9.9")
     s = server()
     cut = install(s, "cut-off")
     equal(cut["success"], False, "a file that ends before its end")

@@ -1,5 +1,6 @@
-"""An index with what the documents' rows install: small packages under the names that the documents use, one that is
-slow, one that is large, and those that must not come in. Built once for a suite, served on loopback until its end.
+"""An index with what the documents' rows install: small packages under the names that the documents use (of versions
+that no machine has), under names of our own (which no machine has), one that is slow, one that is large, and those that
+must not come in. Built once for a suite, served on loopback until its end.
 
     s = kept(args=[*DIALECT, *shelf().args()])
     s.post("/pip_install", {"package": "requests"})
@@ -29,6 +30,8 @@ class Shelf:
             self.add("requests", version, depends=["idna>=2", "urllib3>=1.26"])
         self.add("idna", "9.9")
         self.add("urllib3", "9.0.7")
+        self.add("tiny", "9.9")
+        self.add("tiny-two", "1.0")
         for version in ("1.24.0", "9.26.4"):
             self.add("numpy", version, modules={"numpy/__init__.py": NUMPY % version})
         for name, depends in (("pandas", ["numpy>=1"]), ("matplotlib", ["numpy"]), ("seaborn", ["pandas", "matplotlib"])):
