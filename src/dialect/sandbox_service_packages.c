@@ -32,7 +32,8 @@ static const struct kr_api_field pip_fields[] = {
      KR_API_LENGTH(1, 100),
      .aliases = (const char *const[]){"package_name", NULL}, .help = "Its name.", .example = "requests"},
     {.name = "version", .type = KR_API_STRING, KR_API_AT(struct pip_request, version), .def = LATEST,
-     KR_API_GIVEN(struct pip_request, version_given), .nullable = true, KR_API_LENGTH(0, VERSION_MAX), .help = "Its version.", .example = "2.31.0"},
+     KR_API_GIVEN(struct pip_request, version_given), .nullable = true, KR_API_LENGTH(0, VERSION_MAX),
+     .help = "Its version.", .example = "2.31.0"},
 };
 static const struct kr_api_table route_table = KR_API_TABLE("ServiceInstallRequest", "What to install.", pip_fields,
     struct pip_request);
