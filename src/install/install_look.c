@@ -30,6 +30,7 @@ struct kr_install_task {
     char sandbox[KR_STORE_ID_ROOM], user[KR_STORE_ID_ROOM], name[KR_REQ_NAME_ROOM];
     bool with_system;
     struct kr_package_list *list;
+    int64_t read_us; /* when that was read, at the earliest */
     struct kr_install_cell *cell;
     struct kr_install_system *coming;
     int result;
@@ -175,7 +176,10 @@ static void freshen(const struct kr_install_task *t, struct naming *n)
         n->job = *kr_job_row(job);
 }
 
-static void tell_status(struct kr_install_task *t)
+static void read_anew(struct kr_install_task *t);
+
+/* False: a job has ended since the environment was read, which is read once more. */
+static bool tell_status(struct kr_install_task *t)
 {
     struct naming n = {.name = t->name};
     struct kr_install_status status = {.version = version_of(t), .job = "", .text = ""};
@@ -183,9 +187,13 @@ static void tell_status(struct kr_install_task *t)
 
     if (kr_store_jobs_about(t->in->config.store, t->user, t->sandbox, JOBS_LOOKED_AT, on_named_job, &n, &err) < 0) {
         t->on_status(t->data, NULL, &err);
-        return;
+        return true;
     }
     freshen(t, &n);
+    if (n.is_found && n.job.ended >= t->read_us) {
+        read_anew(t);
+        return false;
+    }
     status.state = state_of(&n, status.version[0] != '\0');
     if (n.is_found) {
         status.job = n.job.id;
@@ -196,6 +204,7 @@ static void tell_status(struct kr_install_task *t)
                                                             : "";
     }
     t->on_status(t->data, &status, NULL);
+    return true;
 }
 
 static void finish_look(struct kr_install_task *t, const struct kr_err *err)
@@ -208,8 +217,8 @@ static void finish_look(struct kr_install_task *t, const struct kr_err *err)
         t->on_list(t->data, err ? NULL : &listing, err);
     else if (t->on_status && err)
         t->on_status(t->data, NULL, err);
-    else if (t->on_status)
-        tell_status(t);
+    else if (t->on_status && !tell_status(t))
+        return;
     free_look(t);
 }
 
@@ -234,7 +243,7 @@ static void on_system_end(void *data, const struct kr_err *err)
         free_system(t->in->system);
         t->in->system = t->coming;
         t->coming = NULL;
-        finish_look(t, NULL);
+        read_anew(t); /* that took its time */
         return;
     }
     if (!err)
@@ -282,10 +291,28 @@ static void on_looked(void *data)
         finish_look(t, NULL);
 }
 
+static int start_reading(struct kr_install_task *t)
+{
+    static const struct kr_work_calls calls = {.run = run_look, .done = on_looked, .dropped = on_looked};
+
+    t->read_us = kr_store_now();
+    if (kr_lane_start(t->in->lane, &t->work, &calls, t) < 0)
+        return kr_err_set(&t->err, KR_ERR_BUSY, EBUSY, "too many wait for the disk: try again in a moment");
+    t->in->works++;
+    return 0;
+}
+
+static void read_anew(struct kr_install_task *t)
+{
+    kr_package_list_free(t->list);
+    t->list = NULL;
+    if (start_reading(t) < 0)
+        finish_look(t, &t->err);
+}
+
 static int start_look(struct kr_install *in, const struct kr_caller *who, const char *sandbox,
                       struct kr_install_task **ret, struct kr_err *err)
 {
-    static const struct kr_work_calls calls = {.run = run_look, .done = on_looked, .dropped = on_looked};
     cleanup_box_sandbox struct kr_sandbox s = {0};
     struct kr_install_task *t;
     int folder, r = kr_box_sandbox_find(in->config.box, who, sandbox, &s, err);
@@ -302,11 +329,11 @@ static int start_look(struct kr_install *in, const struct kr_caller *who, const 
     t->folder = folder;
     snprintf(t->sandbox, sizeof t->sandbox, "%s", s.row.id);
     snprintf(t->user, sizeof t->user, "%s", who->user);
-    in->works++;
-    if (kr_lane_start(in->lane, &t->work, &calls, t) < 0) {
-        in->works--;
+    r = start_reading(t);
+    if (r < 0) {
+        *err = t->err;
         free_look(t);
-        return kr_err_set(err, KR_ERR_BUSY, EBUSY, "too many wait for the disk: try again in a moment");
+        return r;
     }
     *ret = t;
     return 0;
