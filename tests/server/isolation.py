@@ -40,12 +40,15 @@ NAMES = {
     ("path", "token"): "token", ("query", "token"): "signature",
     ("query", "session_id"): "session", ("body", "session_id"): "session",
     ("query", "object"): "run", ("query", "request_id"): "request", ("query", "after"): "cursor",
-    ("body", "username"): "username",
+    ("body", "username"): "username", ("query", "run_id"): "run", ("path", "job_id"): "job",
+    ("path", "template_id"): "template", ("body", "template"): "template", ("path", "terminal_id"): "terminal",
 }
 PLAIN = set("""limit recursive download after_b64 from since until what outcome cause running all code timeout variables stdin env
     stream file_urls files fresh interactive max_output text eof limits mounts network preload dir file expires_in rights email
-    password old new disabled package version background readable""".split())
+    password old new disabled package version background readable verdict allow_build auto_install url overwrite wait system
+    packages requirements upgrade allow_similar build description shared cols rows term command data""".split())
 TOOLS = "/api/v1/tools"
+NOWHERE = "http://127.0.0.1:9/file"  # a private address: its fetch is a job that has failed
 NAMED_IN = {"/api/v1/login": "username", "/api/v1/sandboxes": "sandbox", "/api/v1/sandboxes/{sandbox_id}": "sandbox",
             "/api/users/me/sandboxes": "sandbox"}  # what a body's `name` is there; elsewhere it is free
 
@@ -123,7 +126,8 @@ class Walk:
         path = op.path
         for name in op.path_names:
             path = path.replace("{%s}" % name,
-                                quote(names[kind_of(op.path, "path", name)], safe="/" if name == "path" else ""))
+                                quote(names[kind_of(op.path, "path", name)] if name not in PLAIN else "six",
+                                      safe="/" if name == "path" else ""))
         query = {name: names[kind_of(op.path, "query", name)] for name, required in op.query
                  if required or variant == ("query", name)}
         body, headers = op.body, {}
@@ -203,13 +207,19 @@ def furnish(who: World) -> World:
     key = good(send("POST", "/api/v1/keys", {"name": f"key-{mark}"}, key=w.key)).json()
     link = good(send("POST", f"/api/v1/sandboxes/{box['id']}/links", {"path": file}, key=w.key)).json()["url"]
     token = re.search(r"/files/([^/]+)/", link).group(1)
+    job = good(send("POST", f"/api/v1/sandboxes/{box['id']}/fetches", {"url": NOWHERE, "wait": 30}, key=w.key)).json()
+    template = good(send("POST", "/api/v1/templates", {"sandbox_id": box["id"], "name": f"template-{mark}"},
+                         key=w.key)).json()
+    terminals = [good(send("POST", "/api/v1/terminals", {"sandbox_id": box["id"], "command": [program]},
+                           key=w.key)).json()["terminal_id"] for program in ("cat", "true")]
     w.names = {**who.names, "sandbox": [box["id"], box["name"]], "file": [file],
                "file_b64": [base64.b64encode(file.encode()).decode()],
                "session": [session, busy], "run": [ended.json()["run_id"], running, queued, waiting],
+               "job": [job["job_id"]], "template": [template["id"], template["name"]], "terminal": terminals,
                "key": [key["id"]], "token": [token], "signature": [token], "request": [ended.header("x-request-id")]}
     w.secrets = who.secrets | {mark}  # it is in every name and text, and the ids are their own
     w.secrets |= {box["id"], ended.json()["run_id"], running, queued, waiting, key["id"], key["prefix"],
-                  w.names["request"][0]}
+                  w.names["request"][0], job["job_id"], template["id"], *terminals}
     return w
 
 
@@ -236,7 +246,8 @@ def never(world: World) -> dict:
     own = bob.names["token"][0]
     box = made_up()
     return {"sandbox": box, "file": "no-such-file.txt", "file_b64": base64.b64encode(b"no-such-file.txt").decode(),
-            "session": "no-such-session", "run": made_up(), "key": made_up(), "user": made_up(),
+            "session": "no-such-session", "run": made_up(), "job": made_up(), "template": made_up(),
+            "terminal": made_up(), "key": made_up(), "user": made_up(),
             "username": "nobody-" + made_up(6), "request": made_up(16),
             "token": own.replace(bob.names["sandbox"][0], box), "signature": own.replace(bob.names["sandbox"][0], box),
             "cursor": world.names["cursor"][0]}
@@ -494,12 +505,18 @@ def the_owner_is_served_at_every_operation():
             names["run"], names["session"] = w.names["run"][1], w.names["session"][1]
         elif op.path.endswith("/folders"):
             names["file"] = "new"
+        elif op.path.endswith("/output"):
+            names["terminal"] = w.names["terminal"][1]  # that has ended, and its output with it
+        elif op.path.endswith("/socket"):
+            continue  # a WebSocket
         if admin_only:
             names["user"] = good(send("POST", "/api/v1/users", {"name": "user-" + made_up(8)}, key=admin)).json()["id"]
         request = walk.request(op, names, ("", ""))
         reply = send(op.method, *request, key=admin if admin_only else w.key)
         served += 1
-        if not 200 <= reply.status < 300:
+        if op.path_names == ["job_id"] and op.method != "GET":
+            equal(reply.status, 409, reply.text)  # it is found, and has ended
+        elif not 200 <= reply.status < 300:
             problems.append(f"{op.method} {request[0]} is {reply.status}: {reply.text[:200]}")
         if not (op.method == "DELETE" and op.path_names == ["sandbox_id"]):
             good(send("DELETE", f"/api/v1/sandboxes/{w.names['sandbox'][0]}", key=w.key), 204)
@@ -525,7 +542,7 @@ def rights_are_held_to():
                 refused += 1
                 if reply.status != 403:
                     problems.append(f"{op.method} {op.path} by a {key} key: {reply.status}")
-        elif op.rights == ["read"] and op.method == "GET" and not op.path.endswith("events"):
+        elif op.rights == ["read"] and op.method == "GET" and not op.path.endswith(("events", "output", "socket")):
             reply = send(op.method, *request, key=keys["read"])
             allowed += 1
             if not 200 <= reply.status < 300:
@@ -593,7 +610,8 @@ workers: list = []
 def start() -> None:
     global server, walk, admin, alice, bob
     print(f"seed {SEED}", flush=True)
-    server = Server(args=["--require-auth", "--log-level", "warn"])
+    server = Server(args=["--require-auth", "--log-level", "warn", "--max-templates-per-user", "0", "--fetch-network",
+                          "allow:127.0.0.1:9", "--pypi-index-url", os.path.dirname(os.path.abspath(__file__))])
     server.__enter__()
     admin = server.key = cli("keys", "create")
     walk = Walk(send("GET", "/openapi.json", key=admin).json())
