@@ -85,9 +85,9 @@ static void send_row(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict v
         .run = c->run,
         .at_us = c->at_us,
         .ms = (kr_clock_ns() - c->at_ns) / 1000000u,
-        .how = c->req.connect               ? "connect"
-               : c->req.origin && !c->fixed ? "index"
-                                            : "http",
+        .how = c->req.connect  ? "connect"
+               : c->req.origin ? "index"
+                               : "http",
         .method = c->req.connect ? "" : c->req.method,
         .host = c->req.host,
         .address = c->address,
@@ -120,7 +120,6 @@ static void drop_request(struct kr_eg_conn *c, bool keep_upstream)
     kr_eg_tunnel_drop(c);
     kr_eg_dial_cancel(c->dial);
     c->dial = NULL;
-    c->masked = false;
     if (!keep_upstream)
         drop_upstream(c);
 }
@@ -148,8 +147,6 @@ static void close_conn(struct kr_eg_conn *c)
     if (taker.on_gone)
         taker.on_gone(taker.data);
     drop_request(c, false);
-    if (kr_eg_hooks.on_drop)
-        kr_eg_hooks.on_drop(c);
     kr_timer_close(c->timer);
     c->timer = NULL;
     kr_eg_stream_close(c->client);
@@ -217,7 +214,7 @@ static const char *reason_of(unsigned status)
 /* One line of printable ASCII: it stands in a status line and in a field. */
 static void write_line(const struct kr_eg_conn *c, const char *why, char *buf, size_t size)
 {
-    if (c->req.host[0] && !(c->req.origin && !c->fixed))
+    if (c->req.host[0] && !c->req.origin)
         snprintf(buf, size, "krait: %s:%u: %s", c->req.host, c->req.port, why);
     else
         snprintf(buf, size, "krait: %s", why);
@@ -387,7 +384,7 @@ static void begin_request(struct kr_eg_conn *c)
     else if (kr_eg_sandbox_is_full(c->eg, c->sandbox))
         kr_eg_conn_refuse(c, 429, KR_EG_LIMIT,
                           "the sandbox has moved all bytes that it may in this hour ([egress] hour_bytes)");
-    else if (c->req.origin && !c->fixed)
+    else if (c->req.origin)
         begin_index(c);
     else if (c->req.connect)
         kr_eg_conn_dial(c);
@@ -499,17 +496,6 @@ void kr_eg_conn_finish(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict
     }
     kr_buf_reset(&c->head);
     take_leave(c);
-}
-
-void kr_eg_conn_serve_fixed(struct kr_eg_conn *c)
-{
-    c->taker = (struct kr_eg_taker){0};
-    send_row(c, 200, KR_EG_OK, "");
-    c->fixed = c->fixed_tls = true;
-    memcpy(c->fixed_host, c->req.host, sizeof c->fixed_host);
-    c->fixed_port = c->req.port;
-    kr_eg_tunnel_drop(c);
-    read_head(c);
 }
 
 /* ---- dialling ---- */

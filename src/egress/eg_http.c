@@ -1,10 +1,9 @@
 /* Plain HTTP: one request and its reply at a time, from a cell to a server and back.
  *
  * Called by eg_conn.c for a request that the rule allows. Its head is written anew for the server: origin-form, one
- * Host, without the fields that are between two neighbours. Bodies are read by their framing and passed as they are;
- * a reply that the hook `mask` looks at is taken out of its framing and put into one again. Invariants: a reply that
- * cannot be read strictly is not passed on; what one side does not take holds up the other; the connection to the
- * server is used again only by a request for the same host whose repetition does no harm. */
+ * Host, without the fields that are between two neighbours. Bodies are read by their framing and passed as they are.
+ * Invariants: a reply that cannot be read strictly is not passed on; what one side does not take holds up the other; the
+ * connection to the server is used again only by a request for the same host whose repetition does no harm. */
 #include "answer.h"
 #include "body.h"
 #include "eg_conn.h"
@@ -21,12 +20,6 @@
 #define OUT_MAX (4 * COPY_BYTES)
 #define INTERIM_MAX 16u /* answers of 1xx before the one that counts */
 
-enum reply_framing {
-    FRAME_SAME,  /* as the server sends it */
-    FRAME_NONE,  /* data alone: a length was said, or the end is the connection's */
-    FRAME_CHUNKS /* chunks of our own */
-};
-
 struct exchange {
     /* To the server. */
     struct kr_buf up;
@@ -37,11 +30,10 @@ struct exchange {
     /* To the client. */
     struct kr_buf down;
     struct kr_buf head; /* of the reply, until it is whole */
-    struct kr_buf held; /* of its body, that the hook has not let go */
     struct kr_http_scan scan;
     struct kr_http_answer answer;
     struct kr_http_body body;
-    enum reply_framing framing;
+    bool bare; /* its chunks are taken off, for a client of HTTP/1.0 */
     unsigned interims;
     bool head_sent, to_end, replied; /* to_end: the body ends with the connection; replied: it has ended */
     bool keep_client, keep_server;
@@ -121,7 +113,7 @@ static int write_request(const struct kr_eg_conn *c, struct kr_buf *out)
 
     kr_buf_printf(out, "%s %s HTTP/1.1\r\nHost: %s%s%s", c->req.method, c->req.path, brackets ? "[" : "", c->req.host,
                   brackets ? "]" : "");
-    if (c->req.port != (c->fixed_tls ? 443 : 80))
+    if (c->req.port != 80)
         kr_buf_printf(out, ":%u", c->req.port);
     kr_buf_add(out, "\r\n", 2);
     add_fields(out, bytes, c->req.head.fields, c->req.head.count, true);
@@ -137,16 +129,12 @@ static bool has_no_reply_body(const struct kr_eg_conn *c, const struct exchange 
 static void choose_framing(struct kr_eg_conn *c, struct exchange *x)
 {
     const struct kr_http_answer *a = &x->answer;
-    bool bodiless = has_no_reply_body(c, x), old = c->req.head.http10;
+    bool bodiless = has_no_reply_body(c, x);
 
     x->to_end = !bodiless && !a->chunked && a->content_length < 0;
     kr_http_body_init(&x->body, a->chunked && !bodiless, bodiless ? 0 : a->content_length);
-    x->framing = FRAME_SAME;
-    if (a->chunked && old)
-        x->framing = FRAME_NONE;
-    else if (c->masked && !bodiless)
-        x->framing = a->content_length >= 0 ? FRAME_NONE : old ? FRAME_NONE : FRAME_CHUNKS;
-    x->keep_client = c->req.head.keep_alive && !(x->to_end && x->framing != FRAME_CHUNKS) && !(a->chunked && old);
+    x->bare = a->chunked && c->req.head.http10;
+    x->keep_client = c->req.head.keep_alive && !x->to_end && !x->bare;
     x->keep_server = a->keep_alive && !x->to_end;
 }
 
@@ -156,9 +144,7 @@ static int write_reply(struct kr_eg_conn *c, struct exchange *x)
     const struct kr_http_answer *a = &x->answer;
 
     kr_buf_printf(&x->down, "HTTP/1.1 %03u %.*s\r\n", a->status, a->reason.len, bytes + a->reason.at);
-    add_fields(&x->down, bytes, a->fields, a->count, a->content_length >= 0 || x->framing == FRAME_SAME);
-    if (x->framing == FRAME_CHUNKS)
-        kr_buf_add_str(&x->down, "Transfer-Encoding: chunked\r\n");
+    add_fields(&x->down, bytes, a->fields, a->count, !x->bare);
     if (!x->keep_client)
         kr_buf_add_str(&x->down, "Connection: close\r\n");
     else if (c->req.head.http10)
@@ -186,8 +172,6 @@ static void complete(struct kr_eg_conn *c)
     unsigned status = x->answer.status;
 
     if (!keep_server) {
-        if (c->fixed)
-            keep = false;
         kr_eg_stream_close(c->upstream);
         c->upstream = NULL;
     }
@@ -320,72 +304,32 @@ static void on_http_client_writable(void *data)
         want_next(c);
 }
 
-static int emit(struct exchange *x, const char *data, size_t len)
-{
-    if (len == 0)
-        return 0;
-    if (x->framing == FRAME_CHUNKS)
-        kr_buf_printf(&x->down, "%zx\r\n", len);
-    kr_buf_add(&x->down, data, len);
-    return x->framing == FRAME_CHUNKS ? kr_buf_add(&x->down, "\r\n", 2) : x->down.failed;
-}
-
-/* Data of a reply that the hook looks at. */
-static int emit_masked(struct kr_eg_conn *c, struct exchange *x, const char *data, size_t len, bool end)
-{
-    size_t n;
-    int r = kr_buf_add(&x->held, data, len);
-
-    if (r < 0)
-        return r;
-    n = x->held.len > 0 ? kr_eg_hooks.mask(c, x->held.data, x->held.len, end) : 0;
-    if (n == KR_EG_MASK_REFUSED || n > x->held.len)
-        return -EBADMSG;
-    r = emit(x, kr_buf_str(&x->held), n);
-    kr_buf_drop(&x->held, n);
-    return r;
-}
-
-static int emit_data(struct kr_eg_conn *c, struct exchange *x, const char *data, size_t len, bool end)
-{
-    if (c->masked)
-        return emit_masked(c, x, data, len, end);
-    return emit(x, data, len);
-}
-
-static int end_body(struct kr_eg_conn *c, struct exchange *x)
-{
-    int r = x->framing == FRAME_SAME ? 0 : emit_data(c, x, "", 0, true);
-
-    x->replied = true;
-    return r >= 0 && x->framing == FRAME_CHUNKS ? kr_buf_add(&x->down, "0\r\n\r\n", 5) : r;
-}
-
 /* Bytes of the reply's body as they came. */
-static int take_body(struct kr_eg_conn *c, struct exchange *x, const char *bytes, size_t len)
+static int take_body(struct exchange *x, const char *bytes, size_t len)
 {
     const char *in = bytes, *data;
     size_t left = len, n;
     int r = 0;
 
     if (x->to_end)
-        return emit_data(c, x, bytes, len, false);
+        return kr_buf_add(&x->down, bytes, len);
     for (;;) {
         enum kr_http_body_event event = kr_http_body_next(&x->body, &in, &left, &data, &n);
 
         if (event == KR_HTTP_BODY_BAD)
             return -EBADMSG;
-        if (event == KR_HTTP_BODY_DATA && x->framing != FRAME_SAME && (r = emit_data(c, x, data, n, false)) < 0)
+        if (event == KR_HTTP_BODY_DATA && x->bare && (r = kr_buf_add(&x->down, data, n)) < 0)
             return r;
         if (event == KR_HTTP_BODY_DATA)
             continue;
-        if (x->framing == FRAME_SAME && (r = kr_buf_add(&x->down, bytes, len - left)) < 0)
+        if (!x->bare && (r = kr_buf_add(&x->down, bytes, len - left)) < 0)
             return r;
         if (event == KR_HTTP_BODY_MORE)
             return 0;
         if (left > 0) /* nothing was asked that this could answer */
             x->keep_server = false;
-        return end_body(c, x);
+        x->replied = true;
+        return 0;
     }
 }
 
@@ -394,12 +338,10 @@ static int take_reply(struct kr_eg_conn *c, struct exchange *x)
 {
     int r;
 
-    if (c->masked && kr_eg_hooks.mask(c, x->head.data, x->head.len, false) == KR_EG_MASK_REFUSED)
-        return -EBADMSG;
     if (x->answer.status == 101 || (x->answer.status < 200 && ++x->interims > INTERIM_MAX))
         return -EBADMSG;
     if (x->answer.status < 200) {
-        x->framing = FRAME_SAME;
+        x->bare = false;
         x->keep_client = true;
         r = c->req.head.http10 ? 0 : write_reply(c, x);
         x->scan = (struct kr_http_scan){0};
@@ -440,20 +382,19 @@ static int take_bytes(struct kr_eg_conn *c, struct exchange *x, const char *byte
         bytes += n;
         len -= (size_t)n;
     }
-    return x->head_sent ? take_body(c, x, bytes, len) : 0;
+    return x->head_sent ? take_body(x, bytes, len) : 0;
 }
 
 /* The server has said all it will. */
 static void on_server_end(struct kr_eg_conn *c, struct exchange *x)
 {
     if (x->to_end && x->head_sent) {
-        if (end_body(c, x) < 0)
-            fail(c, "out of memory");
-        else if (push_down(c))
+        x->replied = true;
+        if (push_down(c))
             want_next(c);
         return;
     }
-    if (x->reused && !c->fixed && !x->head_sent && x->head.len == 0 && x->interims == 0) {
+    if (x->reused && !x->head_sent && x->head.len == 0 && x->interims == 0) {
         x->reused = false; /* it closed what lay open between two requests */
         x->up_at = 0;
         kr_eg_conn_dial(c);
@@ -507,7 +448,6 @@ static struct exchange *new_exchange(const struct kr_eg_conn *c)
     kr_buf_init(&x->up, OUT_MAX);
     kr_buf_init(&x->down, OUT_MAX);
     kr_buf_init(&x->head, HEAD_OUT_MAX);
-    kr_buf_init(&x->held, OUT_MAX);
     kr_http_body_init(&x->asked, c->req.head.chunked, c->req.head.content_length);
     x->bodiless = !c->req.head.chunked && c->req.head.content_length <= 0;
     return x;
@@ -526,7 +466,6 @@ static bool can_ask_again(const struct kr_eg_conn *c, const struct exchange *x)
 void kr_eg_http_begin(struct kr_eg_conn *c)
 {
     struct exchange *x = new_exchange(c);
-    struct kr_err err;
 
     if (!x) {
         kr_eg_conn_refuse(c, 503, KR_EG_FAILED, "out of memory");
@@ -535,13 +474,9 @@ void kr_eg_http_begin(struct kr_eg_conn *c)
     c->http = x;
     if (write_request(c, &x->up) < 0)
         kr_eg_conn_refuse(c, 431, KR_EG_FAILED, "the head of the request is too long");
-    else if (kr_eg_hooks.rewrite && kr_eg_hooks.rewrite(c, &x->up, &err) < 0)
-        kr_eg_conn_refuse(c, 403, KR_EG_DENIED, err.msg);
     else if (take_asked(c, x) < 0)
         kr_eg_conn_refuse(c, 400, KR_EG_FAILED, "the body of the request is not framed as it says");
-    else if (c->fixed && !c->upstream)
-        kr_eg_conn_refuse(c, 502, KR_EG_FAILED, "the server closed the connection");
-    else if (c->fixed || can_ask_again(c, x)) {
+    else if (can_ask_again(c, x)) {
         x->reused = true;
         kr_eg_http_connected(c);
     } else {
@@ -570,7 +505,6 @@ void kr_eg_http_drop(struct kr_eg_conn *c)
     kr_buf_done(&x->up);
     kr_buf_done(&x->down);
     kr_buf_done(&x->head);
-    kr_buf_done(&x->held);
     free(x);
     c->http = NULL;
 }

@@ -195,7 +195,7 @@ static int read_absolute(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
     return check_host_field(c, HTTP_PORT, refusal);
 }
 
-/* Of this listener, or inside a tunnel whose TLS ends here. */
+/* Of this listener. */
 static int read_origin(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
 {
     const char *bytes = kr_buf_str(&c->head);
@@ -204,11 +204,6 @@ static int read_origin(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
     uint16_t port = HTTP_PORT;
 
     c->req.origin = true;
-    if (c->fixed) {
-        memcpy(c->req.host, c->fixed_host, sizeof c->req.host);
-        c->req.port = c->fixed_port;
-        return check_host_field(c, c->fixed_tls ? 443 : HTTP_PORT, refusal);
-    }
     strcpy(c->req.host, "127.0.0.1");
     c->req.port = KR_EGRESS_PORT;
     if (f && kr_eg_authority_read(bytes + f->value.at, f->value.len, host, &port) == 0 && is_listener(host, port))
@@ -232,11 +227,11 @@ int kr_eg_request_read(struct kr_eg_conn *c, struct kr_eg_refusal *ret_refusal)
     r = take_target(c, ret_refusal);
     if (r < 0)
         return r;
-    if (strcmp(c->req.method, "CONNECT") == 0 && !c->fixed)
+    if (strcmp(c->req.method, "CONNECT") == 0)
         return read_connect(c, ret_refusal);
-    if (!c->fixed && h->authority.len > 0)
+    if (h->authority.len > 0)
         return read_absolute(c, ret_refusal);
-    if (c->target[0] != '/' || h->authority.len > 0)
+    if (c->target[0] != '/')
         return kr_eg_refusal_set(ret_refusal, 400, KR_EG_FAILED, "this is no address to ask for here");
     return read_origin(c, ret_refusal);
 }
@@ -261,9 +256,9 @@ bool kr_eg_request_allowed(const struct kr_eg_conn *c, struct kr_eg_refusal *ret
     const struct kr_net_rule *rule = &c->cell->rule;
     const struct kr_eg_request *q = &c->req;
 
-    if (q->origin && !c->fixed)
+    if (q->origin)
         return kr_net_rule_allows_index(rule) || refuse_by_rule(c, "the package index is not in", ret_refusal);
-    if (q->connect || c->fixed)
+    if (q->connect)
         return kr_net_rule_allows(rule, q->host, q->port) || refuse_by_rule(c, "it is not in", ret_refusal);
     if (kr_net_rule_allows_request(rule, q->method, q->host, q->port, q->path))
         return true;

@@ -31,8 +31,7 @@ struct flow {
 
 struct tunnel {
     struct flow up, down;
-    bool intercept; /* a hook ends its TLS */
-    bool early;     /* the server may speak first */
+    bool early; /* the server may speak first */
 };
 
 static unsigned pipes; /* of the process, which has one loop */
@@ -273,15 +272,11 @@ static int judge_first(const struct kr_eg_conn *c, struct kr_eg_refusal *refusal
 
 static void judge_hello(struct kr_eg_conn *c)
 {
-    const struct tunnel *t = c->tunnel;
-    bool tls = kr_eg_hello_begins(kr_buf_str(&c->in), c->in.len);
     struct kr_eg_refusal refusal;
     int r = judge_first(c, &refusal);
 
     if (r < 0)
         kr_eg_conn_abort(c, refusal.verdict, refusal.why);
-    else if (r > 0 && t->intercept && tls)
-        kr_eg_hooks.on_tunnel(c);
     else if (r > 0)
         begin_passing(c);
 }
@@ -321,8 +316,7 @@ void kr_eg_tunnel_connected(struct kr_eg_conn *c)
     open_flow(&t->up, c->client, c->upstream);
     open_flow(&t->down, c->upstream, c->client);
     c->tunnel = t;
-    t->intercept = kr_eg_hooks.intercepts && kr_eg_hooks.on_tunnel && kr_eg_hooks.intercepts(c);
-    t->early = !t->intercept && kr_net_rule_names_port(&c->cell->rule, c->req.host, c->req.port);
+    t->early = kr_net_rule_names_port(&c->cell->rule, c->req.host, c->req.port);
     if (!say_connected(c)) {
         kr_eg_conn_abort(c, KR_EG_FAILED, "the client closed it");
         return;

@@ -36,7 +36,6 @@ struct kr_egress_config {
     struct kr_words index_hosts; /* "NAME[:PORT]": hosts of files besides that of index_url */
     /* Trust. */
     const char *ca_file; /* certificates that servers are checked with; NULL: the system's */
-    const char *own_ca;  /* PEM, certificate and key of this server's own CA, for secrets over TLS; NULL: none */
     /* Addresses. */
     struct kr_words private_hosts; /* "NAME[:PORT]" that may be at addresses which are refused otherwise; a rule must
                                       still name them */

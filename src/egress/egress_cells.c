@@ -141,16 +141,7 @@ struct words {
     uint64_t id;
     const char *sandbox, *user, *run;
     struct kr_net_rule rule;
-    json_t *secrets; /* borrowed */
 };
-
-static bool secrets_are_objects(const json_t *secrets)
-{
-    for (size_t i = 0; i < json_array_size(secrets); i++)
-        if (!json_is_object(json_array_get(secrets, i)))
-            return false;
-    return true;
-}
 
 static int bad_word(struct kr_err *err, const char *what)
 {
@@ -160,7 +151,6 @@ static int bad_word(struct kr_err *err, const char *what)
 static int read_words(const json_t *cell, struct words *w, struct kr_err *err)
 {
     json_t *id = json_object_get(cell, "cell"), *run = json_object_get(cell, "run");
-    json_t *secrets = json_object_get(cell, "secrets");
     const char *rule = json_string_value(json_object_get(cell, "rule"));
     struct kr_err why;
 
@@ -174,10 +164,7 @@ static int read_words(const json_t *cell, struct words *w, struct kr_err *err)
         return bad_word(err, "sandbox, user or run");
     if (!rule || kr_net_rule_parse(rule, &w->rule, &why) < 0)
         return bad_word(err, "rule");
-    if (secrets && !json_is_null(secrets) && (!json_is_array(secrets) || !secrets_are_objects(secrets)))
-        return bad_word(err, "list of secrets");
     w->id = (uint64_t)json_integer_value(id);
-    w->secrets = json_is_array(secrets) ? secrets : NULL;
     return 0;
 }
 
@@ -198,8 +185,6 @@ static void take_words(struct kr_eg_cell *cell, const struct words *w)
     strncpy(cell->run, w->run, sizeof cell->run - 1);
     cell->user[sizeof cell->user - 1] = cell->run[sizeof cell->run - 1] = '\0';
     cell->rule = w->rule;
-    json_decref(cell->secrets);
-    cell->secrets = json_incref(w->secrets);
 }
 
 static void free_cell(struct kr_eg_cell *cell)
@@ -207,7 +192,6 @@ static void free_cell(struct kr_eg_cell *cell)
     kr_watch_close(cell->listener);
     if (cell->sandbox)
         kr_eg_sandbox_unref(cell->sandbox);
-    json_decref(cell->secrets);
     free(cell);
 }
 

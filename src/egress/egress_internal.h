@@ -1,5 +1,5 @@
 /* What the files of this room share: the process, its cells and sandboxes, connections, rows, and the hooks by which
- * the TLS client, the index, fetches and secrets (the second half of the room) join the proxy (the first). */
+ * the TLS client, the index and fetches (the second half of the room) join the proxy (the first). */
 #pragma once
 #include "buf.h"
 #include "dial.h"
@@ -39,7 +39,6 @@ struct kr_eg_cell {
     struct kr_eg_sandbox *sandbox;
     char user[KR_EG_TEXT_ROOM], run[KR_EG_TEXT_ROOM]; /* run "": between runs */
     struct kr_net_rule rule;
-    json_t *secrets; /* array as E_CELL had it, checked to be objects; NULL: none */
     struct kr_watch *listener;
     LIST_HEAD(, kr_eg_conn) conns;
     unsigned conn_count; /* that count for limits */
@@ -94,7 +93,7 @@ enum kr_eg_conn_state {
 struct kr_eg_request {
     struct kr_http_head head; /* slices of conn.head */
     bool connect;             /* CONNECT; else plain HTTP */
-    bool origin;              /* origin-form: /index/… of this listener, or a request inside an intercepted tunnel */
+    bool origin;              /* origin-form: /index/… of this listener */
     char method[24];
     char host[KR_EG_HOST_ROOM];
     uint16_t port;
@@ -114,7 +113,7 @@ struct kr_eg_conn {
     struct kr_eg_cell *cell;
     struct kr_eg_sandbox *sandbox;
     enum kr_eg_conn_state state;
-    struct kr_eg_stream *client;   /* plain; a hook may put a TLS stream over it here */
+    struct kr_eg_stream *client;   /* plain */
     struct kr_eg_stream *upstream; /* NULL: not connected */
     char up_host[KR_EG_HOST_ROOM]; /* that upstream was connected to */
     uint16_t up_port;
@@ -129,11 +128,6 @@ struct kr_eg_conn {
     uint64_t idle_from_ns; /* the last byte in either direction */
     uint64_t until_ns;     /* the state's own deadline, in place of the idle one; 0: none */
     struct kr_eg_taker taker;
-    /* Of an intercepted tunnel: requests are origin-form and for this host alone. */
-    bool fixed;
-    bool fixed_tls;
-    char fixed_host[KR_EG_HOST_ROOM];
-    uint16_t fixed_port;
     /* The row that is being written, and the run that was in the cell when its request came. */
     char run[KR_EG_TEXT_ROOM];
     uint64_t at_us, at_ns, sent, received, moved;
@@ -142,8 +136,6 @@ struct kr_eg_conn {
     bool leaving;
     void *http;   /* of eg_http.c: what it keeps for the request */
     void *tunnel; /* of eg_tunnel.c */
-    void *second; /* of the hooks; on_drop() frees it */
-    bool masked;  /* set by rewrite(): the reply to this request goes through mask() */
 };
 
 /* The hook has the connection from now on, until kr_eg_conn_finish() or kr_eg_conn_refuse() or on_gone. */
@@ -158,13 +150,7 @@ void kr_eg_conn_finish(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict
 void kr_eg_conn_refuse(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict verdict, const char *why);
 /* Closes without an answer; the row says why. */
 void kr_eg_conn_abort(struct kr_eg_conn *c, enum kr_eg_verdict verdict, const char *why);
-/* The tunnel's TLS ends here: from now on `client` and `upstream` are streams of what is inside, and requests in
- * origin-form for req.host and req.port are passed as plain HTTP ones are, each judged by the hook `rewrite`. */
-void kr_eg_conn_serve_fixed(struct kr_eg_conn *c);
-
 /* ---- hooks ---- */
-
-#define KR_EG_MASK_REFUSED SIZE_MAX
 
 /* What the second half of the room adds. Each may be NULL: then there is no such thing, and the proxy says so. */
 struct kr_eg_hooks {
@@ -173,29 +159,13 @@ struct kr_eg_hooks {
     void (*stop)(struct kr_eg *eg);
     /* After start(): a folder that is read while the process runs (Landlock must allow it), or NULL. */
     const char *(*reads)(const struct kr_eg *eg);
-    /* KR_E_SETUP: the credentials of the index and the own CA, in place of what was there. An object; borrowed. */
+    /* KR_E_SETUP: the credentials of the index, in place of what was there. An object; borrowed. */
     void (*on_setup)(struct kr_eg *eg, const json_t *setup);
-    /* The connection closes: what c->second is goes. */
-    void (*on_drop)(struct kr_eg_conn *c);
     /* A request for a path that begins with /index/: takes the connection (kr_eg_conn_take) or refuses it. */
     void (*on_index)(struct kr_eg_conn *c);
     /* A fetch for the server; `ask` is borrowed, `file` becomes the callee's. Ends with kr_eg_send_fetched(). */
     void (*on_fetch)(struct kr_eg *eg, uint32_t id, const json_t *ask, int file);
     void (*on_cancel)(struct kr_eg *eg, uint32_t id);
-    /* Asked when a CONNECT is allowed and connected: is its TLS ended here? */
-    bool (*intercepts)(struct kr_eg_conn *c);
-    /* It is: c->client and c->upstream are plain streams, c->in begins with the ClientHello, whose name was judged.
-     * Takes the connection, puts TLS streams in their place and calls kr_eg_conn_serve_fixed(). */
-    void (*on_tunnel)(struct kr_eg_conn *c);
-    /* The head that is about to be sent upstream, whole: secrets are put in. 0, or -errno with err (KR_ERR_DENIED): the
-     * request is refused. */
-    int (*rewrite)(struct kr_eg_conn *c, struct kr_buf *head, struct kr_err *err);
-    /* Bytes of a reply (its head as the server sent it, whole; then its body without framing or trailers) on their way
-     * to the client, where c->masked: overwrites in place what must not be seen, and returns how many bytes from the
-     * front may go now; the rest is shown again with what comes next. With `end` nothing comes after them. A head is
-     * never held back. KR_EG_MASK_REFUSED: this reply must not be passed on at all (it is compressed): refused with 502
-     * if its head is not sent yet. */
-    size_t (*mask)(struct kr_eg_conn *c, char *bytes, size_t len, bool end);
 };
 extern const struct kr_eg_hooks kr_eg_hooks; /* eg_hooks.c */
 

@@ -10,4 +10,4 @@ struct kr_warden_config;
 void kr_cli_egress_use(struct kr_warden_config *warden, const struct kr_egress_config *egress);
 
 /* The client's setup: credentials are "USER:PASSWORD" or NULL. 0 or -errno. */
-int kr_cli_egress_setup(struct kr_egress *e, const char *credentials, const char *own_ca, struct kr_err *err);
+int kr_cli_egress_setup(struct kr_egress *e, const char *credentials, struct kr_err *err);

@@ -595,7 +595,7 @@ static int open_server_engine(struct kr_serve *s, int control, struct kr_err *er
     r = kr_egress_new(&s->loop, &s->egress);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "the client of the egress process");
-    r = kr_cli_egress_setup(s->egress, s->config->index_credentials, NULL, err);
+    r = kr_cli_egress_setup(s->egress, s->config->index_credentials, err);
     if (r < 0)
         return r;
     r = kr_warden_holder_new(&s->loop, control, &holder);

@@ -155,8 +155,7 @@ static void give_order(struct kr_egress *e, struct order *o, uint16_t type)
 
 int kr_egress_set_setup(struct kr_egress *e, const struct kr_egress_setup *setup)
 {
-    json_t *o = json_pack("{ss? ss? ss?}", "index_user", setup->index_user, "index_password", setup->index_password,
-                          "own_ca", setup->own_ca);
+    json_t *o = json_pack("{ss? ss?}", "index_user", setup->index_user, "index_password", setup->index_password);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
     json_decref(o);
@@ -198,9 +197,8 @@ static void tell_cell(struct kr_egress *e, struct cell *c)
 static int write_cell(const struct kr_egress_cell *cell, char **ret_text)
 {
     char rule[KR_NET_RULE_ROOM];
-    json_t *o =
-        json_pack("{sI ss ss ss? ss sO?}", "cell", (json_int_t)cell->cell, "sandbox", cell->sandbox, "user", cell->user,
-                  "run", cell->run, "rule", kr_net_rule_text(&cell->rule, rule, sizeof rule), "secrets", cell->secrets);
+    json_t *o = json_pack("{sI ss ss ss? ss}", "cell", (json_int_t)cell->cell, "sandbox", cell->sandbox, "user",
+                          cell->user, "run", cell->run, "rule", kr_net_rule_text(&cell->rule, rule, sizeof rule));
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
     json_decref(o);

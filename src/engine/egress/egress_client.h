@@ -25,11 +25,10 @@ struct kr_egress_calls {
 /* 0 or -ENOMEM. Without a process every fetch is refused, and cells wait. */
 int kr_egress_new(struct uv_loop_s *loop, struct kr_egress **ret_egress);
 void kr_egress_set_calls(struct kr_egress *e, const struct kr_egress_calls *calls);
-/* What each process is told first, in place of its predecessor's: secrets that the warden, which forks it, does not
- * keep. NULL: there is none. 0 or -errno. Before the first kr_egress_connect(). */
+/* What each process is told first, in place of its predecessor's: credentials that the warden, which forks it, does
+ * not keep. NULL: there is none. 0 or -errno. Before the first kr_egress_connect(). */
 struct kr_egress_setup {
     const char *index_user, *index_password;
-    const char *own_ca; /* PEM, certificate and key */
 };
 int kr_egress_set_setup(struct kr_egress *e, const struct kr_egress_setup *setup);
 /* The socket becomes the client's. */
@@ -48,7 +47,6 @@ struct kr_egress_cell {
     const char *user;        /* id */
     const char *run;         /* id, or NULL between runs */
     struct kr_net_rule rule; /* KR_NET_INDEX, KR_NET_ALLOW or KR_NET_OPEN */
-    const json_t *secrets;   /* array of {"name","host","value","placeholder","tls"}; NULL: none */
 };
 /* `listener` is duplicated. 0 or -errno. */
 int kr_egress_add(struct kr_egress *e, const struct kr_egress_cell *cell, int listener);

@@ -1,6 +1,6 @@
 /* An egress process without an engine: what tests/lib/egress.py drives by lines of JSON on stdin.
  *
- *   egress-driver '{"index_url": …, "index_hosts": […], "ca_file": …, "private_hosts": […], "own_ca": …,
+ *   egress-driver '{"index_url": …, "index_hosts": […], "ca_file": …, "private_hosts": […],
  *                   "limits": {"fetches": 2, …}}'
  *   {"setup": {…}}   {"cell": {…}}   {"rule": {…}}   {"drop": 7}
  *   {"fetch": {…}, "id": 1, "file": "/path"}   {"cancel": 1}

@@ -251,27 +251,6 @@ static void a_full_socket_holds_one_order_for_each(void)
     CHECK(w_done(&w));
 }
 
-static void secrets_that_are_too_long_are_refused(void)
-{
-    struct kr_egress_cell c = cell_of(1, NULL, "index");
-    static char value[KR_FRAME_EGRESS_MAX];
-    struct world w;
-    struct said s;
-    json_t *secrets;
-
-    memset(value, 'x', sizeof value - 1);
-    secrets = json_pack("[{ss}]", "value", value);
-    CHECK(w_start(&w) && w_connect(&w));
-    c.secrets = secrets;
-    CHECK(kr_egress_add(w.egress, &c, w.listener) < 0 && !hear(&w, &s));
-    value[100] = 0;
-    json_decref(secrets);
-    c.secrets = secrets = json_pack("[{ss}]", "value", value);
-    CHECK(kr_egress_add(w.egress, &c, w.listener) == 0 && hear_type(&w, KR_E_CELL, &s) && strstr(s.text, "xxx"));
-    json_decref(secrets);
-    CHECK(w_done(&w));
-}
-
 /* Each process hears first what the warden does not know. */
 static void the_setup_comes_first(void)
 {
@@ -283,7 +262,7 @@ static void the_setup_comes_first(void)
     CHECK(kr_egress_set_setup(w.egress, &(struct kr_egress_setup){.index_user = "u", .index_password = "p"}) == 0);
     for (int i = 0; i < 2; i++) {
         CHECK(w_join(&w) && hear_type(&w, KR_E_SETUP, &s));
-        CHECK(strcmp(s.text, "{\"index_user\":\"u\",\"index_password\":\"p\",\"own_ca\":null}") == 0);
+        CHECK(strcmp(s.text, "{\"index_user\":\"u\",\"index_password\":\"p\"}") == 0);
         CHECK(hear_type(&w, KR_E_CELL, &s));
     }
     CHECK(w_done(&w));
@@ -454,7 +433,6 @@ int main(void)
     RUN(a_cell_waits_for_a_process);
     RUN(another_process_is_told_all);
     RUN(a_full_socket_holds_one_order_for_each);
-    RUN(secrets_that_are_too_long_are_refused);
     RUN(the_setup_comes_first);
     RUN(rows_are_checked);
     RUN(other_frames_end_the_connection);
