@@ -173,22 +173,6 @@ static void rules_decide(void)
     }
 }
 
-static void a_fixed_tunnel_has_one_host(void)
-{
-    struct bench b;
-
-    open_bench(&b, "allow:a.example");
-    b.conn.fixed = b.conn.fixed_tls = true;
-    strcpy(b.conn.fixed_host, "a.example");
-    b.conn.fixed_port = 443;
-    CHECK(judge(&b, "GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n") == 0);
-    CHECK(strcmp(b.conn.req.host, "a.example") == 0 && b.conn.req.port == 443 && strcmp(b.conn.req.path, "/x") == 0);
-    CHECK(judge(&b, "GET /x HTTP/1.1\r\nHost: b.example\r\n\r\n") == 403);
-    CHECK(judge(&b, "GET http://b.example/x HTTP/1.1\r\nHost: b.example\r\n\r\n") == 400);
-    CHECK(judge(&b, "CONNECT b.example:443 HTTP/1.1\r\nHost: b.example\r\n\r\n") == 400);
-    close_bench(&b);
-}
-
 static void queries_stay_with_the_path(void)
 {
     struct bench b;
@@ -207,7 +191,6 @@ int main(void)
     RUN(long_names_are_refused);
     RUN(targets_and_hosts_agree);
     RUN(rules_decide);
-    RUN(a_fixed_tunnel_has_one_host);
     RUN(queries_stay_with_the_path);
     CHECK_DONE();
 }
