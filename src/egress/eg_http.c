@@ -2,8 +2,8 @@
  *
  * Called by eg_conn.c for a request that the rule allows. Its head is written anew for the server: origin-form, one
  * Host, without the fields that are between two neighbours. Bodies are read by their framing and passed as they are.
- * Invariants: a reply that cannot be read strictly is not passed on; what one side does not take holds up the other; the
- * connection to the server is used again only by a request for the same host whose repetition does no harm. */
+ * Invariants: a reply that cannot be read strictly is not passed on; what one side does not take holds up the other;
+ * the connection to the server is used again only by a request for the same host whose repetition does no harm. */
 #include "answer.h"
 #include "body.h"
 #include "eg_conn.h"

@@ -29,6 +29,13 @@ pip("install", "--no-cache-dir", "--target", "/tmp/there", %r)
 sys.path.insert(0, "/tmp/there")
 print("FOUND", sorted(n for n in os.listdir("/tmp/there") if n.endswith("-info")) if os.path.isdir("/tmp/there") else None)
 """
+ASK = """
+import urllib.error, urllib.request
+try:
+    print(urllib.request.urlopen("http://127.0.0.1:3128/index/simple/top/").status)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
 # Everything of a cell that a program in it can read and that could hold a word of its host's.
 LOOK = """
 import os
@@ -92,17 +99,33 @@ def run_in(server: Server, code: str) -> str:
 @check
 def pypi_index_url():
     with wheel_folder() as folder:
+        with Index(tls=TestCa()) as index:
+            index.add(wheels.wheel(folder, "top"))
+            with Server(args=["--pypi-index-url", index.plain_url, "--max-network", "index"]) as server:
+                text = run_in(server, ASK)  # the system's certificates do not know this one
+                contains(text, "502 krait: the certificate of localhost is not accepted")
+        with Server(args=["--pypi-index-url", str(folder), "--max-network", "index"]) as server:
+            contains(run_in(server, INSTALL % "top"), "FOUND ['top-1.0.dist-info']")
+
+
+@check
+def ca_file():
+    with wheel_folder() as folder:
         ca = TestCa()
         ca.folder.chmod(0o755)
         with Index(tls=ca) as index:
             index.add(wheels.wheel(folder, "top"))
-            with Server(args=["--pypi-index-url", index.plain_url, "--egress-ca-file", str(ca.pem), "--max-network",
-                              "index"]) as server:
+            args = ["--pypi-index-url", index.plain_url, "--max-network", "index", "--egress-ca-file"]
+            with Server(args=[*args, str(ca.pem)]) as server:
                 contains(run_in(server, INSTALL % "top"), "FOUND ['top-1.0.dist-info']")
-            with Server(args=["--pypi-index-url", index.plain_url, "--max-network", "index"]) as server:
-                contains(run_in(server, INSTALL % "top"), "FOUND None")  # a certificate of no one that it knows
-        with Server(args=["--pypi-index-url", str(folder), "--max-network", "index"]) as server:
-            contains(run_in(server, INSTALL % "top"), "FOUND ['top-1.0.dist-info']")
+            before = index.count()
+            with Server(args=[*args, str(TestCa(name="Another CA").pem)]) as server:
+                contains(run_in(server, INSTALL % "top"), "FOUND None")
+            nothing = folder / "no-certificates.pem"
+            nothing.write_text("none")
+            with Server(args=[*args, str(nothing)]) as server:  # what needs none still works
+                contains(run_in(server, ASK), "502 krait: krait has no certificates to check servers with")
+            equal(index.count(), before)
 
 
 @check

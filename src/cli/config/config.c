@@ -353,7 +353,7 @@ static const struct kr_config_row rows[] = {
       .test = "integration/egress_server:hour_bytes", .help = "Bytes of one sandbox in an hour of the clock." },
     { .section = "egress", .key = "ca_file", .flag = "egress-ca-file", .type = KR_SET_PATH, AT(egress.ca_file),
       .value = "FILE", .fallback_text = "the system's", .example = "/etc/krait/ca.pem",
-      .test = "integration/egress_server:ca_file",
+      .test = "integration/egress_index:ca_file",
       .help = "Certificates by which krait itself judges servers: of the package index and of files by address." },
     { .section = "egress", .key = "private_hosts", .flag = "egress-private-hosts", .type = KR_SET_WORDS,
       AT(egress.private_hosts), .value = "NAMES", .fallback_text = "none", .example = "git.corp.example:443",

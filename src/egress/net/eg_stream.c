@@ -87,16 +87,13 @@ static void on_plain_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-static int release_plain(struct plain_stream *p)
-{
-    p->closed = true;
-    uv_close((uv_handle_t *)&p->poll, on_plain_closed); /* the descriptor is out of epoll when this returns */
-    return steal_fd(&p->fd);
-}
-
 static void close_plain(struct kr_eg_stream *s)
 {
-    kr_fd_close(release_plain((struct plain_stream *)s));
+    struct plain_stream *p = (struct plain_stream *)s;
+
+    p->closed = true;
+    uv_close((uv_handle_t *)&p->poll, on_plain_closed); /* the descriptor is out of epoll when this returns */
+    p->fd = kr_fd_close(p->fd);
 }
 
 static const struct kr_eg_stream_ops plain_ops = {
@@ -130,12 +127,6 @@ int kr_eg_stream_fd(const struct kr_eg_stream *s)
 {
     assert(s->ops == &plain_ops);
     return ((const struct plain_stream *)s)->fd;
-}
-
-int kr_eg_stream_release(struct kr_eg_stream *s)
-{
-    assert(s->ops == &plain_ops);
-    return release_plain((struct plain_stream *)s);
 }
 
 /* ---- every kind ---- */

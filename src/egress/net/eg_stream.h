@@ -47,5 +47,3 @@ void kr_eg_stream_shut(struct kr_eg_stream *s);
 void kr_eg_stream_close(struct kr_eg_stream *s);
 /* Of a plain stream alone: the descriptor, which stays the stream's. */
 int kr_eg_stream_fd(const struct kr_eg_stream *s);
-/* Of a plain stream alone: closes it and hands over its descriptor. */
-int kr_eg_stream_release(struct kr_eg_stream *s);
