@@ -355,6 +355,10 @@ def nothing_of_anothers_is_there():
                            ("terminate_session", {"session_id": "s-ann"}),
                            ("terminate_session", {"session_id": "s-ann", "sandbox_id": sandbox}),
                            ("execute_python", {"sandbox_id": sandbox, "code": "1"}),
+                           ("install_package", {"sandbox_id": sandbox, "packages": "tiny"}),
+                           ("uninstall_package", {"sandbox_id": sandbox, "packages": "tiny"}),
+                           ("list_installed_packages", {"sandbox_id": sandbox}),
+                           ("check_package_installation_status", {"sandbox_id": sandbox, "package_name": "tiny"}),
                            ("execute_terminal_command", {"sandbox_id": sandbox, "command": "true"})):
             assert bob.tool(tool, args).get("isError"), tool
         for uri in ("run://" + run, "session://s-ann", "sandbox://%s/secret.txt" % sandbox, "sandbox://%s/" % sandbox):

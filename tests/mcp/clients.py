@@ -39,8 +39,8 @@ _kept: list[Server] = []
 _numbers = itertools.count(1)
 
 
-TOKENS = {"all": 2100, "core": 1250}  # of tools/list, at most, in every revision; what later tools add has to fit, too
-STRUCTURED = {"all": 7200, "core": 4500}  # with outputSchema, which a program asks for and a model need not see
+TOKENS = {"all": 2200, "core": 1250}  # of tools/list, at most, in every revision; what later tools add has to fit, too
+STRUCTURED = {"all": 7600, "core": 4500}  # with outputSchema, which a program asks for and a model need not see
 
 
 # ---- what they run against ---------------------------------------------------------------------
