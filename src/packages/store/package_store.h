@@ -46,7 +46,8 @@ struct kr_package_facts {
 int kr_package_store_facts(struct kr_package_store *s, const char *key, struct kr_package_facts *ret_facts);
 
 /* Bytecode: fd is a zip archive that a run in a cell made of site/ of this folder, with names as in it:
- * "numpy/__pycache__/x.cpython-311.pyc". What does not belong to a source file of the wheel is refused. */
+ * "numpy/__pycache__/x.cpython-311.pyc", in PEP 552's unchecked form. What does not belong to a source file of the
+ * wheel is refused; what is there stays. 0 or -errno with err; a part may have been added then, which is whole. */
 int kr_package_store_add_bytecode(struct kr_package_store *s, const char *key, int fd, struct kr_err *err);
 
 struct kr_package_store_size {

@@ -354,6 +354,65 @@ static void what_is_being_filled_stays(void)
     close(data);
 }
 
+/* ---- bytecode ---- */
+
+#define PYC "\0\0\0\0\1\0\0\0hash-of-code"
+#define PYC_LEN 20
+
+static int give(struct kr_package_store *s, const char *key, const struct made_entry *entries)
+{
+    struct made_wheel *w = maker_make_bare(entries);
+    int fd = maker_file(w->data, w->len), r = kr_package_store_add_bytecode(s, key, fd, &err);
+
+    maker_free(w);
+    close(fd);
+    return r;
+}
+
+static void bytecode_comes_beside_its_source(void)
+{
+    static const struct {
+        struct made_entry entries[2];
+        const char *words;
+    } bad[] = {
+        {{{.name = "good/__pycache__/other.cpython-311.pyc", .text = PYC, .len = PYC_LEN}}, "no source of the wheel"},
+        {{{.name = "good/__pycache__/__init__.pyc", .text = PYC, .len = PYC_LEN}}, "not named as bytecode"},
+        {{{.name = "good/__init__.cpython-311.pyc", .text = PYC, .len = PYC_LEN}}, "not named as bytecode"},
+        {{{.name = "good/x__pycache__/more.cpython-311.pyc", .text = PYC, .len = PYC_LEN}}, "not named as bytecode"},
+        {{{.name = "good/__pycache__/more.pypy-311.pyc", .text = PYC, .len = PYC_LEN}}, "not named as bytecode"},
+        {{{.name = "good/__pycache__/more.cpython-311.py", .text = PYC, .len = PYC_LEN}}, "not named as bytecode"},
+        {{{.name = "good/__pycache__/more.cpython-311.pyc", .text = "short"}}, "unchecked form"},
+        {{{.name = "good/__pycache__/more.cpython-311.pyc", .text = "0123456789abcdefgh"}}, "unchecked form"},
+        {{{.name = "../good/__pycache__/more.cpython-311.pyc", .text = PYC, .len = PYC_LEN}}, "is . or .."},
+    };
+    const struct made_entry fine[] = {
+        {.name = "good/__pycache__/__init__.cpython-311.pyc", .text = PYC, .len = PYC_LEN},
+        {.name = "good/__pycache__/more.cpython-311.pyc", .text = PYC, .len = PYC_LEN},
+        {0}};
+    char key[KR_PACKAGE_KEY_ROOM], path[128];
+    struct kr_package_store *s;
+    int data = new_folder();
+    struct stat st;
+
+    CHECK(kr_package_store_open(data, &s, &err) == 0 && add_value(s, "0", key) == 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int r = give(s, key, bad[i].entries);
+
+        if (r >= 0 || !strstr(err.msg, bad[i].words))
+            printf("# %s: %d %s\n", bad[i].entries[0].name, r, err.msg);
+        CHECK(r < 0 && strstr(err.msg, bad[i].words) && err.kind == KR_ERR_INVALID);
+    }
+    snprintf(path, sizeof path, "packages/store/%s/site/good/__pycache__", key);
+    CHECK(faccessat(data, path, F_OK, 0) < 0 && count_in(data, "packages/tmp") == 0);
+    CHECK(give(s, key, fine) == 0 && give(s, key, fine) == 0); /* what is there stays */
+    CHECK(count_in(data, path) == 2 && count_in(data, "packages/tmp") == 0);
+    strcat(path, "/more.cpython-311.pyc");
+    CHECK(fstatat(data, path, &st, 0) == 0 && st.st_size == PYC_LEN && (st.st_mode & 07777) == 0644);
+    CHECK(give(s, "aaaaaaaaaaaaaaaaaaaa", fine) < 0 && err.kind == KR_ERR_NOT_FOUND);
+    kr_package_store_free(s);
+    close(data);
+}
+
 int main(void)
 {
     if (!mkdtemp(scratch))
@@ -365,6 +424,7 @@ int main(void)
     RUN(a_sweep_takes_the_longest_unused);
     RUN(a_sweep_ends_at_what_it_cannot_read);
     RUN(what_is_being_filled_stays);
+    RUN(bytecode_comes_beside_its_source);
     remove_scratch();
     CHECK_DONE();
 }

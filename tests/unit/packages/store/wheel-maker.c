@@ -196,31 +196,23 @@ static void add(struct packed *all, size_t *count, const char *name, const char 
     pack(&all[(*count)++]);
 }
 
-/* Packs all entries, then writes them, the directory and the end. */
-static struct made_wheel *make(const char *info, struct packed *all, size_t count, const struct made_entry *more,
-                               const struct made_texts *texts)
+static size_t pack_all(struct packed *all, size_t count, const struct made_entry *more)
 {
-    struct made_wheel *w = calloc(1, sizeof *w);
-    char names[4][128], *record;
-    static const char *const files[] = {"METADATA", "WHEEL", "entry_points.txt", "RECORD"};
-
-    w->data = malloc(ROOM);
-    for (size_t i = 0; i < 4; i++)
-        snprintf(names[i], sizeof names[i], "%s%s", info, files[i]);
     for (; more && more->name; more++) {
         all[count].e = *more;
         if (!more->text)
             all[count].e.text = "";
         pack(&all[count++]);
     }
-    add(all, &count, names[0],
-        texts->metadata ? texts->metadata : "Metadata-Version: 2.1\nName: Good\nVersion: 1.0\n\nText\n");
-    add(all, &count, names[1],
-        texts->wheel ? texts->wheel : "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n");
-    if (texts->points)
-        add(all, &count, names[2], texts->points);
-    record = record_of(all, count, names[3]);
-    add(all, &count, names[3], texts->record ? texts->record : record);
+    return count;
+}
+
+/* Entries, the directory and the end. */
+static struct made_wheel *write_all(struct packed *all, size_t count, bool end64)
+{
+    struct made_wheel *w = calloc(1, sizeof *w);
+
+    w->data = malloc(ROOM);
     w->count = count;
     for (size_t i = 0; i < count; i++) {
         w->local[i] = w->len;
@@ -233,9 +225,38 @@ static struct made_wheel *make(const char *info, struct packed *all, size_t coun
         free(all[i].data);
     }
     w->end = w->len;
-    put_end(w, texts->end64);
+    put_end(w, end64);
+    return w;
+}
+
+static struct made_wheel *make(const char *info, struct packed *all, size_t count, const struct made_entry *more,
+                               const struct made_texts *texts)
+{
+    static const char *const files[] = {"METADATA", "WHEEL", "entry_points.txt", "RECORD"};
+    struct made_wheel *w;
+    char names[4][128], *record;
+
+    for (size_t i = 0; i < 4; i++)
+        snprintf(names[i], sizeof names[i], "%s%s", info, files[i]);
+    count = pack_all(all, count, more);
+    add(all, &count, names[0],
+        texts->metadata ? texts->metadata : "Metadata-Version: 2.1\nName: Good\nVersion: 1.0\n\nText\n");
+    add(all, &count, names[1],
+        texts->wheel ? texts->wheel : "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n");
+    if (texts->points)
+        add(all, &count, names[2], texts->points);
+    record = record_of(all, count, names[3]);
+    add(all, &count, names[3], texts->record ? texts->record : record);
+    w = write_all(all, count, texts->end64);
     free(record);
     return w;
+}
+
+struct made_wheel *maker_make_bare(const struct made_entry *entries)
+{
+    struct packed all[MAKER_ENTRIES] = {0};
+
+    return write_all(all, pack_all(all, 0, entries), false);
 }
 
 struct made_wheel *maker_make(const struct made_entry *more, const struct made_texts *texts)

@@ -41,6 +41,8 @@ struct made_texts {
 struct made_wheel *maker_make(const struct made_entry *more, const struct made_texts *texts);
 /* Of `more` alone, for another name: NAME-1.0.dist-info. */
 struct made_wheel *maker_make_named(const char *name, const struct made_entry *more, const struct made_texts *texts);
+/* An archive of these entries and nothing else. */
+struct made_wheel *maker_make_bare(const struct made_entry *entries);
 void maker_free(struct made_wheel *w);
 /* Puts bytes in at `at` and corrects every number that counts from the start, so that all is right but for them. */
 void maker_insert(struct made_wheel *w, size_t at, const void *bytes, size_t len);
