@@ -351,11 +351,6 @@ void kr_wheel_free(struct kr_wheel *w)
     free(w);
 }
 
-const struct kr_wheel_name *kr_wheel_get_name(const struct kr_wheel *w)
-{
-    return &w->name;
-}
-
 const char *kr_wheel_title(const struct kr_wheel *w)
 {
     return w->title;

@@ -44,7 +44,6 @@ int kr_wheel_open(int fd, const char *file_name, const struct kr_wheel_limits *l
                   struct kr_err *err);
 void kr_wheel_free(struct kr_wheel *w);
 
-const struct kr_wheel_name *kr_wheel_get_name(const struct kr_wheel *w);
 /* Name and version as METADATA has them: "PyYAML", "6.0.1". */
 const char *kr_wheel_title(const struct kr_wheel *w);
 const char *kr_wheel_version(const struct kr_wheel *w);
