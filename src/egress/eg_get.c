@@ -36,6 +36,7 @@ struct kr_eg_get {
     bool head, paused, cancelled;
     unsigned entered; /* our callbacks on the stack: then the memory of a cancelled one goes when they return */
     char *accept, *authorization;
+    char range[KR_EG_RANGE_ROOM]; /* or "" */
     char sandbox[KR_EG_TEXT_ROOM], timeout_what[64];
     struct kr_web_address url, authorized;
     uint64_t idle_ms, at_ns;
@@ -198,6 +199,8 @@ static int write_request(struct kr_eg_get *g)
                   g->head ? "HEAD" : "GET", g->url.target, kr_web_address_host(&g->url, host, sizeof host));
     if (g->accept)
         kr_buf_printf(&g->out, "Accept: %s\r\n", g->accept);
+    if (g->range[0])
+        kr_buf_printf(&g->out, "Range: %s\r\n", g->range);
     if (g->authorization && kr_web_address_same_origin(&g->url, &g->authorized))
         kr_buf_printf(&g->out, "Authorization: %s\r\n", g->authorization);
     kr_buf_add_str(&g->out, "\r\n");
@@ -297,6 +300,9 @@ static void take_answer(struct kr_eg_get *g, const struct kr_http_answer *a)
     kr_disposition_name(text, reply.name, sizeof reply.name);
     kr_http_answer_text(head, a, "content-encoding", text, sizeof text);
     reply.encoded = kr_http_coding_of(text) != KR_HTTP_IDENTITY;
+    reply.ranges = strcmp(kr_http_answer_text(head, a, "accept-ranges", text, sizeof text), "bytes") == 0;
+    if (a->status == 206)
+        kr_http_answer_text(head, a, "content-range", reply.range, sizeof reply.range);
     g->until_close = !a->chunked && a->content_length < 0;
     kr_http_body_init(&g->body, a->chunked, a->content_length);
     g->state = GET_BODY;
@@ -490,6 +496,7 @@ static int set_up(struct kr_eg_get *g, const struct kr_eg_get_ask *ask)
     int r;
 
     g->accept = ask->accept ? strdup(ask->accept) : NULL;
+    snprintf(g->range, sizeof g->range, "%s", ask->range ? ask->range : "");
     g->authorization = ask->authorization ? strdup(ask->authorization) : NULL;
     if ((ask->accept && !g->accept) || (ask->authorization && !g->authorization))
         return -ENOMEM;

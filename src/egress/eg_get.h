@@ -13,6 +13,7 @@ struct kr_eg_get;
 struct kr_eg_tls_trust;
 
 #define KR_EG_TYPE_ROOM 256
+#define KR_EG_RANGE_ROOM 64
 #define KR_EG_REDIRECTS_MAX 10u
 
 /* One request of it: each redirect is another one. */
@@ -30,10 +31,12 @@ struct kr_eg_hop {
 struct kr_eg_reply {
     const struct kr_web_address *url; /* after redirects */
     unsigned status;
-    int64_t length;             /* -1: not told */
-    char type[KR_EG_TYPE_ROOM]; /* Content-Type, or "" */
-    char name[KR_EG_TYPE_ROOM]; /* of Content-Disposition, or "" */
-    bool encoded;               /* compressed, although we do not ask for that */
+    int64_t length;               /* -1: not told */
+    char type[KR_EG_TYPE_ROOM];   /* Content-Type, or "" */
+    char name[KR_EG_TYPE_ROOM];   /* of Content-Disposition, or "" */
+    bool encoded;                 /* compressed, although we do not ask for that */
+    bool ranges;                  /* parts of it may be asked for */
+    char range[KR_EG_RANGE_ROOM]; /* of 206: Content-Range, "bytes 0-99/1000"; else "" */
 };
 
 struct kr_eg_get_calls {
@@ -57,6 +60,7 @@ struct kr_eg_get_ask {
     const struct kr_web_address *url;
     bool head;                 /* HEAD, else GET */
     const char *accept;        /* or NULL: anything */
+    const char *range;         /* "bytes=0-99", or NULL: all of it */
     const char *authorization; /* value of the field, for the origin of `authorized` alone; or NULL */
     const struct kr_web_address *authorized;
     const char *sandbox;          /* id, or "" */

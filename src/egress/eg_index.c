@@ -21,7 +21,7 @@ struct kr_eg_index_get {
     struct kr_eg_index_calls calls;
     void *data;
     struct kr_eg_index_what what;
-    bool head;
+    bool head, part;                 /* part: not all of a file was asked for */
     struct kr_eg_get *get;           /* of the web */
     struct kr_eg_folder_get *folder; /* else */
     struct kr_index_page *page;
@@ -147,15 +147,25 @@ static int refuse_status(const struct kr_eg_index_get *g, unsigned status, struc
     return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "the index answered %u", status);
 }
 
+/* "bytes 0-99/1000", or a star for what is not known: it goes into an answer of ours. */
+static bool is_part(const char *range)
+{
+    static const char unit[] = "bytes ";
+
+    return strncmp(range, unit, sizeof unit - 1) == 0 &&
+           range[strspn(range + sizeof unit - 1, "0123456789-/*") + sizeof unit - 1] == '\0';
+}
+
 static int on_web_reply(void *data, const struct kr_eg_reply *reply, struct kr_err *err)
 {
     struct kr_eg_index_get *g = data;
-    struct kr_eg_index_reply said = {.length = reply->length, .page = g->what.page, .name = "", .promised = ""};
+    struct kr_eg_index_reply said = {
+        .length = reply->length, .page = g->what.page, .name = "", .promised = "", .range = ""};
     char name[KR_WEB_TARGET_ROOM];
     struct kr_web_address file;
     int r;
 
-    if (reply->status != 200)
+    if (reply->status != 200 && !(reply->status == 206 && g->part && is_part(reply->range)))
         return refuse_status(g, reply->status, err);
     if (g->what.page) {
         r = begin_page(g, reply, err);
@@ -167,7 +177,9 @@ static int on_web_reply(void *data, const struct kr_eg_reply *reply, struct kr_e
         if (kr_web_address_parse(g->what.link.url, strlen(g->what.link.url), &file, NULL) == 0)
             said.name = kr_web_address_name(&file, name, sizeof name);
         said.type = *reply->type ? reply->type : "application/octet-stream";
-        said.promised = g->what.link.metadata ? "" : g->what.link.sha256;
+        said.promised = g->what.link.metadata || reply->status == 206 ? "" : g->what.link.sha256;
+        said.ranges = reply->ranges;
+        said.range = reply->range;
     }
     return g->calls.on_reply(g->data, &said, err);
 }
@@ -295,6 +307,7 @@ static int start_web(struct kr_eg_index_get *g, const struct kr_eg_index_ask *as
         .url = &url,
         .head = ask->head,
         .accept = g->what.page ? page_accept(ask->accept) : NULL,
+        .range = g->part ? ask->range : NULL,
         .authorization = x->authorization,
         .authorized = &x->base,
         .sandbox = ask->sandbox,
@@ -369,6 +382,7 @@ int kr_eg_index_start(struct kr_eg_index *x, const struct kr_eg_index_ask *ask, 
     g->head = ask->head;
     kr_buf_init(&g->out, OUT_MAX);
     r = read_path(x, ask->path, &g->what, err);
+    g->part = ask->range && !g->what.page;
     if (r == 0)
         r = x->web ? start_web(g, ask, err) : start_folder(g, err);
     if (r < 0) {

@@ -34,12 +34,14 @@ struct kr_eg_index_reply {
     int64_t length;       /* -1: not known */
     bool page;            /* else a file */
     const char *name;     /* of the file, or "" */
-    const char *promised; /* hash that a page of the index gave for the file, or "" */
+    const char *promised; /* hash that a page of the index gave for the file, or "": of a part, too */
+    bool ranges;          /* parts of the file may be asked for */
+    const char *range;    /* it is a part: Content-Range, "bytes 0-99/1000"; else "" */
 };
 
 struct kr_eg_index_calls {
     void (*on_url)(void *data, const struct kr_web_address *url); /* is about to be asked; may be NULL */
-    /* As those of struct kr_eg_get_calls. There is a reply only to what the index has (200). */
+    /* As those of struct kr_eg_get_calls. There is a reply only to what the index has (200, 206). */
     int (*on_reply)(void *data, const struct kr_eg_index_reply *reply, struct kr_err *err);
     int (*on_body)(void *data, const char *bytes, size_t len, struct kr_err *err);
     void (*on_hop)(void *data, const struct kr_eg_hop *hop); /* none for a folder */
@@ -52,6 +54,7 @@ struct kr_eg_index_ask {
     const char *path; /* "/index/simple/NAME/", "/index/file/…" */
     bool head;        /* no body is wanted */
     const char *accept;
+    const char *range;            /* of a file, "bytes=0-99", or NULL: all of it; a folder has no parts */
     const char *sandbox;          /* id, or "" */
     uint64_t timeout_ms, idle_ms; /* of a file; a page has its own */
 };

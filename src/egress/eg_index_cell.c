@@ -22,6 +22,7 @@ struct serving {
     struct kr_buf out;
     size_t sent; /* of out */
     bool head, chunked, keep, replied, paused, ended;
+    unsigned status; /* 200, 206 */
     char promised[KR_INDEX_HASH_ROOM];
     EVP_MD_CTX *md; /* where a hash is promised */
 };
@@ -72,10 +73,11 @@ static void finish_serving(struct serving *s)
 {
     struct kr_eg_conn *c = s->c;
     bool good = is_promised(s), keep = s->keep;
+    unsigned status = s->status;
 
     free_serving(s);
     if (good)
-        kr_eg_conn_finish(c, 200, KR_EG_OK, "", keep);
+        kr_eg_conn_finish(c, status, KR_EG_OK, "", keep);
     else
         kr_eg_conn_finish(c, 200, KR_EG_FAILED, "the file is not the one whose hash the index's page has", false);
 }
@@ -149,14 +151,20 @@ static int on_serving_reply(void *data, const struct kr_eg_index_reply *reply, s
     int r;
 
     s->replied = true;
+    s->status = *reply->range ? 206 : 200;
     s->chunked = reply->length < 0 && !http10;
     s->keep = s->c->req.head.keep_alive && (reply->length >= 0 || s->chunked);
     snprintf(s->promised, sizeof s->promised, "%s", reply->promised);
     s->md = *s->promised ? EVP_MD_CTX_new() : NULL;
     if (s->md)
         EVP_DigestInit_ex(s->md, EVP_sha256(), NULL);
-    kr_buf_printf(&s->out, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nCache-Control: %s\r\n", reply->type,
+    kr_buf_printf(&s->out, "HTTP/1.1 %s\r\nContent-Type: %s\r\nCache-Control: %s\r\n",
+                  *reply->range ? "206 Partial Content" : "200 OK", reply->type,
                   reply->page ? "no-store" : "max-age=31536000, immutable");
+    if (*reply->range)
+        kr_buf_printf(&s->out, "Content-Range: %s\r\n", reply->range);
+    else if (reply->ranges)
+        kr_buf_add_str(&s->out, "Accept-Ranges: bytes\r\n");
     if (reply->length >= 0)
         kr_buf_printf(&s->out, "Content-Length: %lld\r\n", (long long)reply->length);
     else if (s->chunked)
@@ -200,21 +208,37 @@ static void on_serving_end(void *data, enum kr_eg_verdict verdict, unsigned stat
 
 /* ---- beginning ---- */
 
-static const char *read_accept(const struct kr_eg_conn *c, char *buf, size_t size)
+static const char *read_field(const struct kr_eg_conn *c, const char *name, char *buf, size_t size)
 {
-    static const char name[] = "accept";
     const struct kr_http_head *h = &c->req.head;
     const char *bytes = kr_buf_str(&c->head);
 
     for (unsigned i = 0; i < h->count; i++) {
         const struct kr_http_field *f = &h->fields[i];
 
-        if (f->name.len == sizeof name - 1 && strncasecmp(bytes + f->name.at, name, f->name.len) == 0) {
+        if (f->name.len == strlen(name) && strncasecmp(bytes + f->name.at, name, f->name.len) == 0) {
             snprintf(buf, size, "%.*s", f->value.len, bytes + f->value.at);
             return buf;
         }
     }
     return NULL;
+}
+
+/* One part, "bytes=0-99", "bytes=100-" or "bytes=-100"; anything else is no request for a part (RFC 9110 14.2). */
+static const char *read_range(const struct kr_eg_conn *c, char *buf, size_t size)
+{
+    static const char unit[] = "bytes=", digits[] = "0123456789";
+    const char *range = read_field(c, "range", buf, size), *to;
+    size_t from;
+
+    if (!range || strncmp(range, unit, sizeof unit - 1) != 0 || strlen(range) + 1 >= size)
+        return NULL;
+    range += sizeof unit - 1;
+    from = strspn(range, digits);
+    to = range + from + 1;
+    if (range[from] != '-' || to[strspn(to, digits)] != '\0' || (from == 0 && *to == '\0'))
+        return NULL;
+    return buf;
 }
 
 static void refuse_by_err(struct serving *s, const struct kr_err *err)
@@ -242,11 +266,12 @@ static void begin_serving(struct serving *s)
     static const struct kr_eg_stream_calls client_calls = {NULL, on_client_writable};
     const struct kr_eg_taker taker = {on_gone, s};
     struct kr_eg_conn *c = s->c;
-    char accept[ACCEPT_ROOM];
+    char accept[ACCEPT_ROOM], range[KR_EG_RANGE_ROOM];
     const struct kr_eg_index_ask ask = {
         .path = c->req.path,
         .head = s->head,
-        .accept = read_accept(c, accept, sizeof accept),
+        .accept = read_field(c, "accept", accept, sizeof accept),
+        .range = s->head ? NULL : read_range(c, range, sizeof range),
         .sandbox = c->sandbox->id,
         .timeout_ms = c->eg->limits.total_ms,
         .idle_ms = c->eg->limits.idle_ms - c->eg->limits.idle_ms / 8, /* so that it is this that the client is told */

@@ -329,7 +329,7 @@ static void folder_failed(struct kr_eg_folder_get *g)
 
 static int give_reply(struct kr_eg_folder_get *g, struct kr_err *err)
 {
-    struct kr_eg_index_reply reply = {.page = g->what.page, .name = "", .promised = ""};
+    struct kr_eg_index_reply reply = {.page = g->what.page, .name = "", .promised = "", .range = ""};
 
     g->replied = true;
     if (g->what.page) {

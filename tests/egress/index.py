@@ -67,6 +67,33 @@ def pages_and_files_reach_the_cell(folder: Path):
 
 
 @in_folder
+def parts_of_files_reach_the_cell(folder: Path):
+    """So that a resolver need not fetch a wheel as a whole where the index has no metadata beside it."""
+    with Index(ranges=True) as index, Egress(index_url=index.plain_url) as egress:
+        data = index.add(wheels.wheel(folder, "thing", pad=100_000)).data
+        cell = egress.cell(rule="index")
+        link = link_of(cell)
+        equal(cell.get(link, method="HEAD")[1]["accept-ranges"], "bytes")
+        for asked, part, at in (("bytes=10-19", data[10:20], 10), ("bytes=100-", data[100:], 100),
+                                ("bytes=-7", data[-7:], len(data) - 7)):
+            status, headers, told = cell.get(link, headers={"Range": asked})
+            equal((status, told), (206, part), asked)
+            equal(headers["content-range"], "bytes %d-%d/%d" % (at, at + len(part) - 1, len(data)))
+        for asked in ("bytes=0-1,5-6", "bytes=-", "items=0-1", "bytes=1-2x", "bytes=0-" + "1" * 80):
+            status, headers, told = cell.get(link, headers={"Range": asked})
+            equal((status, told, "content-range" in headers), (200, data, False), asked)
+        equal(index.requests("/files/" + WHEEL)[-1].headers.get("range"), None)
+        equal(cell.get(PAGE, headers={"Range": "bytes=0-9"})[0], 200)
+        index.fault(WHEEL, headers={"Content-Range": "items 1 of 2"})
+        equal(cell.get(link, headers={"Range": "bytes=0-9"})[0], 502)
+    with Index() as index, Egress(index_url=index.plain_url) as egress:  # one that has no parts
+        data = index.add(wheels.wheel(folder, "thing")).data
+        cell = egress.cell(rule="index")
+        status, headers, told = cell.get(link_of(cell), headers={"Range": "bytes=0-9"})
+        equal((status, told, "accept-ranges" in headers), (200, data, False))
+
+
+@in_folder
 def a_connection_serves_one_after_the_other(folder: Path):
     with Index() as index, Egress(index_url=index.plain_url) as egress:
         file = index.add(wheels.wheel(folder, "thing", pad=100_000))

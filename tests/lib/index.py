@@ -8,6 +8,7 @@
 
     Index(auth=("user", "word"))     # Basic, for pages and files; index.url has it in
     Index(tls=TestCa())              # https://localhost:PORT/simple/
+    Index(ranges=True)               # answers Range with 206
     Index(apart=True)                # files on a server of their own: another port, which asks for no credentials
 
 Faults of a file or of a page ("/simple/thing/"): see Fault. Invariant: it listens on 127.0.0.1, on a port the kernel
@@ -19,9 +20,10 @@ import base64
 import hashlib
 import html
 import json
+import re
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -71,8 +73,9 @@ class Asked:
 
 class Index:
     def __init__(self, *, auth: tuple[str, str] | None = None, tls: Any = None, apart: bool = False,
-                 metadata: bool = True, json_pages: bool = True, relative: bool = False):
+                 metadata: bool = True, json_pages: bool = True, relative: bool = False, ranges: bool = False):
         self.auth, self.metadata, self.json_pages, self.relative = auth, metadata, json_pages, relative
+        self.ranges = ranges
         self.files: dict[str, File] = {}
         self.faults: dict[str, Fault] = {}  # of pages, by path
         self.pages: dict[str, tuple[str, bytes]] = {}  # path → type, bytes: instead of what we would write
@@ -262,7 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif body is None:
             self._answer(404, "text/plain", b"not here\n", fault)
         else:
-            self._answer(200, kind, fault.body if fault.body is not None else body, fault)
+            self._answer_part(kind, fault.body if fault.body is not None else body, fault)
 
     def _find(self, path: str) -> tuple[str, bytes | None, Fault]:
         owner = self.owner
@@ -286,6 +289,19 @@ class _Handler(BaseHTTPRequestHandler):
             if base and owner.metadata:
                 return "application/octet-stream", base.metadata, fault
         return "", None, fault
+
+    def _answer_part(self, kind: str, body: bytes, fault: Fault) -> None:
+        """All of it, or what Range asks for where the index has parts."""
+        part = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range") or "") if self.owner.ranges else None
+        if not part:
+            headers = {"Accept-Ranges": "bytes"} if self.owner.ranges else {}
+            self._answer(200, kind, body, replace(fault, headers={**headers, **fault.headers}))
+            return
+        first, last = part.groups()
+        begin = int(first) if first else max(len(body) - int(last), 0)
+        end = min(int(last) + 1, len(body)) if first and last else len(body)
+        told = {"Content-Range": "bytes %d-%d/%d" % (begin, end - 1, len(body))}
+        self._answer(206, kind, body[begin:end], replace(fault, headers={**told, **fault.headers}))
 
     def _answer(self, status: int, kind: str, body: bytes, fault: Fault) -> None:
         if fault.stall:
