@@ -98,9 +98,9 @@ def row_004_04_what_takes_longer_goes_on():
 def row_004_04_it_goes_on_without_its_client():
     with Sse(server().port) as c:
         box = new_box(c)
-        equal(ask(c, box, "other-slow")["status"], "installing")
+        equal(ask(c, box, "slow-alone")["status"], "installing")
     with Sse(server().port) as c:
-        is_success(complete(c, box, "other-slow"), "other-slow")
+        is_success(complete(c, box, "slow-alone"), "slow-alone")
 
 
 @check

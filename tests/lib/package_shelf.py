@@ -17,7 +17,7 @@ import wheels
 from index import Index
 
 NUMPY = "__version__ = %r\n\n\nclass random:\n    @staticmethod\n    def rand(n):\n        return [0.5] * n\n"
-SLOW = 3000  # bytes a second
+SLOW = 6000  # bytes a second
 SLOW_PAD = 60_000  # so that it takes longer than any answer waits, and ends
 
 
@@ -39,10 +39,9 @@ class Shelf:
         self.add("with-extras", "1.0", extras={"fast": ["speedy"]})
         self.add("speedy", "1.0", extension={"_speedy": 42})
         self.add("large", "1.0", pad=2_000_000)
-        self.add("slow", "1.0", pad=SLOW_PAD)
-        self.index.fault("slow-1.0-py3-none-any.whl", slow=SLOW)
-        self.add("other-slow", "1.0", pad=SLOW_PAD)
-        self.index.fault("other_slow-1.0-py3-none-any.whl", slow=SLOW)
+        for name in ("slow", "slow-alone", "slow-cancelled", "slow-joined", "slow-task"):  # the store keeps each
+            self.add(name, "1.0", pad=SLOW_PAD)
+            self.index.fault(wheels.file_name_part(name) + "-1.0-py3-none-any.whl", slow=SLOW)
         self.add("altered", "1.0")
         self.index.fault("altered-1.0-py3-none-any.whl", wrong_hash=True)
         self.add("cut-off", "1.0", pad=20_000)

@@ -127,29 +127,42 @@ def a_client_that_cancels_ends_its_job():
     with client() as c:
         mine = box(c)
         pending = c.begin("tools/call", {"name": "install_package",
-                                         "arguments": {"packages": "other-slow", "sandbox_id": mine}})
+                                         "arguments": {"packages": "slow-cancelled", "sandbox_id": mine}})
         job = eventually(lambda: [one for one in jobs() if one["still_running"]], 30, "a job")[0]["job_id"]
         pending.cancel()
         ended = eventually(lambda: [one for one in jobs() if one["job_id"] == job and not one["still_running"]], 30,
                            "its end")[0]
         equal(ended["cause"], "cancelled")
-        assert "other-slow" not in good(c.tool("list_installed_packages", sandbox_id=mine))
+        assert "slow-cancelled" not in good(c.tool("list_installed_packages", sandbox_id=mine))
+
+
+@check
+def a_job_that_another_call_waits_for_goes_on():
+    asked = {"name": "install_package", "arguments": {"packages": "slow-joined"}}
+    with client() as one, client() as two:
+        asked["arguments"]["sandbox_id"] = box(one)
+        first = one.begin("tools/call", asked)
+        job = eventually(lambda: [j for j in jobs() if j["still_running"]], 30, "a job")[0]["job_id"]
+        second = two.begin("tools/call", asked)
+        eventually(lambda: "slow-joined" in good(two.tool(
+            "check_package_installation_status", package_name="slow-joined", sandbox_id=asked["arguments"]["sandbox_id"])))
+        first.cancel()
+        contains(good(second.result()), "slow-joined 1.0")
+        equal([(j["job_id"], j["cause"]) for j in jobs() if j["job_id"] == job], [(job, "ok")])
 
 
 @check
 def it_goes_on_as_a_task():
     able = {"extensions": {TASKS: {}}}
     with client(rev=MODERN, capabilities=able) as c:
-        mine = box(c)
-        created = c.tool("install_package", packages="slow", sandbox_id=mine)
-        if created.get("resultType") != "task":  # the store of wheels had it
-            good(created)
-            return
+        created = c.tool("install_package", packages="slow-task", sandbox_id=box(c))
+        equal(created["resultType"], "task")
         task = created["taskId"]
+        equal(c.call("tasks/get", {"taskId": task})["status"], "working")
         ended = eventually(lambda: (lambda t: t["status"] != "working" and t)(c.call("tasks/get", {"taskId": task})),
                            60, "the end of the task")
         equal(ended["status"], "completed")
-        contains(text(ended["result"]), "slow 1.0")
+        contains(text(ended["result"]), "slow-task 1.0")
 
 
 @check
