@@ -16,6 +16,7 @@
 #define WAITING_MAX 1024u /* rows */
 #define WRITE_AT 64u      /* rows that are written together: some 3 ms */
 #define WRITE_MS 200u
+#define CATCH_UPS 8u      /* of 64 rows each: what a list takes before it is read */
 #define WRITE_AGAIN_MS 1000u /* after the store did not take them */
 
 #define REFUSALS_TOLD 10u /* of a user in a window */
@@ -286,7 +287,7 @@ int kr_connections_prune(struct kr_box *b, int64_t since)
 
 void kr_box_connections_settle(struct kr_box *b)
 {
-    if (b->config.egress)
+    for (unsigned i = 0; b->config.egress && i < CATCH_UPS; i++)
         kr_egress_catch_up(b->config.egress);
     if (b->connections && !b->connections->failing)
         write_rows(b->connections);

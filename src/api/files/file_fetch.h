@@ -41,5 +41,5 @@ struct kr_file_fetches;
 int kr_file_fetches_start(struct kr_api *api, const struct kr_caller *who, const char *sandbox, const json_t *urls,
                           const json_t *files, uint64_t timeout_ms, kr_file_fetches_fn *fn, void *data,
                           struct kr_file_fetches **ret_fetches);
-/* The caller has left: fn is not called any more, what is under way goes on. */
+/* The caller has left: fn is not called any more; what is under way goes on, and nothing else is begun. */
 void kr_file_fetches_forget(struct kr_file_fetches *fetches);

@@ -107,10 +107,10 @@ static void begin_more(struct kr_file_fetches *a)
     if (a->starting)
         return;
     a->starting = true;
-    while (a->begun < a->count && a->begun - a->ended < FETCHES_AT_ONCE)
+    while (a->fn && a->begun < a->count && a->begun - a->ended < FETCHES_AT_ONCE)
         begin_one(a, &a->fetches[a->begun++]);
     a->starting = false;
-    if (a->ended < a->count)
+    if (a->ended < (a->fn ? a->count : a->begun))
         return;
     if (a->fn)
         a->fn(a->data, a->names, a->errors);
