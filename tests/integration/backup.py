@@ -286,8 +286,11 @@ def a_backup_of_an_older_krait_is_left_as_it_is():
 
 
 def contents(folder: str) -> dict:
-    """Every file below it, by its hash."""
-    return {os.path.relpath(os.path.join(at, name), folder): digest(open(os.path.join(at, name), "rb").read())
+    """Every file below it, by its hash; a link (an environment of packages has some into its cell) by where it leads."""
+    def content(path: str) -> str:
+        return os.readlink(path) if os.path.islink(path) else digest(open(path, "rb").read())
+
+    return {os.path.relpath(os.path.join(at, name), folder): content(os.path.join(at, name))
             for at, _, names in os.walk(folder) for name in names}
 
 
