@@ -36,8 +36,13 @@ def attempt(name, what):
 attempt("key", lambda: open(%(key)r).read())
 attempt("database", lambda: open(%(data)r + "/krait.db", "rb").read(16))
 attempt("environment", lambda: [v for v in os.environ.values() if %(secret)r in v][0])
-attempt("others", lambda: [p for p in os.listdir("/proc") if p.isdigit()
-                           and %(secret)r.encode() in open("/proc/%%s/environ" %% p, "rb").read()][0])
+def has_secret(p):
+    try:
+        environ = open("/proc/%%s/environ" %% p, "rb").read() if p.isdigit() else b""
+        return %(secret)r.encode() in environ and int(p) != os.getpid()
+    except OSError:
+        return False
+attempt("others", lambda: [p for p in os.listdir("/proc") if has_secret(p)][0])
 attempt("network", lambda: socket.create_connection(("127.0.0.1", %(port)d), 3).sendall(b"x") or "sent")
 attempt("written", lambda: open(%(outside)r, "w").write("x"))
 attempt("venv", lambda: open("/venv/current/planted", "w").write("x"))
@@ -112,8 +117,11 @@ def the_attack_works_where_nothing_holds_it() -> None:
     with scene() as (_s, _index, folder, text, trap, host, mark):
         script = folder / "control.py"
         script.write_text(text + "\nprint(json.dumps(found))\n")
+        holder = subprocess.Popen(["sleep", "60"], env={"PATH": "/usr/bin:/bin", "SOME_SECRET": SECRET})
         done = subprocess.run([sys.executable, str(script)], env={"PATH": "/usr/bin:/bin", "SOME_SECRET": SECRET},
                               capture_output=True, text=True, timeout=60)
+        holder.kill()
+        holder.wait()
         found = json.loads(done.stdout)
         equal([found[name] is not None for name in ("key", "environment", "others", "network", "written", "ran")],
               [True] * 6, str(found))
@@ -124,9 +132,12 @@ def the_attack_works_where_nothing_holds_it() -> None:
         assert (host / "planted").exists()
 
 
-def add_malicious(index, folder: Path, text: str, **how) -> None:
-    at_build = text + "\nraise RuntimeError('FOUND ' + json.dumps(found))\n"
-    index.add(wheels.sdist(folder, "malicious", at_build=at_build, **how))
+def add_malicious(index, folder: Path, text: str, only_at_build: bool = False, **how) -> None:
+    """It says what it has got by failing: at once, while the resolver asks for metadata, or only in the cell of the
+    build (whose HOME is /tmp), so that it gets that far."""
+    when = "os.environ.get('HOME') == '/tmp'" if only_at_build else "True"
+    fail = "if %s:\n    raise RuntimeError('FOUND ' + json.dumps(found))\n" % when
+    index.add(wheels.sdist(folder, "malicious", at_build=text + fail, **how))
 
 
 @check
@@ -142,13 +153,17 @@ def a_malicious_source_is_not_run_where_building_is_not_allowed() -> None:
 
 @check
 def a_malicious_build_is_held() -> None:
-    for setup_py in (False, True):
+    for setup_py, only_at_build in ((False, False), (False, True), (True, False)):
         with scene("--packages-allow-build=true") as (s, index, folder, text, trap, host, mark):
-            add_malicious(index, folder, text, setup_py=setup_py)
+            add_malicious(index, folder, text, only_at_build, setup_py=setup_py)
             index.add(wheels.sdist(folder, "harmless", modules={"harmless.py": "VALUE = 4\n"}))
             made = s.post("/api/v1/sandboxes", {"name": "builder", "allow_build": "yes"}).json()["id"]
+            holder = subprocess.Popen(["sleep", "100"], env={"PATH": "/usr/bin:/bin", "SOME_SECRET": SECRET})
             done = install(s, "malicious", sandbox=made)
-            equal(done["ok"], False)
+            holder.kill()
+            holder.wait()
+            equal((done["ok"], done["kind"]), (False, "build"), str(done))
+            equal("building malicious-1.0.tar.gz" in done["output"], only_at_build, done["output"])
             if not setup_py:  # an old setup.py may need a setuptools that the index has not
                 found = found_by(done)
                 equal(found.pop("ran"), "yes")

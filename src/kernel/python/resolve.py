@@ -309,9 +309,11 @@ class Resolution:
             if isinstance(exc.__cause__, ResolutionImpossible):
                 raise self.explain(exc.__cause__.causes, exc) from None
             kind = "resolver" if isinstance(exc, InstallationError) else "index"
-            kind = "build" if "subprocess" in str(exc) or "metadata-gen" in str(exc) else kind
+            words = build_words(exc)
+            kind = "build" if words or "subprocess" in str(exc) else kind
             kind = "index" if isinstance(exc, NetworkConnectionError) else kind
-            raise Trouble(kind, cut(str(exc).strip() or type(exc).__name__)) from None
+            text = "\n".join([str(exc).strip() or type(exc).__name__] + words)
+            raise Trouble(kind, cut(text)) from None
         found = resolver._result.mapping.values()
         versions = {one.project_name: str(one.version) for one in found}
         order = resolver.get_installation_order(chosen)
@@ -407,6 +409,13 @@ class Resolution:
     @staticmethod
     def versions(finder, name):
         return sorted({one.version for one in finder.find_all_candidates(name)})
+
+
+def build_words(exc):
+    """What a program that pip has started said last, if it is why."""
+    while exc is not None and type(exc).__name__ != "InstallationSubprocessError":
+        exc = exc.__cause__
+    return [str(exc.context)[-MAX_TEXT // 2 :]] if exc is not None else []
 
 
 def canonical(requirement):
