@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int kr_box_sandbox_home(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err)
@@ -18,13 +19,19 @@ int kr_box_sandbox_home(struct kr_box *b, const struct kr_sandbox *s, struct kr_
     return fd < 0 ? kr_err_set(err, KR_ERR_SYSTEM, errno, "open the folder of a sandbox") : fd;
 }
 
-/* Is there one? Most sessions are not a sandbox's first. */
+/* Is there one? Most sessions are not a sandbox's first. An empty file is what a power failure has left. */
 static bool has_env(const struct kr_box *b, const char *folder)
 {
-    char path[KR_STORE_ID_ROOM + 16];
+    static const char *const files[] = {"current/krait.json", "pyvenv.cfg"};
+    char path[KR_STORE_ID_ROOM + 32];
+    struct stat st;
 
-    snprintf(path, sizeof path, "%s/env/current", folder);
-    return faccessat(b->shelf, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/env/%s", folder, files[i]);
+        if (fstatat(b->shelf, path, &st, 0) < 0 || st.st_size == 0)
+            return false;
+    }
+    return true;
 }
 
 static int make_env(const struct kr_box *b, const char *folder, struct kr_err *err)

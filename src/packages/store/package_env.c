@@ -222,6 +222,7 @@ struct making {
     const struct kr_package_python *python;
     struct placed *items; /* in the caller's order */
     size_t count;
+    bool syncs; /* not for an environment's first generation: it is empty, and made anew if a power failure broke it */
     struct kr_package_made *made;
     struct kr_err *err;
 };
@@ -301,7 +302,7 @@ static int write_items(struct making *m, int generation)
     if (r == 0)
         r = strlen(text) > KR_PACKAGE_JSON_MAX
                 ? -E2BIG
-                : kr_package_write_file(generation, KR_PACKAGE_FACTS, text, strlen(text));
+                : kr_package_write_file(generation, KR_PACKAGE_FACTS, text, strlen(text), m->syncs);
     json_decref(all);
     return r < 0 ? fail(m, r) : 0;
 }
@@ -324,11 +325,11 @@ static int fill_generation(struct making *m, int generation)
     if ((r = kr_package_tree_make(generation, m->python, sources, m->count, m->made, m->err)) < 0 ||
         (r = write_items(m, generation)) < 0)
         return r;
-    return fsync(generation) < 0 ? fail(m, errno) : 0;
+    return m->syncs && fsync(generation) < 0 ? fail(m, errno) : 0;
 }
 
 /* Writes a file of env/ anew unless it has this text. */
-static int settle_file(int env, const char *name, const char *text)
+static int settle_file(int env, const char *name, const char *text, bool syncs)
 {
     char is[512], temporary[64];
     ssize_t n = kr_fd_read_file_at(env, name, is, sizeof is);
@@ -338,7 +339,7 @@ static int settle_file(int env, const char *name, const char *text)
         return 0;
     snprintf(temporary, sizeof temporary, ".%s", name);
     unlinkat(env, temporary, 0);
-    r = kr_package_write_file(env, temporary, text, strlen(text));
+    r = kr_package_write_file(env, temporary, text, strlen(text), syncs);
     return r < 0 ? r : renameat(env, temporary, env, name) < 0 ? -errno : 0;
 }
 
@@ -365,7 +366,7 @@ static int settle_env(struct making *m)
 
     snprintf(text, sizeof text, "home = %s\ninclude-system-site-packages = true\nversion = %s\n", m->python->home,
              m->python->version);
-    r = settle_file(m->env, "pyvenv.cfg", text);
+    r = settle_file(m->env, "pyvenv.cfg", text, m->syncs);
     for (size_t i = 0; i < sizeof linked / sizeof *linked && r == 0; i++) {
         snprintf(target, sizeof target, CURRENT "/%s", linked[i]);
         r = settle_link(m->env, linked[i], target);
@@ -384,12 +385,12 @@ static int put_in_place(struct making *m)
         return fail(m, r < 0 ? r : -ERANGE);
     m->made->generation = ++number;
     snprintf(name, sizeof name, "g%u", number);
-    if (renameat2(m->env, NEW, m->env, name, RENAME_NOREPLACE) < 0 || fsync(m->env) < 0)
+    if (renameat2(m->env, NEW, m->env, name, RENAME_NOREPLACE) < 0 || (m->syncs && fsync(m->env) < 0))
         return fail(m, errno);
     if ((r = settle_env(m)) < 0)
         return r;
     r = settle_link(m->env, CURRENT, name);
-    return r < 0 || fsync(m->env) < 0 ? fail(m, r < 0 ? r : -errno) : 0;
+    return r < 0 || (m->syncs && fsync(m->env) < 0) ? fail(m, r < 0 ? r : -errno) : 0;
 }
 
 static int make_generation(struct making *m)
@@ -479,6 +480,16 @@ static int begin(struct making *m, int *ret_lock)
     return 0;
 }
 
+/* What a power failure has left of an empty generation, which was not synced. */
+static bool is_broken(const struct making *m, uint32_t number)
+{
+    char path[48];
+    struct stat st;
+
+    snprintf(path, sizeof path, "g%u/" KR_PACKAGE_FACTS, number);
+    return fstatat(m->env, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ? errno == ENOENT : st.st_size == 0;
+}
+
 static int make_of(struct making *m, const struct kr_package_item *items, int64_t based_on)
 {
     cleanup_fd int lock = -1, store_lock = -1;
@@ -490,7 +501,7 @@ static int make_of(struct making *m, const struct kr_package_item *items, int64_
     is = current_generation(m->env);
     if (is < 0)
         return fail(m, (int)is);
-    if (based_on < 0 && is > 0) /* only if there is none */
+    if (based_on < 0 && is > 0 && !is_broken(m, (uint32_t)is)) /* only if there is none */
         return settle_env(m);
     if (based_on >= 0 && is != based_on)
         return kr_err_set(m->err, KR_ERR_CONFLICT, ESTALE, "the sandbox's packages have changed meanwhile");
@@ -515,6 +526,7 @@ static int make_env(int folder, struct kr_package_store *store, const struct kr_
                        .python = python,
                        .items = placed,
                        .count = count,
+                       .syncs = based_on >= 0,
                        .made = &made,
                        .err = err};
     int r = placed ? make_of(&m, items, based_on) : fail(&m, -ENOMEM);

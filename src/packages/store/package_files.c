@@ -81,12 +81,12 @@ int kr_package_remove(int dir, const char *name)
     return remove_in(dir, name, 0);
 }
 
-int kr_package_write_file(int dir, const char *name, const char *text, size_t len)
+int kr_package_write_file(int dir, const char *name, const char *text, size_t len, bool syncs)
 {
     cleanup_fd int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int r = fd < 0 ? -errno : kr_fd_write_all(fd, text, len);
 
-    if (r == 0 && (fchmod(fd, 0644) < 0 || fsync(fd) < 0))
+    if (r == 0 && (fchmod(fd, 0644) < 0 || (syncs && fsync(fd) < 0)))
         r = -errno;
     return r;
 }

@@ -267,7 +267,7 @@ static int write_facts(int folder, const struct kr_wheel *w, const char *file_na
     cleanup_free char *text = facts ? json_dumps(facts, JSON_COMPACT) : NULL;
 
     json_decref(facts);
-    return text ? kr_package_write_file(folder, KR_PACKAGE_FACTS, text, strlen(text)) : -ENOMEM;
+    return text ? kr_package_write_file(folder, KR_PACKAGE_FACTS, text, strlen(text), true) : -ENOMEM;
 }
 
 /* Fills a new folder and makes sure that all of it is on the disk. */

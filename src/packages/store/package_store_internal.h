@@ -29,7 +29,7 @@ int kr_package_make_folder(int dir, const char *name, unsigned mode);
  * is fine. */
 int kr_package_remove(int dir, const char *name);
 /* Writes a new file of mode 0644 and waits until it is on the disk. */
-int kr_package_write_file(int dir, const char *name, const char *text, size_t len);
+int kr_package_write_file(int dir, const char *name, const char *text, size_t len, bool syncs);
 /* A file of JSON with an object in it, at most KR_PACKAGE_JSON_MAX bytes. New, or NULL with -errno in *ret_error. */
 json_t *kr_package_read_json(int dir, const char *name, int *ret_error);
 /* Calls fn for each name in a folder but . and .. until it returns other than 0. That, 0, or -errno. */

@@ -252,7 +252,7 @@ static int make_folder(struct tree *t, int parent, const char *path, const struc
         return fail(t, fd);
     t->made->folders++;
     r = fill_folder(t, fd, path, below, n);
-    return r == 0 && fsync(fd) < 0 ? fail(t, errno) : r;
+    return r == 0 && t->count > 0 && fsync(fd) < 0 ? fail(t, errno) : r; /* an empty one can be made anew */
 }
 
 /* What one name of a folder becomes: `count` entries, in order of the wheels. */
