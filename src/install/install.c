@@ -30,6 +30,8 @@ static int open_parts(struct kr_install *in, const char *index, struct kr_err *e
     for (size_t i = 0; i < kr_install_kinds_count && r >= 0; i++)
         if (kr_jobs_add_kind(in->config.jobs, &kr_install_kinds[i], in) < 0)
             r = kr_err_set(err, KR_ERR_INTERNAL, 0, "jobs of installs");
+    if (r >= 0)
+        r = kr_install_compiler_open(in, err);
     return r < 0 ? r : kr_install_sweep_open(in, err);
 }
 
@@ -99,6 +101,7 @@ void kr_install_free(struct kr_install *in)
     kr_install_cells_close(in);
     wait_for_works(in);
     kr_install_sweep_close(in);
+    kr_install_compiler_close(in);
     kr_lane_close(in->lane);
     while ((j = TAILQ_FIRST(&in->jobs))) {
         TAILQ_REMOVE(&in->jobs, j, link);

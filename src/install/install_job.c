@@ -148,6 +148,8 @@ static void finish_job(struct kr_install_job *j)
     keep_result(j);
     kr_install_account(j);
     kr_err_set(&err, error_kind(j->outcome.kind), 0, "%.230s", j->outcome.text ? j->outcome.text : "");
+    if (ok)
+        kr_install_compile(in, j);
     TAILQ_REMOVE(&in->jobs, j, link);
     kr_install_job_free(j);
     kr_job_end(job, ok ? KR_CAUSE_OK : is_cancelled ? KR_CAUSE_CANCELLED : KR_CAUSE_EXCEPTION, ok ? NULL : &err);
