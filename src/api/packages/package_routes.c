@@ -36,8 +36,8 @@ struct list_query {
 /* ---- rows ---- */
 
 /* clang-format off */
-#define WAIT_FIELD(struct_) {.name = "wait", .type = KR_API_NUMBER, KR_API_AT(struct_, wait), .def = "0", .nullable = true, \
-     KR_API_RANGE(0, KR_API_JOB_WAIT_MAX), \
+#define WAIT_FIELD(struct_) {.name = "wait", .type = KR_API_NUMBER, KR_API_AT(struct_, wait), .def = "0", \
+     .nullable = true, KR_API_RANGE(0, KR_API_JOB_WAIT_MAX), \
      .help = "Seconds that the answer waits for the end of the job; it goes on all the same.", .example = "30"}
 #define PACKAGES_FIELD(struct_, ...) {.name = "packages", .type = KR_API_STRINGS, KR_API_AT(struct_, packages), \
      KR_API_LENGTH(1, KR_REQS_MAX), __VA_ARGS__}
