@@ -1,17 +1,23 @@
 #!/usr/bin/python3
-"""Rows of [egress], by what it does: a server with it, beside one without, and code in a sandbox that
+"""Every row of [egress] and [mirror], by what it does: a server with it, beside one without, and code in a sandbox that
 asks for what lies on this machine's loopback (tests/lib/outside.py). Root: servers have a resolv.conf of their own."""
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from typing import Any
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
+import wheels  # noqa: E402
 from check import check, contains, equal, main, skip  # noqa: E402
+from index import Index  # noqa: E402
 from krait_server import Server  # noqa: E402
 from outside import ASK, Deaf, Echo, Resolver, Web  # noqa: E402
+from test_ca import TestCa  # noqa: E402
+
+WHEEL = "thing-1.0-py3-none-any.whl"
 
 
 def server(rule: str, *private: int, **more: Any) -> Server:
@@ -188,6 +194,76 @@ def private_hosts():
             equal(status, 403)
             contains(why, "network rule")
         equal(other.paths(), [])
+
+
+# ---- [mirror] --------------------------------------------------------------------------------
+
+PAGE = 'out = ask("http://127.0.0.1:3128/index/simple/thing/")'
+FILE = PAGE + """
+import re
+links = re.findall(rb'href="([^"#]+)', out[2])
+base = "http://127.0.0.1:3128"
+path = links[0].decode() if links else "/"
+out = out[0], ask(base + path if path.startswith("/") else path)
+"""
+
+
+def wheel(folder: str) -> str:
+    return str(wheels.wheel(folder, "thing"))
+
+
+@check
+def ca_file():
+    with tempfile.TemporaryDirectory() as folder, Index(tls=TestCa(folder)) as index:
+        os.chmod(folder, 0o755)
+        ca = os.path.join(folder, "ca.pem")
+        index.add(wheel(folder))
+        with server("index", args=["--pypi-index-url", index.url, "--egress-ca-file", ca]) as s:
+            status, _, body = run(s, PAGE)
+            equal(status, 200)
+            contains(body, WHEEL.encode())
+        with server("index", args=["--pypi-index-url", index.url]) as s:
+            equal(run(s, PAGE)[0], 502)
+
+
+@check
+def pypi_index_url():
+    with tempfile.TemporaryDirectory() as folder, Index() as index:
+        index.add(wheel(folder))
+        with server("index", args=["--pypi-index-url", index.url]) as s:
+            status, (file_status, _, data) = run(s, FILE)
+            equal((status, file_status, data[:2]), (200, 200, b"PK"))
+        os.chmod(folder, 0o755)
+        index.forget()
+        with server("index", args=["--pypi-index-url", folder]) as s:
+            contains(run(s, PAGE)[2], WHEEL.encode())
+        equal(index.requests(), [])
+
+
+@check
+def pypi_credentials():
+    with tempfile.TemporaryDirectory() as folder, Index(auth=("reader", "secret")) as index:
+        index.add(wheel(folder))
+        with server("index", args=["--pypi-index-url", index.plain_url],
+                    env={"KRAIT_PYPI_CREDENTIALS": "reader:secret"}) as s:
+            equal(run(s, PAGE)[0], 200)
+            seen = run(s, "import os; out = repr(dict(os.environ)) + open('/proc/self/mountinfo').read()")
+            assert "secret" not in seen, seen
+        with server("index", args=["--pypi-index-url", index.plain_url]) as s:
+            assert run(s, PAGE)[0] != 200
+
+
+@check
+def pypi_file_hosts():
+    with tempfile.TemporaryDirectory() as folder, Index(apart=True) as index:
+        index.add(wheel(folder))
+        args = ["--pypi-index-url", index.url]
+        with server("index", args=[*args, "--pypi-file-hosts", "localhost:%d" % index.files_port]) as s:
+            equal(run(s, FILE)[1][0], 200)
+        with server("index", args=[*args, "--pypi-file-hosts", "files.example.org"]) as s:
+            status, answer = run(s, FILE)
+            assert answer[0] != 200, answer
+        equal(index.count("/files/" + WHEEL), 1)
 
 
 if __name__ == "__main__":
