@@ -15,6 +15,7 @@ from check import check, contains, equal, main, skip  # noqa: E402
 from index import Index  # noqa: E402
 from krait_server import Server  # noqa: E402
 from outside import ASK, Deaf, Echo, Resolver, Web  # noqa: E402
+from serving import eventually  # noqa: E402
 from test_ca import TestCa  # noqa: E402
 
 WHEEL = "thing-1.0-py3-none-any.whl"
@@ -196,6 +197,45 @@ def private_hosts():
         equal(other.paths(), [])
 
 
+@check
+def fetch_network():
+    """What is fetched by its address, whatever the sandbox's own network."""
+    def fetch(s: Server) -> tuple:
+        reply = s.post("/api/v1/sandboxes/default/fetches", {"url": url, "wait": 30})
+        body = reply.json()
+        return reply.status, body.get("cause") or body.get("error", {}).get("message", "")
+
+    with Web() as web:
+        url = "http://localhost:%d/bytes/100" % web.port
+        args = ["--egress-private-hosts", "localhost:%d" % web.port]
+        with Server(args=[*args, "--fetch-network", local(web.port)]) as s:
+            equal(fetch(s), (200, "ok"))
+        equal(web.paths(), ["/bytes/100"])
+        with Server(args=args) as s:
+            assert fetch(s)[1] != "ok"
+        equal(web.paths(), ["/bytes/100"])
+
+
+@check
+def rows():
+    """Of many connections the newest are kept."""
+    code = """
+c = http.client.HTTPConnection("127.0.0.1", 3128, timeout=20)
+out = 0
+for i in range(130):
+    c.request("GET", "http://localhost:%d/bytes/" + str(i))
+    out += len(c.getresponse().read())
+"""
+    def kept_rows(s: Server) -> list:
+        return [r["received_bytes"] for r in s.get("/api/v1/connections?limit=500").json()["connections"]]
+
+    with Web() as web:
+        for more, count in ((["--egress-rows", "100"], 100), ([], 130)):
+            with server(local(web.port), web.port, args=["--cleanup-interval", "1s", *more]) as s:
+                equal(run(s, code % web.port), sum(range(130)))
+                eventually(lambda: len(kept_rows(s)) == count, 20, "as many rows as are kept")
+
+
 # ---- [mirror] --------------------------------------------------------------------------------
 
 PAGE = 'out = ask("http://127.0.0.1:3128/index/simple/thing/")'
@@ -258,7 +298,7 @@ def pypi_file_hosts():
     with tempfile.TemporaryDirectory() as folder, Index(apart=True) as index:
         index.add(wheel(folder))
         args = ["--pypi-index-url", index.url]
-        with server("index", args=[*args, "--pypi-file-hosts", "localhost:%d" % index.files_port]) as s:
+        with server("index", args=[*args, "--pypi-file-hosts", "127.0.0.1:%d" % index.files_port]) as s:
             equal(run(s, FILE)[1][0], 200)
         with server("index", args=[*args, "--pypi-file-hosts", "files.example.org"]) as s:
             status, answer = run(s, FILE)
