@@ -29,6 +29,7 @@ const struct kr_config_section kr_config_sections[] = {
     { "users",     "What one user may have" },
     { "limits",    "Limits of a session, and the most a client may ask for" },
     { "terminals", "Terminals of sandboxes" },
+    { "templates", "The template that is built at start" },
     { "sandboxes", "What sandboxes are made of" },
     { "mcp",       "What MCP clients see" },
     { "egress",    "What sandboxes reach outside" },
@@ -267,6 +268,18 @@ static const struct kr_config_row rows[] = {
       AT(box.terminal_idle_ms), .value = "TIME", .min = SECOND, .max = 365 * DAY, .zero = "never", .fallback = "1h",
       .example = "10m", .reload = true, .test = "integration/settings_runs:terminal_idle_timeout",
       .help = "When a terminal is closed in which nothing was typed, and whose output no client has followed." },
+
+    { .section = "templates", .key = "requirements", .flag = "template-requirements", .type = KR_SET_WORDS,
+      AT(template.requirements), .value = "LIST", .fallback_text = "no template is built", .example = "numpy>=2,pandas",
+      .test = "integration/template_builds:template_requirements",
+      .help = "Packages of a template that is built at start when it is absent or they have changed; a list of "
+              "requirements, each with its own commas in krait.toml alone." },
+    { .section = "templates", .key = "name", .flag = "template-name", .type = KR_SET_TEXT, AT(template.name),
+      .value = "NAME", .fallback = "packages", .example = "science",
+      .test = "integration/template_builds:template_name", .help = "The name of that template, which is root's." },
+    { .section = "templates", .key = "shared", .flag = "template-shared", .type = KR_SET_BOOL, AT(template.shared),
+      .fallback = "true", .example = "false", .test = "integration/template_builds:template_shared",
+      .help = "Whether every user can begin a sandbox with it." },
 
     { .section = "sandboxes", .key = "python", .flag = "python", .type = KR_SET_PATH, AT(cells.python),
       .value = "PATH", .fallback = "/usr/bin/python3", .example = "/usr/bin/python3.11",

@@ -10,6 +10,7 @@
 #include "err.h"
 #include "guard.h"
 #include "install.h"
+#include "install_template.h"
 #include "limit.h"
 #include "mcp.h"
 #include "words.h"
@@ -82,6 +83,7 @@ struct kr_config {
     /* [mirror] */
     char *index_credentials; /* "USER:PASSWORD", or NULL */
     /* [packages] */
+    struct kr_install_template_config template;
     struct kr_words blocked_packages;
 
     /* Flags and environment only. */

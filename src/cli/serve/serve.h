@@ -48,7 +48,8 @@ struct kr_serve {
     struct kr_engine *engine;
     struct kr_egress *egress; /* client of the egress process */
     struct kr_store *store;
-    struct kr_package_store *packages; /* NULL: there is none, and nothing can be installed */
+    struct kr_package_store *packages;    /* NULL: there is none, and nothing can be installed */
+    struct kr_install_template *template; /* of the settings; NULL: none */
     struct kr_checkpoint *checkpoint;
     struct kr_readiness *readiness;
     struct kr_box *box;

@@ -17,6 +17,7 @@
 #include "fd.h"
 #include "guard.h"
 #include "install.h"
+#include "install_template.h"
 #include "landlock.h"
 #include "launch.h"
 #include "log.h"
@@ -404,6 +405,17 @@ static void count_zygotes(const struct kr_serve *s, unsigned *ret_ready, unsigne
     }
 }
 
+/* That of the settings, once there are sessions to build it with. */
+static void begin_template(struct kr_serve *s)
+{
+    struct kr_err err;
+
+    if (s->config->template.requirements.count > 0 &&
+        kr_install_template_new(&s->loop, s->api.install, s->box, s->metrics, &s->config->template, &s->template,
+                                &err) < 0)
+        kr_log(KR_LOG_ERROR, "template not built", "error=\"%s\"", err.msg);
+}
+
 static void on_zygote_news(void *data, const struct kr_holder_zygote *zygote)
 {
     struct kr_serve *s = data;
@@ -423,6 +435,7 @@ static void on_zygote_news(void *data, const struct kr_holder_zygote *zygote)
     }
     do_without(s);
     s->said_ready = true;
+    begin_template(s);
     (void)kr_notify_ready();
     say_where(s);
 }
@@ -688,6 +701,7 @@ static void close_server(struct kr_serve *s)
     kr_serve_mcp_close(s);
     kr_mcp_free(s->mcp);
     s->mcp = NULL; /* runs that end with the box are not reported any more */
+    kr_install_template_close(s->template);
     kr_jobs_close(s->api.jobs);
     kr_install_free(s->api.install);
     s->api.install = NULL;
