@@ -408,11 +408,11 @@ static void count_zygotes(const struct kr_serve *s, unsigned *ret_ready, unsigne
 /* That of the settings, once there are sessions to build it with. */
 static void begin_template(struct kr_serve *s)
 {
+    const struct kr_install_template_config *c = &s->config->template;
     struct kr_err err;
 
-    if (s->config->template.requirements.count > 0 &&
-        kr_install_template_new(&s->loop, s->api.install, s->box, s->metrics, &s->config->template, &s->template,
-                                &err) < 0)
+    if (c->requirements.count > 0 &&
+        kr_install_template_new(&s->loop, s->api.install, s->box, s->metrics, c, &s->template, &err) < 0)
         kr_log(KR_LOG_ERROR, "template not built", "error=\"%s\"", err.msg);
 }
 
