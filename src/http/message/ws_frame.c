@@ -1,8 +1,8 @@
 /* The parser and writer of WebSocket frames.
  *
  * Invariants: what comes out depends on the bytes alone, not on the pieces they came in (but for how a binary message
- * is divided); memory is that of the struct, whatever a frame claims about its length; after a violation or a close frame
- * all input is dropped. */
+ * is divided); memory is that of the struct, whatever a frame claims about its length; after a violation or a close
+ * frame all input is dropped. */
 #include "ws_frame.h"
 #include "utf8.h"
 #include <string.h>
