@@ -16,7 +16,7 @@
 #define WAITING_MAX 1024u /* rows */
 #define WRITE_AT 64u      /* rows that are written together: some 3 ms */
 #define WRITE_MS 200u
-#define CATCH_UPS 8u      /* of 64 rows each: what a list takes before it is read */
+#define CATCH_UPS 8u         /* of 64 rows each: what a list takes before it is read */
 #define WRITE_AGAIN_MS 1000u /* after the store did not take them */
 
 #define REFUSALS_TOLD 10u /* of a user in a window */

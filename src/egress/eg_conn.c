@@ -59,7 +59,7 @@ void kr_eg_conn_limit(struct kr_eg_conn *c, uint64_t ms)
     arm_deadline(c);
 }
 
-bool kr_eg_conn_is_closed(const struct kr_eg_conn *c)
+static bool is_closed(const struct kr_eg_conn *c)
 {
     return c->state == KR_EG_CONN_CLOSED;
 }
@@ -140,7 +140,7 @@ static void close_conn(struct kr_eg_conn *c)
     struct kr_eg *eg = c->eg;
     struct kr_eg_taker taker = c->taker;
 
-    if (kr_eg_conn_is_closed(c))
+    if (is_closed(c))
         return;
     c->state = KR_EG_CONN_CLOSED;
     c->taker = (struct kr_eg_taker){0};
@@ -178,7 +178,7 @@ void kr_eg_conn_bury(struct kr_eg *eg)
 
 void kr_eg_conn_abort(struct kr_eg_conn *c, enum kr_eg_verdict verdict, const char *why)
 {
-    if (kr_eg_conn_is_closed(c))
+    if (is_closed(c))
         return;
     send_row(c, 0, verdict, why);
     close_conn(c);
@@ -294,7 +294,7 @@ static void take_leave(struct kr_eg_conn *c)
 
 void kr_eg_conn_refuse(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict verdict, const char *why)
 {
-    if (kr_eg_conn_is_closed(c))
+    if (is_closed(c))
         return;
     if (!c->row_open)
         open_row(c);
@@ -325,7 +325,7 @@ bool kr_eg_conn_moved(struct kr_eg_conn *c, uint64_t sent, uint64_t received)
         kr_eg_conn_abort(c, KR_EG_LIMIT, "more bytes than one connection may move ([egress] max_bytes)");
     else if (!kr_eg_sandbox_moved(c->eg, c->sandbox, sent + received))
         kr_eg_conn_abort(c, KR_EG_LIMIT, "more bytes than a sandbox may move in an hour ([egress] hour_bytes)");
-    return !kr_eg_conn_is_closed(c);
+    return !is_closed(c);
 }
 
 static void on_conn_deadline(void *data)
@@ -485,7 +485,7 @@ void kr_eg_conn_take(struct kr_eg_conn *c, const struct kr_eg_taker *taker)
 
 void kr_eg_conn_finish(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict verdict, const char *why, bool keep)
 {
-    if (kr_eg_conn_is_closed(c))
+    if (is_closed(c))
         return;
     c->taker = (struct kr_eg_taker){0};
     send_row(c, status, verdict, why);

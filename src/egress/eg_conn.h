@@ -11,7 +11,6 @@ void kr_eg_conn_judge_again(struct kr_eg_cell *cell);
 /* Frees what closed. */
 void kr_eg_conn_bury(struct kr_eg *eg);
 
-bool kr_eg_conn_is_closed(const struct kr_eg_conn *c);
 /* Each state has one way in. Deadlines are those of the new state. */
 void kr_eg_conn_enter(struct kr_eg_conn *c, enum kr_eg_conn_state state);
 /* The state ends so soon, whatever passes. */

@@ -153,7 +153,7 @@ static bool is_part(const char *range)
     static const char unit[] = "bytes ";
 
     return strncmp(range, unit, sizeof unit - 1) == 0 &&
-           range[strspn(range + sizeof unit - 1, "0123456789-/*") + sizeof unit - 1] == '\0';
+           range[strspn(range + sizeof unit - 1, "*0123456789-/") + sizeof unit - 1] == '\0';
 }
 
 static int on_web_reply(void *data, const struct kr_eg_reply *reply, struct kr_err *err)

@@ -4,13 +4,13 @@
  * source wait for a client, then the source pauses; an answer that began and failed ends without its end, so that no
  * client takes it for whole; the row names the host that was asked. */
 #include "eg_index_cell.h"
+#include "eg_judge.h"
 #include "eg_second.h"
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define OUT_MAX (16u << 20)
 #define OUT_PAUSE (256u << 10)
@@ -210,18 +210,13 @@ static void on_serving_end(void *data, enum kr_eg_verdict verdict, unsigned stat
 
 static const char *read_field(const struct kr_eg_conn *c, const char *name, char *buf, size_t size)
 {
-    const struct kr_http_head *h = &c->req.head;
     const char *bytes = kr_buf_str(&c->head);
+    const struct kr_http_field *f = kr_eg_head_field(bytes, &c->req.head, name);
 
-    for (unsigned i = 0; i < h->count; i++) {
-        const struct kr_http_field *f = &h->fields[i];
-
-        if (f->name.len == strlen(name) && strncasecmp(bytes + f->name.at, name, f->name.len) == 0) {
-            snprintf(buf, size, "%.*s", f->value.len, bytes + f->value.at);
-            return buf;
-        }
-    }
-    return NULL;
+    if (!f)
+        return NULL;
+    snprintf(buf, size, "%.*s", f->value.len, bytes + f->value.at);
+    return buf;
 }
 
 /* One part, "bytes=0-99", "bytes=100-" or "bytes=-100"; anything else is no request for a part (RFC 9110 14.2). */
