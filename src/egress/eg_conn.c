@@ -602,13 +602,17 @@ void kr_eg_conn_open(struct kr_eg_cell *cell, int fd)
 
 void kr_eg_conn_close_all(struct kr_eg_cell *cell, const char *why)
 {
-    struct kr_eg_conn *c;
+    struct kr_eg_conn *c = LIST_FIRST(&cell->conns);
 
-    while ((c = LIST_FIRST(&cell->conns)))
+    while (c) {
+        struct kr_eg_conn *next = LIST_NEXT(c, link);
+
         if (c->row_open)
             kr_eg_conn_abort(c, KR_EG_FAILED, why);
         else
             close_conn(c);
+        c = next;
+    }
 }
 
 static bool has_request(const struct kr_eg_conn *c)
