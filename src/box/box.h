@@ -78,6 +78,9 @@ struct kr_box_calls {
     void (*on_terminal_ended)(void *data, const char *why); /* exit closed idle killed stopping */
     void (*on_refused)(void *data, const struct kr_err *err);
     void (*on_connection)(void *data, const json_t *row); /* of KR_E_CONNECTION, checked */
+    /* A program in the cell of a run asks for packages: answer with kr_box_run_packaged(). ask NULL: the run ends, and
+     * nothing that it has asked for is wanted any more. */
+    void (*on_packages)(void *data, struct kr_box_run *run, uint32_t number, const json_t *ask);
 };
 
 /* The engine is borrowed: its owner passes it the warden's events. Makes what is missing in the data directory, and
@@ -262,6 +265,10 @@ uint64_t kr_box_run_waited_ns(const struct kr_box_run *r);  /* from kr_box_run_s
 const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len); /* all of it, until it has begun */
 const struct kr_profile *kr_box_run_profile(const struct kr_box_run *r);  /* of the caller that started it */
 struct kr_runlog *kr_box_run_log(const struct kr_box_run *r);             /* borrowed */
+struct kr_caller kr_box_run_caller(const struct kr_box_run *r);           /* who started it; texts are the run's */
+/* A part of the answer to on_packages of a run, or the last one (JSON on one line). 0; -ESRCH: the run has ended;
+ * -ENOBUFS: a part that was dropped. */
+int kr_box_run_packaged(struct kr_box *b, const char *id, uint32_t number, const char *json, size_t len, bool is_last);
 
 /* A reader of the run comes, and leaves. When the last has left and the run goes on, it is cancelled at once
  * (leave_cancels) or after linger_ms. By id, because a run may be over by the time its reader leaves. */

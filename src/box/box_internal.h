@@ -123,6 +123,8 @@ struct kr_box_run {
     char session_name[KR_BOX_SESSION_NAME_MAX + 1];
     char request[KR_BOX_REQUEST_ROOM]; /* the id of the request that started it; may be "" */
     char address[KR_BOX_ADDRESS_ROOM]; /* whose it was */
+    unsigned rights;                   /* of the caller that started it */
+    unsigned packages;                 /* asks of its cell for packages that are not answered yet */
     bool noted, touches;               /* the store knows that it started; its sandbox's use is to be noted */
     enum kr_box_run_state state;       /* changed by kr_box_run_set_state() alone */
     enum kr_box_run_news news;         /* changed by box_runs.c alone */
@@ -370,6 +372,11 @@ void kr_box_sessions_stop(struct kr_box *b);
 /* ---- box_runs.c ---- */
 struct kr_json;
 /* Of any user. */
+/* ---- box_packages.c ---- */
+void kr_box_on_packages(void *run, struct kr_run *of_engine, uint32_t number, const json_t *ask);
+/* The run ends: what its cell has asked for is not wanted any more. */
+void kr_box_packages_over(struct kr_box_run *r);
+
 struct kr_box_run *kr_box_run_by_id(struct kr_box *b, const char *id);
 void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct kr_buf *buf, struct kr_json *j);
 void kr_box_run_log_started(struct kr_box_run *r);

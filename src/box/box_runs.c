@@ -402,6 +402,7 @@ int kr_box_run_start(struct kr_box *b, const struct kr_caller *who, const struct
     r->asked_us = r->started_us = kr_store_now();
     snprintf(r->request, sizeof r->request, "%s", who->request ? who->request : "");
     snprintf(r->address, sizeof r->address, "%s", who->address ? who->address : "");
+    r->rights = who->rights;
     if (r->session->current || r->session->waiting_count) {
         log_queued(r, r->session->waiting_count);
         kr_box_run_tell_later(r);

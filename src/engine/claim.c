@@ -134,6 +134,16 @@ int kr_claim_started(const void *data, size_t len, struct kr_claim_ready *ret, s
     return 0;
 }
 
+int kr_claim_packages(const void *data, size_t len, json_t **ret, struct kr_err *err)
+{
+    json_t *j = parse_claim(data, len, err);
+
+    if (!j)
+        return -EPROTO;
+    *ret = j;
+    return 0;
+}
+
 /* {"type","message","traceback","line","errno","raised","inodes"}. */
 static int check_error(json_t *error, struct kr_claim_end *c, struct kr_err *err)
 {

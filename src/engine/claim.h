@@ -27,6 +27,8 @@ struct kr_claim_end {
 /* 0 or -EPROTO. */
 int kr_claim_ready(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err);
 int kr_claim_started(const void *data, size_t len, struct kr_claim_ready *ret, struct kr_err *err);
+/* S_PACKAGES: an object, a new reference; what is in it is for who carries it out to check. */
+int kr_claim_packages(const void *data, size_t len, json_t **ret, struct kr_err *err);
 int kr_claim_end(const void *data, size_t len, struct kr_claim_end *ret, struct kr_err *err);
 void kr_claim_end_done(struct kr_claim_end *c);
 /* A display, checked: JSON of {"data":{…},"metadata":{…}} on one line. It is the payload itself; only if that says

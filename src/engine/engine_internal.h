@@ -149,6 +149,7 @@ struct kr_run {
     uint64_t timeout_ms;
     struct kr_output output;
     const char *install_call; /* of its caller's voice */
+    unsigned packages;        /* frames that asked for some */
     char *said; /* the last of a shell command's output, KR_HINT_SAID_MAX bytes at most; NULL: it is none */
     struct kr_claim_end claim;
     bool asked;           /* input() waits for its line, whether the wall time stands still or not */
@@ -268,6 +269,8 @@ bool kr_run_takes_display(struct kr_run *r, size_t len);
 void kr_run_on_display(struct kr_run *r, const char *json, size_t len, size_t frame_len);
 /* 0, or -EPROTO with err: too many questions are not answered. */
 int kr_run_on_input(struct kr_run *r, const char *prompt, bool password, struct kr_err *err);
+/* 0, or -EPROTO with err: too many. */
+int kr_run_on_packages(struct kr_run *r, uint32_t number, const json_t *ask, struct kr_err *err);
 /* The program of a terminal has ended; `status` is as waitpid gives it. */
 void kr_run_on_exited(struct kr_run *r, int status);
 /* Takes the claim. */

@@ -16,14 +16,16 @@
 
 /* Words that a session may send: hints.py. */
 static const char network[] = "network", refused[] = "refused", packages[] = "packages";
+static const char no_packages[] = "no packages"; /* only where none can be installed */
 
 static const struct {
     const char *words, *hint;
     bool always; /* also of a command that went well: its last program may have been `tail` */
 } said_rows[] = {
     {"externally-managed-environment", packages, false},
-    {"No matching distribution found", packages, true},
-    {"pip: this sandbox has no network", packages, true}, /* programs.c */
+    {"No matching distribution found", no_packages, true},
+    {"pip: this sandbox has no network", no_packages, true}, /* programs.c */
+    {"ERROR: packages cannot be installed", no_packages, true}, /* pip_command.py */
     {"uv: command not found", packages, false},
     {"conda: command not found", packages, false},
     {"poetry: command not found", packages, false},
@@ -111,7 +113,9 @@ void kr_hint_write(const struct kr_hint_facts *f, char *buf, size_t size)
         snprintf(buf, size, "nothing listens there: 127.0.0.1 is this sandbox's own, so start the server in it first");
     else if (strcmp(text, network) == 0 || strcmp(text, refused) == 0)
         write_network(f, buf, size);
-    else if (strcmp(text, packages) == 0)
+    else if (strcmp(text, no_packages) == 0 && f->installs.call)
+        return; /* pip has said it */
+    else if (strcmp(text, no_packages) == 0 || strcmp(text, packages) == 0)
         write_packages(f, buf, size);
     else
         write_line(text, buf, size);

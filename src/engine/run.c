@@ -23,6 +23,8 @@
 #define AGAIN_MS 100u
 #define QUIET_NS 1000000u
 #define STEER_WAITING 4096u /* bytes of the channel */
+#define PACKAGED_WAITING (128u << 10)
+#define PACKAGES_MAX 2000u /* frames of a run: what pip sends for a few hundred calls */
 
 #define BIT(state) (1u << KR_RUN_##state)
 /* Where each state may go. */
@@ -388,6 +390,35 @@ int kr_run_reply(struct kr_run *r, const char *text, size_t len)
             r->asks = 0;
     }
     return e;
+}
+
+/* ---- packages ---- */
+
+int kr_run_on_packages(struct kr_run *r, uint32_t number, const json_t *ask, struct kr_err *err)
+{
+    static const char none[] = "{\"end\":true,\"ok\":false,\"error\":\"packages cannot be installed in this sandbox\"}";
+
+    if (++r->packages > PACKAGES_MAX)
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPROTO, "the session asked for packages %u times in one run",
+                          PACKAGES_MAX);
+    if (r->calls.on_packages)
+        r->calls.on_packages(r->data, r, number, ask);
+    else
+        (void)kr_run_packaged(r, number, none, sizeof none - 1, true);
+    return 0;
+}
+
+int kr_run_packaged(struct kr_run *r, uint32_t number, const char *json, size_t len, bool is_last)
+{
+    struct kr_session *s = r->session;
+    cleanup_buf struct kr_buf buf;
+
+    if (r->state == KR_RUN_QUEUED || r->state == KR_RUN_ENDED || s->state >= KR_SESSION_KILLED)
+        return -ESRCH;
+    if (!is_last && kr_outq_pending(s->channel_out) > PACKAGED_WAITING)
+        return -ENOBUFS;
+    kr_buf_init(&buf, kr_frame_types[KR_S_PACKAGED].max_len);
+    return kr_buf_add(&buf, json, len) < 0 ? -E2BIG : kr_session_send(s, KR_S_PACKAGED, number, &buf);
 }
 
 /* ---- the end ---- */

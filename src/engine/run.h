@@ -32,6 +32,9 @@ struct kr_run_calls {
     void (*on_display)(void *data, struct kr_run *r, const char *json, size_t len);
     /* input() asks for a line: answer with kr_run_reply(), now or later. NULL: end of input. */
     void (*on_input)(void *data, struct kr_run *r, const char *prompt, bool password);
+    /* A program of the cell asks for packages (docs/design/packages.md): answer `number` with kr_run_packaged(), now or
+     * later. `ask` is an object, borrowed. NULL: they are not to be had. */
+    void (*on_packages)(void *data, struct kr_run *r, uint32_t number, const json_t *ask);
     /* The last call; the pointer is dead when it returns. */
     void (*on_end)(void *data, struct kr_run *r, const struct kr_run_end *end);
 };
@@ -61,6 +64,9 @@ int kr_run_steer(struct kr_run *r, const struct kr_s_steer *how);
 void kr_run_cancel(struct kr_run *r);
 /* Answers on_input; text NULL is end of input. -EINVAL if nothing was asked. */
 int kr_run_reply(struct kr_run *r, const char *text, size_t len);
+/* A part of the answer to on_packages, or the last of them: JSON on one line. 0; -ESRCH: it has ended; -ENOBUFS: a part
+ * that is dropped, because it does not read. */
+int kr_run_packaged(struct kr_run *r, uint32_t number, const char *json, size_t len, bool is_last);
 /* No answer will come: it has the end of input, and its end says so. */
 void kr_run_unanswered(struct kr_run *r);
 /* Does it wait for a line? */

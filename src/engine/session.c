@@ -667,6 +667,11 @@ const char *kr_session_python(const struct kr_session *s)
     return s->claim.python;
 }
 
+bool kr_session_has_venv(const struct kr_session *s)
+{
+    return s->spec.venv;
+}
+
 int kr_session_listener(const struct kr_session *s)
 {
     return s->listener;

@@ -76,6 +76,8 @@ uint64_t kr_session_cell(const struct kr_session *s);
 /* It is frozen, because it has used up background_cpu since its last run. */
 bool kr_session_spent(const struct kr_session *s);
 
+bool kr_session_has_venv(const struct kr_session *s); /* an environment at /venv */
+
 /* Kills it; on_ended follows. May be called at any time, also twice. */
 void kr_session_close(struct kr_session *s);
 /* Stops or resumes reading its output, when the reader of the output is full; the pipes then block the writer. */

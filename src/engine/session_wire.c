@@ -302,6 +302,7 @@ static int on_run_frame(struct kr_session *s, const struct kr_frame *f, const un
                         struct kr_err *err)
 {
     struct kr_claim_end claim;
+    json_t *ask;
     bool password;
     char *prompt;
     const char *json;
@@ -325,6 +326,13 @@ static int on_run_frame(struct kr_session *s, const struct kr_frame *f, const un
             return r;
         r = kr_run_on_input(s->run, prompt, password, err);
         free(prompt);
+        return r;
+    case KR_S_PACKAGES:
+        r = kr_claim_packages(payload, f->len, &ask, err);
+        if (r < 0)
+            return r;
+        r = kr_run_on_packages(s->run, f->id, ask, err);
+        json_decref(ask);
         return r;
     default:
         r = kr_claim_end(payload, f->len, &claim, err);
@@ -355,6 +363,11 @@ static int handle_frame(struct kr_session *s, const struct kr_frame *f, const un
         return on_session_started(s, payload, f->len, err);
     case KR_S_FAILED:
         return on_session_failed(s, payload, err);
+    case KR_S_PACKAGES: /* its number is its own: it is of the run that is on */
+        if (f->id > 0 && s->run && s->run->state != KR_RUN_ENDED)
+            return on_run_frame(s, f, payload, err);
+        drop_stale(s, f);
+        return 0;
     case KR_S_DISPLAY:
     case KR_S_INPUT:
     case KR_S_END:

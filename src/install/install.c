@@ -51,6 +51,7 @@ int kr_install_new(struct uv_loop_s *loop, const struct kr_install_config *confi
     TAILQ_INIT(&in->resolutions);
     LIST_INIT(&in->cells);
     LIST_INIT(&in->tasks);
+    LIST_INIT(&in->sessions);
     r = open_parts(in, config->index, err);
     if (r < 0) {
         kr_install_free(in);
@@ -113,6 +114,7 @@ void kr_install_free(struct kr_install *in)
     }
     kr_install_resolutions_clear(in);
     kr_fd_close(in->tmp);
+    kr_install_sessions_close(in);
     free(in->index);
     free(in);
 }

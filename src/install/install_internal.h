@@ -125,7 +125,8 @@ struct kr_install {
     size_t resolution_count;
     LIST_HEAD(, kr_install_cell) cells;
     LIST_HEAD(, kr_install_task) tasks;
-    int tmp; /* DATA/packages/tmp, -1: not opened yet */
+    LIST_HEAD(, kr_install_session) sessions; /* asks of cells that have their job */
+    int tmp;                                  /* DATA/packages/tmp, -1: not opened yet */
     struct kr_install_system *system;
     struct kr_install_sweeper *sweeper;
     struct kr_install_compiler *compiler;
@@ -187,6 +188,9 @@ void kr_install_build_stop(struct kr_install_row *row);
 /* The object of kr_install_result(), and the rows of audit log and metrics. */
 char *kr_install_result_text(const struct kr_install_job *j, bool with_output);
 void kr_install_account(const struct kr_install_job *j);
+
+/* ---- install_session.c ---- */
+void kr_install_sessions_close(struct kr_install *in);
 
 /* ---- install_look.c ---- */
 void kr_install_looks_close(struct kr_install *in);

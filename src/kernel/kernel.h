@@ -23,7 +23,7 @@ struct kr_fork {
 
 /* Hooks of the Python side, set once. */
 struct kr_hooks {
-    PyObject *after_fork, *start, *run, *venv;
+    PyObject *after_fork, *start, *run, *venv, *packaged;
 };
 extern struct kr_hooks kr_hooks;
 
@@ -37,6 +37,7 @@ _Noreturn void kr_session_main(const struct kr_fork *f, const struct kr_seccomp 
 /* The request this process was forked for; NULL in the zygote. */
 PyObject *kr_py_send(PyObject *self, PyObject *args);
 PyObject *kr_py_recv_reply(PyObject *self, PyObject *args);
+PyObject *kr_py_recv_packaged(PyObject *self, PyObject *args);
 PyObject *kr_py_interruptible(PyObject *self, PyObject *body);
 PyObject *kr_py_setrlimits(PyObject *self, PyObject *args);
 PyObject *kr_py_restrict(PyObject *self, PyObject *args);

@@ -76,6 +76,33 @@ PyObject *kr_py_send(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyObject *kr_py_recv_packaged(PyObject *self, PyObject *args)
+{
+    struct kr_frame head;
+    unsigned char *payload;
+    PyObject *r;
+
+    (void)self, (void)args;
+    if (session_pid == 0 || is_copy() ||
+        recv(KR_CHANNEL_FD, &head, sizeof head, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)sizeof head ||
+        head.type != KR_S_PACKAGED)
+        Py_RETURN_NONE;
+    payload = kr_session_frame(&head);
+    r = Py_BuildValue("Iy#", (unsigned int)head.id, (const char *)payload, (Py_ssize_t)head.len);
+    free(payload);
+    return r;
+}
+
+/* An answer for a program of the cell came where another frame was awaited. An exception is set if a handler of the
+ * user's has raised one meanwhile. */
+static void hand_packaged(const struct kr_frame *head, const unsigned char *payload)
+{
+    PyObject *r = PyObject_CallFunction(kr_hooks.packaged, "Iy#", (unsigned int)head->id, (const char *)payload,
+                                        (Py_ssize_t)head->len);
+
+    Py_XDECREF(r);
+}
+
 PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
 {
     unsigned int run;
@@ -107,7 +134,9 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
         if (n <= 0)
             continue;
         r = NULL;
-        if (head.type == KR_S_REPLY && head.id == run)
+        if (head.type == KR_S_PACKAGED)
+            hand_packaged(&head, payload);
+        else if (head.type == KR_S_REPLY && head.id == run)
             r = PyBytes_FromStringAndSize((const char *)payload, (Py_ssize_t)head.len);
         free(payload);
         if (r || PyErr_Occurred())
@@ -502,7 +531,10 @@ static _Noreturn void serve(void)
             on_run(head.id, payload, head.len);
         else if (head.type == KR_S_TERMINAL)
             kr_terminal_serve(head.id, payload, head.len);
-        else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT && head.type != KR_S_STEER)
+        else if (head.type == KR_S_PACKAGED) {
+            hand_packaged(&head, payload);
+            PyErr_Clear(); /* between runs it has nowhere to go */
+        } else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT && head.type != KR_S_STEER)
             _exit(114); /* those come too late for their run */
         free(payload);
     }

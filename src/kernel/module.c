@@ -7,22 +7,25 @@ static PyObject *py_set_hooks(PyObject *self, PyObject *args)
 {
     struct kr_hooks h;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOO", &h.after_fork, &h.start, &h.run, &h.venv))
+    if (!PyArg_ParseTuple(args, "OOOOO", &h.after_fork, &h.start, &h.run, &h.venv, &h.packaged))
         return NULL;
     Py_INCREF(h.after_fork);
     Py_INCREF(h.start);
     Py_INCREF(h.run);
     Py_INCREF(h.venv);
+    Py_INCREF(h.packaged);
     kr_hooks = h;
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"set_hooks", py_set_hooks, METH_VARARGS, "set_hooks(after_fork, start, run, venv)"},
+    {"set_hooks", py_set_hooks, METH_VARARGS, "set_hooks(after_fork, start, run, venv, packaged)"},
     {"serve", kr_py_serve, METH_VARARGS, "serve(control_fd): fork sessions until the warden is gone"},
     {"fail", kr_py_fail, METH_VARARGS, "fail(control_fd, text): tell the warden why this zygote cannot serve"},
     {"send", kr_py_send, METH_VARARGS, "send(type, run, payload): one frame to the engine"},
     {"recv_reply", kr_py_recv_reply, METH_VARARGS, "recv_reply(run): the engine's answer to an INPUT frame"},
+    {"recv_packaged", kr_py_recv_packaged, METH_NOARGS,
+     "recv_packaged(): the next PACKAGED frame as (number, payload), if it is the channel's next; else None"},
     {"interruptible", kr_py_interruptible, METH_O,
      "interruptible(body): call it with SIGINT let through; what it raised, or None"},
     {"setrlimits", kr_py_setrlimits, METH_VARARGS, "setrlimits({name: value}): lower this process's limits for good"},
@@ -50,7 +53,8 @@ PyMODINIT_FUNC PyInit__krait(void)
         return NULL;
     if (PyModule_AddIntConstant(m, "DISPLAY", KR_S_DISPLAY) < 0 ||
         PyModule_AddIntConstant(m, "INPUT", KR_S_INPUT) < 0 || PyModule_AddIntConstant(m, "END", KR_S_END) < 0 ||
-        PyModule_AddIntConstant(m, "STARTED", KR_S_STARTED) < 0) {
+        PyModule_AddIntConstant(m, "STARTED", KR_S_STARTED) < 0 ||
+        PyModule_AddIntConstant(m, "PACKAGES", KR_S_PACKAGES) < 0) {
         Py_DECREF(m);
         return NULL;
     }

@@ -1,4 +1,4 @@
-/* `python`, `python3`, `pip` and `pip3` of one interpreter, as files of a folder.
+/* `python`, `python3`, `pip`, `pip3` and `uv` of one interpreter, as files of a folder.
  *
  * Called by the builder for its root tree, and by the keeper of level contained. Debian has no `python`, and the host's
  * `python3` and `pip` may be another interpreter's than the one that sessions run in. Invariant: each file is put
@@ -12,9 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A failed download ends in words about versions; the reason is said behind them. */
+/* With an environment it is a request to the server (pip_command.py), else the system's. A failed download ends in words about versions; the reason is said behind them. */
 static const char pip[] =
     "#!/bin/sh\n"
+    "if [ -e /venv/pyvenv.cfg ]; then exec /venv/bin/python -I \"${0%/*}/../pip_command.py\" \"$0\" \"$@\"; fi\n"
     "\"${0%/*}/python\" -m pip \"$@\"\n"
     "status=$?\n"
     "case $status.$1 in\n"
@@ -24,9 +25,13 @@ static const char pip[] =
     "esac\n"
     "exit $status\n";
 
+/* The real one, where there is one and no environment (pip_command.py). */
+static const char uv[] = "#!/bin/sh\n"
+                         "exec \"${0%/*}/python\" -I \"${0%/*}/../pip_command.py\" \"$0\" \"$@\"\n";
+
 static const struct {
     const char *name, *text; /* a link to the interpreter where there is no text */
-} programs[] = {{"python", NULL}, {"python3", NULL}, {"pip", pip}, {"pip3", pip}};
+} programs[] = {{"python", NULL}, {"python3", NULL}, {"pip", pip}, {"pip3", pip}, {"uv", uv}};
 
 static int put_script(int dir, const char *name, const char *text)
 {

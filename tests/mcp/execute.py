@@ -558,7 +558,7 @@ def shell_failures_say_what_to_do():
         equal(typed(c, "pwd", cwd="/tmp"), "/tmp", "control")
         for said_, word_ in (
             ("Could not resolve host: example.org", "no network"),
-            ("error: externally-managed-environment", "packages cannot be installed"),
+            ("error: externally-managed-environment", "packages are installed by"),
             ("sudo: command not found", "no root"),
         ):
             last = typed(c, "echo '%s' >&2; false" % said_).splitlines()[-1]

@@ -84,26 +84,44 @@ def no_network_offers_nothing_that_the_server_refuses():
 
 @check
 def packages():
-    with connect(server) as c:
+    with Server(args=["--packages=false"]) as s, connect(s) as c:
         for command in ("pip install surely-not-there", "python3 -m pip install surely-not-there",
                         "pip install surely-not-there 2>&1 | tail -1", "python3 -c 'import surely_not_there'"):
-            contains(shell(c, server, command) or "", NO_PACKAGES, command)
+            contains(shell(c, s, command) or "", NO_PACKAGES, command)
         for code in ("!pip install surely-not-there", "%pip install surely-not-there",
                      "import subprocess, sys\n"
                      "subprocess.check_call([sys.executable, '-m', 'pip', 'install', 'surely-not-there'])"):
-            contains(python(c, server, code) or "", NO_PACKAGES, code)
-        equal(shell(c, server, "pip --version; pip list | head -3"), None)
-        equal(python(c, server, "%pip list"), None)
+            contains(python(c, s, code) or "", NO_PACKAGES, code)
+        equal(shell(c, s, "pip --version; pip list | head -3"), None)
+        equal(python(c, s, "%pip list"), None)
+        contains(python(c, s, "import surely_not_there") or "", "`pip list` names those that are there")
+        contains(python(c, s, "raise ModuleNotFoundError('x', name='cv2.aruco')") or "",
+                 "module cv2 (package opencv-python-headless) is not installed, and packages cannot be installed here")
+
+
+@check
+def packages_that_can_be_installed():
+    """By an index that is not there: nothing is fetched for a hint."""
+    with Server(args=["--pypi-index-url", "http://127.0.0.1:9/simple/", "--blocked-packages", "torch,umap-learn"]) as s, \
+            connect(s) as c:
+        for module, package in (("cv2.aruco", "opencv-python-headless"), ("surely_not", "surely-not")):
+            got = python(c, s, "raise ModuleNotFoundError('x', name=%r)" % module) or ""
+            contains(got, "pip install " + package)
+        contains(shell(c, s, "python3 -c 'import surely_not_there.part'") or "", "pip install surely-not-there")
+        contains(shell(c, s, "conda install x") or "", "packages are installed by pip install NAME")
+        for module in ("torch", "umap"):
+            got = python(c, s, "raise ModuleNotFoundError('x', name=%r)" % module) or ""
+            contains(got, "this server does not allow it")
+            assert "pip install" not in got, got
+        equal(python(c, s, "import jsson"), "there is no module jsson; did you mean json?")
+        contains(python(c, s, "raise ModuleNotFoundError('x', name='reqeusts_of_mine')") or "", "is not installed")
 
 
 @check
 def modules():
     with connect(server) as c:
-        contains(python(c, server, "import surely_not_there") or "", "`pip list` names those that are there")
         equal(python(c, server, "import jsson"), "there is no module jsson; did you mean json?")
         equal(python(c, server, "import scikit_learn"), "the package scikit-learn is imported as sklearn")
-        contains(python(c, server, "raise ModuleNotFoundError('x', name='cv2.aruco')") or "",
-                 "module cv2 (package opencv-python-headless) is not installed, and packages cannot be installed here")
         contains(python(c, server, "import urllib2") or "", "its place has urllib.request")
         contains(shell(c, server, "python3 -c 'import surely_not_there.part'") or "", "module surely_not_there is not")
         equal(python(c, server, "import os.nothing"), None, "a part of what is there")

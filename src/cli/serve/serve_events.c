@@ -1,4 +1,5 @@
 /* What happens in the domain, for metrics, the log and MCP's subscribers. Called by the box, which serve_app.c opens. */
+#include "install.h"
 #include "serve.h"
 #include "log.h"
 #include "metrics.h"
@@ -69,6 +70,14 @@ static void on_connection(void *data, const json_t *row)
                           (uint64_t)json_integer_value(json_object_get(row, "received")));
 }
 
+static void on_packages(void *data, struct kr_box_run *run, uint32_t number, const json_t *ask)
+{
+    struct kr_serve *s = data;
+
+    if (s->api.install)
+        kr_install_on_session(s->api.install, run, number, ask);
+}
+
 const struct kr_box_calls kr_serve_box_calls = {
     .on_session_opened = on_session_opened,
     .on_session_ended = on_session_ended,
@@ -78,4 +87,5 @@ const struct kr_box_calls kr_serve_box_calls = {
     .on_terminal_ended = on_terminal_ended,
     .on_refused = on_refused,
     .on_connection = on_connection,
+    .on_packages = on_packages,
 };

@@ -21,12 +21,12 @@ MODULES = (
     "streams",
     "tracebacks",
     "hints",
+    "names",
     "display",
     "magics",
     "commands",
     "cells",
     "aio",
-    "names",
     "reserve",
     "shortage",
     "guard",
@@ -39,7 +39,8 @@ MODULES = (
 )
 REHEARSALS = 40
 EARLY = ("forktricks", "preload")  # what the imports of the preload need, loaded again later
-LAZY = ("mplbackend", "spawnmain", "readable", "htmltext", "pictures", "plotlydraw")  # compiled here, run when they are asked for
+# Compiled here, run when they are asked for.
+LAZY = ("mplbackend", "spawnmain", "readable", "htmltext", "pictures", "plotlydraw", "relay")
 
 
 def _compiled(folder: str, name: str):
@@ -211,7 +212,8 @@ def main(argv: list) -> None:
         raise RuntimeError(
             "a zygote must have one thread, this one has %d after its imports" % count
         )
-    _krait.set_hooks(after_fork, kernel.start.start, kernel.run.run, kernel.start.use_venv)
+    start = kernel.start
+    _krait.set_hooks(after_fork, start.start, kernel.run.run, start.use_venv, start.on_packaged)
     sys.stdout.flush()
     sys.stderr.flush()
     kernel.forktricks.share()

@@ -13,7 +13,7 @@ import sys
 import time
 import timeit
 
-from krait_kernel import hints, streams
+from krait_kernel import channel, hints, names, streams
 
 SHELL_ALIASES = (
     "ls",
@@ -91,6 +91,8 @@ def run(argv, **options) -> int:
     streams.barrier()
     if status != 0:
         pending_hint = hints.of_command(argv, status)
+    if channel.venv:
+        names.refresh_imports()  # it may have installed something
     return status
 
 
@@ -99,7 +101,7 @@ class Commands:
 
     def system(self, command: str) -> None:
         command = expand(command, sys._getframe(1))
-        pip = PIP.match(command)
+        pip = None if channel.venv else PIP.match(command)
         if pip is not None:
             packages(pip.group("verb"), pip.group("args"))
         elif command.split()[:1] == ["cd"]:
@@ -200,7 +202,7 @@ def packages(verb: str, args: str) -> None:
     if missing or not asked:
         if missing:
             print("not installed: %s" % ", ".join(missing))
-        pending_hint = hints.PACKAGES
+        pending_hint = hints.NO_PACKAGES
         print(
             "Packages cannot be installed, changed or removed in this sandbox yet. Installed are:"
         )
@@ -228,7 +230,9 @@ def installed() -> dict:
 
 def pip_magic(args: str, frame) -> None:
     verb, _, rest = expand(args, frame).partition(" ")
-    if verb in ("install", "uninstall", "download", "add", "remove"):
+    if channel.venv:
+        run("pip " + expand(args, frame), shell=True)
+    elif verb in ("install", "uninstall", "download", "add", "remove"):
         packages(verb, rest)
     elif verb in ("list", "freeze"):
         for name, version in sorted(installed().values(), key=lambda one: one[0].lower()):

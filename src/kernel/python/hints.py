@@ -10,7 +10,6 @@ import errno
 import os
 import re
 import sys
-
 CHAIN = 12  # how far causes and contexts are followed
 WRITABLE = (
     "/workspace",
@@ -30,6 +29,7 @@ HOST = ("/home/", "/Users/", "/root/", "/mnt/", "/media/", "/srv/", "/opt/", "/d
 NETWORK = "network"
 REFUSED = "refused"
 PACKAGES = "packages"
+NO_PACKAGES = "no packages"  # of a program that says itself what is wrong, unless nothing can be installed
 MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 FOLDERS = 200  # that are looked into for a module of the workspace
 NO_ROOT = (
@@ -283,7 +283,7 @@ def of_command(command, status: int):
     if program in ROOT_COMMANDS:
         return NO_ROOT
     if program in PACKAGE_COMMANDS:
-        return PACKAGES
+        return NO_PACKAGES if program in ("pip", "pip3", "uv") else PACKAGES
     if (program, status) in _NET_STATUS or (program == "git" and set(words[1:3]) & _GIT_REMOTE):
         return NETWORK
     return REFUSED if program == "curl" and status == 7 else None

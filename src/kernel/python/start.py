@@ -7,6 +7,7 @@ it sets what differs. What fails here is raised, and the session is not used.
 Landlock comes after everything but threads, because a mount attached after it could not be
 reached, and before those, because it binds only the thread that asks for it and the later ones.
 """
+import _signal
 import math
 import os
 import sys
@@ -29,6 +30,7 @@ _cpus = 1  # what the zygote was settled for, then what the session has
 _sched_getaffinity = os.sched_getaffinity
 _getloadavg = os.getloadavg
 _sysconf = os.sysconf
+_posix_spawn, _waitpid = os.posix_spawn, os.waitpid
 _own: list = []  # names with OWN that the zygote still has
 
 
@@ -90,6 +92,42 @@ def sysconf(name):
     return kib * 1024 // _sysconf("SC_PAGESIZE")
 
 
+def on_urgent(_signal, _frame) -> None:
+    """A program of the cell that asks for packages has something to say (relay.py). SIGURG, because
+    a process without this handler ignores it.
+    """
+    try:
+        from krait_kernel import relay
+
+        relay.turn()
+    except Exception:
+        pass  # the program says that it has no answer
+
+
+def on_packaged(number: int, payload: bytes) -> None:
+    """An answer for such a program that came while the session read its channel."""
+    try:
+        from krait_kernel import relay
+
+        relay.answered(number, payload)
+    except Exception:
+        pass
+
+
+def system(command):
+    """Execute the command in a subshell.
+
+    os.system() waits in C, where no handler of a signal runs, so that pip would have no answer.
+    """
+    shell = os.fsencode(command)
+    pid = _posix_spawn("/bin/sh", ["sh", "-c", shell], os.environ)
+    try:
+        return _waitpid(pid, 0)[1]
+    except BaseException:
+        _waitpid(pid, os.WNOHANG)
+        raise
+
+
 def settle() -> None:
     """In the zygote, after the last import: what every session finds, unless START says
     otherwise.
@@ -109,12 +147,14 @@ def settle() -> None:
     os.sched_getaffinity = sched_getaffinity
     os.getloadavg = getloadavg
     os.sysconf = sysconf
+    os.system = system
+    _signal.signal(_signal.SIGURG, on_urgent)
     os.umask(0o022)
     threading.stack_size(STACK)
     sys.dont_write_bytecode = True
     sys.path.insert(0, "")
-    system = [one for one in sys.path if one.endswith(("/site-packages", "/dist-packages"))]
-    sys.path.insert(sys.path.index(system[0]) if system else len(sys.path), SITE)
+    others = [one for one in sys.path if one.endswith(("/site-packages", "/dist-packages"))]
+    sys.path.insert(sys.path.index(others[0]) if others else len(sys.path), SITE)
     names.site = SITE
     streams.settle()
 

@@ -16,6 +16,7 @@
 #define LINKS_MAX 1000000u   /* of a generation */
 #define PATH_ROOM 2048u      /* a wheel's paths have at most 1024 bytes */
 #define POINTS 5u
+#define PIP_OF_CELLS "/krait/pip_command.py" /* what `python -m pip` is: a request to the server */
 
 /* A folder that every generation has; `part` is that of a wheel which is put there. */
 struct point {
@@ -108,9 +109,11 @@ static bool is_fixed(const struct tree *t, const char *path)
     return false;
 }
 
-/* Names that a wheel's data/ may not take. */
+/* Names that a wheel may not take. */
 static bool is_reserved(const struct tree *t, const char *folder, const char *name)
 {
+    if (strcmp(folder, t->points[3].path) == 0)
+        return strcmp(name, "pip") == 0 || strcmp(name, "pip.py") == 0;
     if (folder[0] == '\0')
         return strcmp(name, KR_PACKAGE_FACTS) == 0 || strcmp(name, "pyvenv.cfg") == 0;
     for (size_t i = 0; i < 3 && strcmp(folder, "bin") == 0; i++)
@@ -252,6 +255,8 @@ static int make_folder(struct tree *t, int parent, const char *path, const struc
         return fail(t, fd);
     t->made->folders++;
     r = fill_folder(t, fd, path, below, n);
+    if (r == 0 && strcmp(path, t->points[3].path) == 0 && symlinkat(PIP_OF_CELLS, fd, "pip.py") < 0)
+        return fail(t, errno);
     return r == 0 && t->count > 0 && fsync(fd) < 0 ? fail(t, errno) : r; /* an empty one can be made anew */
 }
 

@@ -364,7 +364,7 @@ static void on_end(void *data, struct kr_run *r, const struct kr_run_end *end)
 
 static int op_run(struct kr_engine_app *app, const json_t *id, const json_t *request, struct kr_err *err)
 {
-    static const struct kr_run_calls calls = {on_output, on_display, on_input, on_end};
+    static const struct kr_run_calls calls = {on_output, on_display, on_input, NULL, on_end};
     const json_t *code = json_object_get(request, "code"), *text = json_object_get(request, "stdin");
     const json_t *timeout = json_object_get(request, "timeout");
     struct kr_engine_client *c = take_client(app, request, err);

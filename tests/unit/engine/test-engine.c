@@ -207,7 +207,7 @@ static bool w_open(struct world *w, const struct kr_limits *limits, bool script,
 
 static bool w_begin(struct world *w, const char *code, uint64_t timeout_ms, const struct kr_run_script *script)
 {
-    static const struct kr_run_calls calls = {w_output, w_display, w_input, w_end};
+    static const struct kr_run_calls calls = {w_output, w_display, w_input, NULL, w_end};
     struct kr_run_spec spec = {.code = {code, strlen(code)},
                                .timeout_ms = timeout_ms,
                                .output_cap = w->output_cap ? (int64_t)w->output_cap : 4000,

@@ -146,7 +146,7 @@ static bool w_open(struct world *w)
 
 static bool w_begin(struct world *w, const char *code, uint64_t timeout_ms)
 {
-    static const struct kr_run_calls calls = {w_output, NULL, NULL, w_end};
+    static const struct kr_run_calls calls = {w_output, NULL, NULL, NULL, w_end};
     struct kr_run_spec spec = {.code = {code, strlen(code)}, .timeout_ms = timeout_ms, .output_cap = 4000};
     struct kr_err err;
 

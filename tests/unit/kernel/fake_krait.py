@@ -36,6 +36,7 @@ if sys.argv[1:2] != ["zygote"]:
     sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
 HEAD = struct.Struct("=IHHII")  # length, type, descriptors, id, pad: as in src/wire/frame.h
 START, STARTED, RUN, DISPLAY, INPUT, REPLY, END, FORKED, INTERRUPT = range(1, 10)
+PACKAGES, PACKAGED = 20, 21
 
 # ---- the module `_krait`, in the zygote and its sessions ----------------------------------------
 
@@ -46,8 +47,8 @@ _run = 0
 calls: list = []  # what start() asked for
 
 
-def set_hooks(after_fork, start, run, venv):
-    _hooks[:] = [after_fork, start, run, venv]
+def set_hooks(after_fork, start, run, venv, packaged):
+    _hooks[:] = [after_fork, start, run, venv, packaged]
 
 
 def _read(fd, size):
@@ -80,8 +81,19 @@ def recv_reply(run):
         frame = recv_frame()
         if frame is None:
             return b'{"eof":true}'
+        if frame[0] == PACKAGED:
+            _hooks[4](frame[1], frame[2])
         if frame[0] == REPLY and frame[1] == run:
             return frame[2]
+
+
+def recv_packaged():
+    if not _select([_channel], [], [], 0)[0]:
+        return None
+    head = _recv(HEAD.size, socket.MSG_PEEK)
+    if len(head) < HEAD.size or HEAD.unpack(head)[1] != PACKAGED:
+        return None
+    return recv_frame()[1:]
 
 
 def drain(fd):
@@ -219,6 +231,8 @@ def _serve_one():
         except Exception as exc:
             raise Failed from exc
         send(STARTED, 0, reply)
+    elif frame[0] == PACKAGED:
+        _hooks[4](frame[1], frame[2])
     elif frame[0] == RUN:
         _run = frame[1]
         try:

@@ -171,7 +171,8 @@ def programs_that_cannot_work():
         "!pip install surely-not-there",
         "%pip install surely-not-there",
     ):
-        equal(hint(code), "packages", code)
+        equal(hint(code), "no packages", code)
+    equal(hint("import subprocess\nraise subprocess.CalledProcessError(1, 'conda install x')"), "packages")
     equal(hint("import subprocess\nraise subprocess.CalledProcessError(6, 'curl http://x.org')"), "network")
     equal(hint("import subprocess\nraise subprocess.CalledProcessError(128, 'git clone http://x.org')"), "network")
     equal(hint("import subprocess\nraise subprocess.CalledProcessError(1, 'git diff --exit-code')"), None)

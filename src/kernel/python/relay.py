@@ -1,0 +1,149 @@
+"""Carries what programs of the cell ask for (pip: pip_command.py) to the engine, and its answers
+back.
+
+Loaded by start.py's handler of SIGURG, which such a program sends when it has something to say or
+waits for an answer; there is no thread, and nothing of this exists in a session that no program
+asks. A turn never waits. Invariants: what a program sends is a line of JSON of limited length, and
+goes to the engine as it is: nothing of it is used here; a program that is gone is told of; past
+CLIENTS programs, or with an answer that is not read, a program is let go of.
+"""
+import os
+from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, socket
+
+import _krait
+from krait_kernel import channel
+
+ADDRESS = "/tmp/.krait-pip"  # only this cell has this folder
+CLIENTS = 8
+REQUEST = 60 << 10  # bytes; a frame takes 64 KiB
+UNREAD = 512 << 10  # bytes of answers
+TURN = 256  # answers of a turn
+
+_listener = None
+_clients: list = []
+_last = 0  # number of a question
+_unlink = os.unlink
+
+
+class Client:
+    def __init__(self, fd: int) -> None:
+        self.socket = socket(fileno=fd)
+        self.socket.setblocking(False)
+        self.number = 0  # of its question; 0: it has asked nothing yet
+        self.run = 0  # in which it asked
+        self.came, self.leaves = b"", b""
+        self.ended = False  # it has its last answer
+
+    def read(self) -> bool:
+        """False: it is gone."""
+        try:
+            part = self.socket.recv(REQUEST + 1)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not part or self.number:
+            return False
+        self.came += part
+        if self.came.endswith(b"\n"):
+            return self.ask()
+        return len(self.came) <= REQUEST
+
+    def ask(self) -> bool:
+        global _last
+        if len(self.came) > REQUEST or not self.came.startswith(b"{"):
+            return False
+        _last = _last % 0x7FFFFFFF + 1
+        self.number, self.run = _last, channel.run
+        if channel.is_open():
+            _krait.send(_krait.PACKAGES, self.number, self.came)
+        else:
+            self.refuse(b"packages are installed while a run is on")
+        self.came = b""
+        return True
+
+    def answer(self, line: bytes) -> None:
+        self.leaves += line + b"\n"
+        self.ended = self.ended or b'"end":true' in line or b'"end": true' in line
+
+    def refuse(self, why: bytes) -> None:
+        self.answer(b'{"end":true,"ok":false,"error":"%s"}' % why)
+
+    def look(self) -> None:
+        if self.number and not self.ended and self.run != channel.run:
+            self.refuse(b"the run that asked has ended")
+
+    def write(self) -> bool:
+        try:
+            while self.leaves:
+                self.leaves = self.leaves[self.socket.send(self.leaves) :]
+        except BlockingIOError:
+            return len(self.leaves) <= UNREAD
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self.number and not self.ended and channel.is_open():
+            _krait.send(_krait.PACKAGES, self.number, b'{"op":"cancel"}')
+        self.socket.close()
+
+
+def turn() -> None:
+    """Takes what has come from either side."""
+    if channel.is_copy():
+        return
+    had = bool(_clients)
+    _accept()
+    for _turn in range(TURN):
+        got = _krait.recv_packaged()
+        if got is None:
+            break
+        answered(*got)
+    for one in list(_clients):
+        one.look()
+        if not one.read() or not one.write():
+            _clients.remove(one)
+            one.close()
+    if had and not _clients:
+        _close()
+
+
+def answered(number: int, payload: bytes) -> None:
+    for one in _clients:
+        if one.number == number:
+            one.answer(payload)
+
+
+def _accept() -> None:
+    global _listener
+    if _listener is None:
+        try:
+            _unlink(ADDRESS)
+        except OSError:
+            pass
+        made = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
+        made.bind(ADDRESS)
+        made.listen(CLIENTS)
+        _listener = made
+    while True:
+        try:
+            fd, _address = _listener._accept()
+        except OSError:
+            return
+        client = Client(fd)
+        if len(_clients) < CLIENTS:
+            _clients.append(client)
+        else:
+            client.close()
+
+
+def _close() -> None:
+    global _listener
+    _listener, old = None, _listener
+    if old is not None:
+        old.close()
+        try:
+            _unlink(ADDRESS)
+        except OSError:
+            pass
