@@ -89,7 +89,7 @@ struct kr_install_ask {
 /* 0: *ret_job is a new job; 1: it is one under way that was asked for the same. Watch it with kr_job_watch(), follow it
  * with kr_jobs_open_log(), cancel it with kr_jobs_cancel(). Or -errno with err: KR_ERR_INVALID (grammar, with the
  * position; a standard module; a look-alike, and how to insist), KR_ERR_DENIED (blocked; installs are switched off),
- * KR_ERR_TOO_MANY (rate), KR_ERR_CONFLICT (the folder is the host's), KR_ERR_UNAVAILABLE, -ENOENT (the sandbox). */
+ * KR_ERR_TOO_MANY (rate), KR_ERR_UNAVAILABLE, -ENOENT (the sandbox). */
 int kr_install_start(struct kr_install *in, const struct kr_caller *who, const struct kr_install_ask *ask,
                      struct kr_job **ret_job, struct kr_err *err);
 

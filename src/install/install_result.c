@@ -186,6 +186,15 @@ static void audit_success(const struct kr_install_job *j)
     json_decref(list);
 }
 
+static void count_wheels(const struct kr_install_job *j)
+{
+    for (size_t i = 0; i < j->row_count; i++)
+        kr_metrics_inc(j->in->config.metrics, KR_M_PACKAGE_WHEELS,
+                       KR_AT(j->rows[i].file->sdist ? "source"
+                             : j->rows[i].is_fresh  ? "index"
+                                                    : "store"));
+}
+
 void kr_install_account(const struct kr_install_job *j)
 {
     bool is_blocked = strcmp(j->outcome.kind, "blocked") == 0;
@@ -195,6 +204,12 @@ void kr_install_account(const struct kr_install_job *j)
         kr_metrics_inc(j->in->config.metrics, KR_M_PACKAGE_INSTALLS, KR_AT(result));
     if (is_blocked)
         kr_metrics_inc(j->in->config.metrics, KR_M_ERRORS, KR_AT("blocked_package"));
+    if (j->op == KR_INSTALL && j->began_ns)
+        kr_metrics_observe(j->in->config.metrics, KR_M_PACKAGE_SECONDS, KR_AT(result),
+                           (double)(kr_clock_ns() - j->began_ns) / 1e9);
+    kr_metrics_add(j->in->config.metrics, KR_M_PACKAGE_BYTES, KR_AT_NONE, (double)j->downloaded);
+    if (j->outcome.ok)
+        count_wheels(j);
     if (j->outcome.ok)
         audit_success(j);
     else

@@ -6,6 +6,7 @@
 #include "install_internal.h"
 #include "log.h"
 #include "loop.h"
+#include "metrics.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct kr_install_sweeper {
     struct kr_work work;
     struct kr_package_sweep sweep;
     int shelf;
+    struct kr_package_store_size size; /* afterwards */
     uint64_t freed;
     int result;
     struct kr_err err;
@@ -30,7 +32,10 @@ static void run_sweep(void *data)
 {
     struct kr_install_sweeper *s = data;
 
+    s->freed = 0;
     s->result = kr_package_store_sweep(s->in->config.packages, &s->sweep, &s->freed, &s->err);
+    if (s->result >= 0 && kr_package_store_measure(s->in->config.packages, &s->size) < 0)
+        s->size = (struct kr_package_store_size){0};
 }
 
 static void on_swept(void *data)
@@ -43,6 +48,8 @@ static void on_swept(void *data)
         kr_log(KR_LOG_WARN, "sweep of the store of packages failed, ignoring", "error=\"%s\"", s->err.msg);
     else if (s->freed > 0)
         kr_log(KR_LOG_INFO, "store of packages swept", "bytes=%llu", (unsigned long long)s->freed);
+    kr_metrics_set(s->in->config.metrics, KR_M_PACKAGE_STORE_BYTES, KR_AT_NONE, (double)s->size.bytes);
+    kr_metrics_set(s->in->config.metrics, KR_M_PACKAGE_STORE_WHEELS, KR_AT_NONE, (double)s->size.folders);
     if (s->timer)
         kr_timer_arm(s->timer, EVERY_MS);
 }

@@ -51,6 +51,12 @@ enum kr_metric {
     KR_M_HTTP_CUT,
     KR_M_HTTP_BYTES,
     KR_M_AUTH_FAILURES,
+    /* packages */
+    KR_M_PACKAGE_WHEELS,
+    KR_M_PACKAGE_SECONDS,
+    KR_M_PACKAGE_BYTES,
+    KR_M_PACKAGE_STORE_BYTES,
+    KR_M_PACKAGE_STORE_WHEELS,
     /* connections of sandboxes to the outside */
     KR_M_CONNECTIONS,
     KR_M_CONNECTION_SECONDS,

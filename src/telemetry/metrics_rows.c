@@ -26,6 +26,7 @@ static const char *const refusals[] = {"invalid", "not_found", "denied", "unavai
                                        "protocol", "internal", "unauthorized", "forbidden", "conflict", "too_many",
                                        "busy", "too_large", "unsupported", "no_space", NULL};
 static const char *const installs[] = {"success", "error", "blocked", NULL};
+static const char *const wheels[] = {"store", "index", "source", NULL};
 static const char *const states[] = {"opening", "idle", "busy", NULL};
 static const char *const hows[] = {"pool", "new", NULL};
 static const char *const session_ends[] = {"asked", "idle", "evicted", "reset", "died", "stopping", NULL};
@@ -141,6 +142,20 @@ const struct kr_metric_row kr_metric_rows[KR_METRIC_MAX_] = {
       .help = "Requests and logins that showed no key or password that was good for them.",
       .example = "rate(krait_auth_failures_total{reason!=\"missing\"}[5m]) > 1" },
 
+    [KR_M_PACKAGE_WHEELS] = { "krait_package_wheels_total", COUNTER, .labels = {{"from", wheels, 0}},
+      .help = "Wheels that installs have put into sandboxes: from the store, from the index, built from source.",
+      .example = "sum by (from) (rate(krait_package_wheels_total[1h]))" },
+    [KR_M_PACKAGE_SECONDS] = { "krait_package_install_seconds", HISTOGRAM, .labels = {{"result", installs, 0}},
+      .buckets = run_buckets, .help = "Time of installs from their turn to their end.",
+      .example = "histogram_quantile(0.95, sum by (le) (rate(krait_package_install_seconds_bucket[1h])))" },
+    [KR_M_PACKAGE_BYTES] = { "krait_package_fetched_bytes_total", COUNTER,
+      .help = "Bytes of wheels that installs have fetched from the index.",
+      .example = "rate(krait_package_fetched_bytes_total[1h])" },
+    [KR_M_PACKAGE_STORE_BYTES] = { "krait_package_store_bytes", GAUGE,
+      .help = "Size of the store of unpacked wheels, as the last sweep has measured it.",
+      .example = "krait_package_store_bytes / 2^30" },
+    [KR_M_PACKAGE_STORE_WHEELS] = { "krait_package_store_wheels", GAUGE,
+      .help = "Wheels in the store, as the last sweep has counted them.", .example = "krait_package_store_wheels" },
     [KR_M_CONNECTIONS] = { "krait_connections_total", COUNTER,
       .labels = {{"how", connection_hows, 0}, {"verdict", verdicts, 0}},
       .help = "Connections of sandboxes to the outside that ended or were refused (denied), and fetches for them.",

@@ -61,11 +61,13 @@ def the_second_sandbox_fetches_nothing() -> None:
     with place() as (s, index, _folder):
         first = install(s, "lone-thing")
         assert first["ok"] and first["downloaded"] > 0 and first["cached"] == 0, first
+        contains(s.get("/metrics").text, 'krait_package_wheels_total{from="index"} 1\n')
         other = s.post("/api/v1/sandboxes", {"name": "other"}).json()["id"]
         index.forget()
         second = install(s, "lone-thing", sandbox=other)
         assert second["ok"] and second["downloaded"] == 0 and second["cached"] == 1, second
         equal(index.count("/files/lone_thing-2.0-py3-none-any.whl"), 0)
+        contains(s.get("/metrics").text, 'krait_package_wheels_total{from="store"} 1\n')
         equal(value_of(s, "import lone_thing; print(lone_thing.VALUE)", sandbox=other), "2")
 
 
