@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define COPY_BYTES 65536u
-#define SPLICE_BYTES (512u << 10)
-#define PIPE_BYTES (256 << 10)
-#define PIPES_MAX 128u /* of all tunnels: the kernel bounds what one id may hold in pipes */
+#define SPLICE_BYTES (1u << 20)
+#define PIPE_BYTES (1 << 20)
+#define PIPES_MAX 48u /* of all tunnels: an id may hold 64 MiB in pipes (pipe(7)) */
 #define STEPS_PER_TURN 8
 
 /* One direction. What waits is in `buf` or in the pipe, never in both. */
