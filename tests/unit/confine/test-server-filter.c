@@ -72,6 +72,42 @@ static void server_rows_are_sorted_known_and_have_reasons(void)
     CHECK_THAT(filter.count > 100 && filter.count < 600, "%u instructions", filter.count);
 }
 
+static void egress_rows_are_sorted_known_and_have_reasons(void)
+{
+    for (size_t i = 0; i < kr_sc_egress_rows_count; i++) {
+        const struct kr_sc_server_row *r = &kr_sc_egress_rows[i];
+
+        CHECK_THAT(i == 0 || r[-1].nr < r->nr, "number %u", r->nr);
+        CHECK_THAT(row_of(r->nr), "number %u is not in the table", r->nr);
+        CHECK_THAT(r->act < KR_SC_ACT_MAX_ && !refuses(r->act), "number %u", r->nr);
+        CHECK_THAT(strlen(r->why) > 5 && !strchr(r->why, '|'), "number %u", r->nr);
+    }
+}
+
+/* By number: bind, listen, programs, processes, tracing, names of files, io_uring; and sockets of another kind. */
+static void what_a_taken_egress_process_would_want_is_refused(void)
+{
+    static const short denied[] = {49,  50,  53,  57,  58,  59,  62,  76,  82,  83,  84,  86,  87,  88,  90,
+                                   101, 155, 161, 165, 200, 246, 272, 298, 308, 310, 317, 319, 322, 425};
+    static const unsigned long long kinds[][6] = {{1, 1, 0}, {16, 3, 0},  {17, 3, 0},
+                                                  {2, 3, 1}, {2, 1, 262}, {40, 1, 0}};
+    static const unsigned long long tcp[6] = {2, 1, 0}, udp6[6] = {10, 2, 17}, none[6] = {0};
+    struct kr_seccomp egress = {0};
+    struct kr_err err;
+
+    CHECK(kr_seccomp_compile(KR_SECCOMP_EGRESS, KR_SECCOMP_WHOLE, &egress, &err) == 0);
+    for (size_t i = 0; i < LEN(denied); i++)
+        CHECK_THAT(kr_seccomp_simulate(&egress, KR_SC_ARCH, denied[i], none) == (SECCOMP_RET_ERRNO | EPERM), "call %d",
+                   denied[i]);
+    for (size_t i = 0; i < LEN(kinds); i++)
+        CHECK_THAT(kr_seccomp_simulate(&egress, KR_SC_ARCH, SYS_socket, kinds[i]) == (SECCOMP_RET_ERRNO | EPERM),
+                   "socket %zu", i);
+    CHECK(kr_seccomp_simulate(&egress, KR_SC_ARCH, SYS_socket, tcp) == SECCOMP_RET_ALLOW);
+    CHECK(kr_seccomp_simulate(&egress, KR_SC_ARCH, SYS_socket, udp6) == SECCOMP_RET_ALLOW);
+    CHECK(kr_seccomp_simulate(&egress, KR_SC_ARCH, SYS_connect, none) == SECCOMP_RET_ALLOW);
+    kr_seccomp_done(&egress);
+}
+
 /* By number, apart from the table: programs, processes, sockets of its own, other processes' memory, namespaces and
  * mounts, the kernel's own surface. */
 static void what_a_taken_server_would_want_is_refused(void)
@@ -364,6 +400,8 @@ int main(void)
         return 1;
     }
     RUN(server_rows_are_sorted_known_and_have_reasons);
+    RUN(egress_rows_are_sorted_known_and_have_reasons);
+    RUN(what_a_taken_egress_process_would_want_is_refused);
     RUN(what_a_taken_server_would_want_is_refused);
     RUN(every_refused_call_is_refused_by_the_kernel);
     RUN(the_refusals_are_the_filter_s);
