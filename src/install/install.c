@@ -13,7 +13,7 @@
 #define LANE_RUNNING 2u
 #define LANE_WAITING 4096u
 
-const char *const kr_install_state_names[KR_INSTALL_STATE_MAX_] = {
+const char *const kr_install_state_names[KR_INSTALL_STATE_MAX_ + 1] = {
     [KR_INSTALL_NOT_FOUND] = "not_found", [KR_INSTALL_INSTALLED] = "installed", [KR_INSTALL_INSTALLING] = "installing",
     [KR_INSTALL_SUCCESS] = "success",     [KR_INSTALL_FAILED] = "failed",
 };

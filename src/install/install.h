@@ -136,7 +136,7 @@ enum kr_install_state {
     KR_INSTALL_FAILED,     /* the last job that named it has failed */
     KR_INSTALL_STATE_MAX_,
 };
-extern const char *const kr_install_state_names[KR_INSTALL_STATE_MAX_];
+extern const char *const kr_install_state_names[KR_INSTALL_STATE_MAX_ + 1]; /* ends with NULL: choices of a field */
 
 struct kr_install_status {
     enum kr_install_state state;
