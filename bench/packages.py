@@ -1,5 +1,5 @@
 """The second install of ten wheels: out of krait's store, beside pip and uv, for bench/run. The wheels are made here;
-pip and uv find them in their folder and fetch nothing. uv is that of PATH, or of the environment's KR_UV."""
+pip, uv and krait's server find them in their folder. uv is that of PATH, or of the environment's KR_UV."""
 import hashlib
 import os
 import shutil
@@ -12,6 +12,7 @@ from programs import Failed, Program, PYTHON
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "lib"))
 import wheels  # noqa: E402
+from krait_server import Server  # noqa: E402
 
 # name -> (modules, bytes of each, folders they are in, console scripts): like numpy, pandas, requests …, in small
 SHAPES = {
@@ -21,12 +22,15 @@ SHAPES = {
     "bench-tiny": (1, 400, 1, 0),
 }
 HOW = (  # key, label
-    ("krait", "krait: the wheels are in its store (its functions alone, without the resolver's run)"),
+    ("server", "krait, over HTTP: from the request to the end of the job, in a new sandbox"),
+    ("resolve", "the same with `upgrade`: the resolver runs in a cell each time"),
+    ("krait", "krait's store and environment alone, by the functions that the job calls"),
     ("pip", "pip install into a new virtual environment"),
     ("pip_bare", "the same with --no-compile: krait and uv compile nothing either"),
     ("uv", "uv pip install, with a warm cache"),
 )
 COMMAND_S = 120
+LOOK_S = 0.003  # between two looks at a job
 
 
 def make_module(name: str, number: int, size: int) -> str:
@@ -58,7 +62,10 @@ class Packages:
         self.turn = 0
         self.uv = os.environ.get("KR_UV") or shutil.which("uv")
         self.program = Program(os.path.join(build, "bench", "bench-packages"))
+        self.server = Server(args=["--pypi-index-url", self.folder, "--max-network", "open", "--installs-per-minute", "0"],
+                             program=os.path.join(build, "krait"), validate=False)
         try:
+            os.chmod(self.top, 0o755)  # the server has a user of its own
             for name in ("wheels", "data"):
                 os.mkdir(os.path.join(self.top, name))
             self.wheels = make_wheels(self.folder)
@@ -67,17 +74,21 @@ class Packages:
             for path in self.wheels:
                 with open(path, "rb") as file:
                     self.program.ask("add %s %s" % (path, hashlib.sha256(file.read()).hexdigest()))
+            self.server.start()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         self.program.close()
+        self.server.close(check=False)
         shutil.rmtree(self.top, ignore_errors=True)
 
     def sample(self, how: str) -> float:
         """Microseconds of one install into something new, which is removed again."""
         self.turn += 1
+        if how in ("server", "resolve"):
+            return self.serve(how == "resolve")
         place = os.path.join(self.top, "place%d" % self.turn)
         try:
             if how == "krait":
@@ -86,6 +97,26 @@ class Packages:
             return getattr(self, how)(place)
         finally:
             shutil.rmtree(place, ignore_errors=True)
+
+    def serve(self, upgrade: bool) -> float:
+        sandbox = self.server.post("/api/v1/sandboxes", {}).json()["id"]
+        try:
+            began = time.perf_counter()
+            reply = self.server.post("/api/v1/sandboxes/%s/packages" % sandbox, {"packages": list(SHAPES), "upgrade": upgrade})
+            if reply.status not in (200, 202):
+                raise Failed("an install was refused: " + reply.text[:200])
+            job = reply.json()
+            while job.get("ended_at") is None:
+                if time.perf_counter() - began > COMMAND_S:
+                    raise Failed("an install did not end within %d s" % COMMAND_S)
+                time.sleep(LOOK_S)
+                job = self.server.get("/api/v1/jobs/" + reply.json()["job_id"]).json()
+            took = time.perf_counter() - began
+            if not job["result"] or not job["result"]["ok"] or len(job["result"]["installed"]) != len(SHAPES):
+                raise Failed("an install failed: " + str(job["result"])[:200])
+            return took * 1e6
+        finally:
+            self.server.delete("/api/v1/sandboxes/" + sandbox)
 
     def pip(self, place: str, *more: str) -> float:
         return self.command([PYTHON, "-m", "pip", "--python", place + "/bin/python", "install", "--no-index", "--no-deps",
@@ -116,7 +147,7 @@ def measure(build: str, rounds: int, rows: dict) -> str:
     """Adds samples to rows["packages_" + key], one of each in turn. What must be said beside the table, or ""."""
     try:
         one = Packages(build)
-    except (Failed, OSError) as exc:
+    except (Failed, OSError, RuntimeError) as exc:
         for key, _label in HOW:
             rows["packages_" + key].failed = str(exc)
         return "packages: %s" % exc
@@ -135,7 +166,7 @@ def measure(build: str, rounds: int, rows: dict) -> str:
                 except Failed as exc:
                     row.failed = str(exc)
                     continue
-                if turn > 0:  # the first fills caches: uv's, and the kernel's
+                if turn > 0:  # the first fills the store, uv's cache, and the kernel's
                     row.samples.append(took)
     finally:
         one.close()
