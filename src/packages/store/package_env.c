@@ -256,7 +256,7 @@ static int load_item(struct making *m, const struct kr_package_item *item, struc
 
 static int load_items(struct making *m, const struct kr_package_item *items)
 {
-    cleanup_free struct placed **order = calloc(m->count + 1, sizeof *order);
+    cleanup_free struct placed **order = calloc(m->count + 1, sizeof(void *));
     int r;
 
     if (!order)
@@ -286,7 +286,7 @@ static json_t *item_json(const struct placed *p)
 
 static int write_items(struct making *m, int generation)
 {
-    cleanup_free struct placed **order = calloc(m->count + 1, sizeof *order);
+    cleanup_free struct placed **order = calloc(m->count + 1, sizeof(void *));
     json_t *items = json_array(), *all = json_pack("{s:s, s:o}", "python", m->python->version, "items", items);
     cleanup_free char *text = NULL;
     int r = order && all ? 0 : -ENOMEM;

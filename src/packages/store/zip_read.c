@@ -460,7 +460,7 @@ static int by_header(const void *a, const void *b)
 /* Every entry's header, and that the entries lie one behind the other from the first byte to the directory. */
 static int read_locals(struct kr_zip *zip, uint64_t directory_at, struct kr_err *err)
 {
-    cleanup_free struct kr_zip_entry **order = calloc(zip->count + 1u, sizeof *order);
+    cleanup_free struct kr_zip_entry **order = calloc(zip->count + 1u, sizeof(void *));
     int r = 0;
 
     if (!order)
