@@ -175,6 +175,23 @@ def an_install_is_cancelled_while_it_downloads() -> None:
 
 
 @check
+def jobs_are_cancelled_at_each_step_and_end_with_the_server() -> None:
+    """Waiting, reading, resolving, downloading: whichever the pause hits."""
+    with place() as (s, index, folder):
+        index.add(wheels.wheel(folder, "slow-one", pad=4 << 20), slow=400_000)
+        for pause in (0, 0.1, 0.4, 1.5):
+            jobs = [started(ask(s, "slow-one")), started(ask(s, "needs-lone"))]
+            time.sleep(pause)
+            for job in reversed(jobs):
+                equal(s.delete("/api/v1/jobs/" + job).status, 202)
+            equal([await_job(s, job)["cause"] for job in jobs], ["cancelled"] * 2)
+        equal(listed(s), {})
+        started(ask(s, "slow-one"))
+        time.sleep(1)
+        equal(s.stop(), 0)
+
+
+@check
 def one_job_of_a_sandbox_at_a_time_and_an_equal_one_is_joined() -> None:
     with place() as (s, index, folder):
         index.add(wheels.wheel(folder, "slow-one", pad=1 << 20), slow=500_000)
