@@ -4,7 +4,6 @@
  * and that session has no run but the program; a terminal is freed when it has ended, its time is over and it has no
  * reader; byte n of the output is in the ring at n % KR_TERMINAL_KEPT while first <= n < next. */
 #include "box_internal.h"
-#include "box_terminal.h"
 #include "clock.h"
 #include "json.h"
 #include "log.h"

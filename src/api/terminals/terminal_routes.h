@@ -1,7 +1,6 @@
 /* Terminals over HTTP: create, list, write, resize, follow, close; and one as a WebSocket. Our own voice. */
 #pragma once
 #include "api.h"
-#include "box_terminal.h"
 #include "route_doc.h"
 
 kr_http_handler kr_api_terminals_list, kr_api_terminals_create, kr_api_terminals_read, kr_api_terminals_delete,
