@@ -43,8 +43,8 @@ struct kr_http_scan {
  * bytes alone, never on the pieces they came in; each byte of an unfinished head is looked at once. */
 int kr_http_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_head *ret);
 
-/* The same of a request to a proxy: CONNECT has its target, HOST:PORT, in `authority` and no path; and whether Host names
- * the host of the target is the caller's to judge, which knows what two spellings of one host are. */
+/* The same of a request to a proxy: CONNECT has its target, HOST:PORT, in `authority` and no path; and whether Host
+ * names the host of the target is the caller's to judge, which knows what two spellings of one host are. */
 int kr_http_proxy_head_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_head *ret);
 
 /* A character of an RFC 9110 token. */

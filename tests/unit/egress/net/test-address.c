@@ -1,5 +1,5 @@
-/* src/egress/net/address.c: every row of the table at both of its ends and beside them, and every spelling of an address
- * that a resolver somewhere would read. Run by tests/run. */
+/* src/egress/net/address.c: every row of the table at both of its ends and beside them, and every spelling of an
+ * address that a resolver somewhere would read. Run by tests/run. */
 #include "address.h"
 #include "check.h"
 #include <arpa/inet.h>
