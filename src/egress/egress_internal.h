@@ -68,8 +68,8 @@ struct kr_eg_row {
     enum kr_eg_verdict verdict;
     const char *why;
 };
-/* Queues the row for the engine. Where KR_EG_ROWS_MAX wait already it is dropped and counted; the next row that goes
- * out says how many ("dropped"). */
+/* Queues the row for the engine. Where KR_EG_ROWS_MAX wait already it is dropped and counted; the log says how
+ * many once there is room again. */
 #define KR_EG_ROWS_MAX 1024u
 void kr_eg_row_send(struct kr_eg *eg, const struct kr_eg_row *row);
 /* Microseconds since 1970. */

@@ -1,7 +1,7 @@
 /* Rows of connections, and every other frame to the engine: sent at once, or kept until the socket takes them.
  *
  * Called by whatever ends a connection or a fetch. Invariant: frames go out in the order in which they were sent, and a
- * row that finds no room is counted, and told of with the next one. */
+ * row that finds no room is counted, and logged when there is room again. */
 #include "egress_parts.h"
 #include "frame.h"
 #include "log.h"
@@ -141,14 +141,14 @@ void kr_eg_row_send(struct kr_eg *eg, const struct kr_eg_row *row)
     char *text;
     int r;
 
-    if (json && eg->rows->dropped > 0)
-        json_object_set_new(json, "dropped", json_integer((json_int_t)eg->rows->dropped));
     text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     r = text ? kr_eg_send(eg, KR_E_CONNECTION, 0, text, strlen(text)) : -ENOMEM;
     free(text);
-    if (r < 0)
+    if (r < 0) {
         eg->rows->dropped++;
-    else
+    } else if (eg->rows->dropped > 0) {
+        kr_log_with(KR_LOG_WARN, "connections not told of", KR_F_UINT("rows", eg->rows->dropped));
         eg->rows->dropped = 0;
+    }
 }
