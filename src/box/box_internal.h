@@ -60,6 +60,7 @@ struct kr_box_session {
     const struct kr_profile *profile; /* of the caller who opened it */
     char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
+    bool auto_install;               /* of its sandbox (box.h) */
     char home[KR_STORE_ID_ROOM];     /* the sandbox's folder on the shelf, whose environment it sees */
     bool thrown_away;                /* with its one run */
     bool retired;                    /* it ends when no run is in it and none waits */

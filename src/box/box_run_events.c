@@ -269,6 +269,7 @@ bool kr_box_run_begin(struct kr_box_run *r)
     bool frozen = kr_session_spent(session->engine_session);
     struct kr_err err;
 
+    r->spec.auto_install = session->auto_install && !r->spec.script;
     kr_box_egress_tell(session, r);
     if (kr_run_new(session->engine_session, &r->spec, &calls, r, &r->run, &err) < 0) {
         kr_box_egress_tell(session, NULL);

@@ -162,6 +162,7 @@ static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s,
                                              .background = s->background,
                                              .limits = s->limits};
     snprintf(session->home, sizeof session->home, "%s", s->row.folder);
+    session->auto_install = s->auto_install;
     if (session->spec.workspace == KR_WORKSPACE_SHELF)
         snprintf(session->spec.folder, sizeof session->spec.folder, "%s", s->row.folder);
     kr_changes_forget(session);

@@ -24,7 +24,7 @@ static const struct {
 } said_rows[] = {
     {"externally-managed-environment", packages, false},
     {"No matching distribution found", no_packages, true},
-    {"pip: this sandbox has no network", no_packages, true}, /* programs.c */
+    {"pip: this sandbox has no network", no_packages, true},    /* programs.c */
     {"ERROR: packages cannot be installed", no_packages, true}, /* pip_command.py */
     {"uv: command not found", packages, false},
     {"conda: command not found", packages, false},

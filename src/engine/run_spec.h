@@ -34,6 +34,7 @@ struct kr_run_spec {
     json_t *variables;    /* an object: set as variables before the code; NULL: none */
     json_t *env;          /* an object of texts, for this run alone; NULL: none */
     int64_t figure_px;    /* longest side of a figure that is shown; 0: as it was drawn */
+    bool auto_install;    /* what an import does not find is installed, once, and the code begins anew */
     bool readable;        /* a model reads it: displays get their text, and what can be drawn is drawn */
     int64_t figure_bytes; /* with `readable`: of base64 that all its images may have together; 0: no bound */
     const struct kr_run_script *script; /* NULL: a snippet. Borrowed, by a copy too */

@@ -4,6 +4,7 @@
  * Called by `krait serve` with what the box hands on. Invariants: what a cell sends is read by a table of members and
  * nothing more of it is used; the sandbox is that of the run, the caller the one that started it; a job that nothing
  * else waits for ends with the program that asked for it, and with its run; each ask has one last answer. */
+#include "import_name.h"
 #include "install_internal.h"
 #include "runlog.h"
 #include "utf8.h"
@@ -171,6 +172,20 @@ static int read_session_ask(const json_t *ask, struct kr_install_ask *ret, struc
     return 0;
 }
 
+/* {"op":"auto","names":[words of a session's hint]}: the package of a module that a run did not find. */
+static int read_missing(const struct kr_install *in, const json_t *ask, json_t **ret_names, struct kr_err *err)
+{
+    const char *words = json_string_value(json_array_get(json_object_get(ask, "names"), 0));
+    char distribution[KR_REQ_NAME_ROOM];
+    struct kr_import_miss miss;
+
+    if (!words || !kr_import_miss_read(words, &miss) ||
+        !kr_import_installable(&miss, &in->config.blocked, distribution))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "it is not installed unasked");
+    *ret_names = json_pack("[s]", distribution);
+    return *ret_names ? 0 : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "an install");
+}
+
 static int follow(struct kr_install *in, const struct kr_box_run *run, uint32_t number, struct kr_job *job, bool own)
 {
     struct kr_install_session *ask = calloc(1, sizeof *ask);
@@ -199,7 +214,8 @@ void kr_install_on_session(struct kr_install *in, const struct kr_box_run *run, 
     struct kr_caller who = kr_box_run_caller(run);
     const char *op = json_string_value(json_object_get(ask, "op"));
     struct kr_install_refusal refusal = {.verdict = KR_PACKAGE_FINE};
-    struct kr_install_ask what;
+    struct kr_install_ask what = {.op = KR_INSTALL};
+    json_t *missing = NULL;
     struct kr_job *job;
     struct kr_err err;
     int r;
@@ -208,7 +224,12 @@ void kr_install_on_session(struct kr_install *in, const struct kr_box_run *run, 
         withdraw_all(in, kr_box_run_id(run), ask ? number : 0);
         return;
     }
-    r = read_session_ask(ask, &what, &err);
+    if (op && strcmp(op, "auto") == 0) {
+        r = read_missing(in, ask, &missing, &err);
+        what.what.texts = missing;
+    } else {
+        r = read_session_ask(ask, &what, &err);
+    }
     what.sandbox = kr_box_run_sandbox(run);
     what.ret_refusal = &refusal;
     if (r >= 0)
@@ -217,4 +238,5 @@ void kr_install_on_session(struct kr_install *in, const struct kr_box_run *run, 
         r = kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "an install");
     if (r < 0)
         refuse_session(in, kr_box_run_id(run), number, kr_package_verdict_names[refusal.verdict], &err);
+    json_decref(missing);
 }

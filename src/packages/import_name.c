@@ -22,7 +22,8 @@ static const char *find_row(const char *module, const struct kr_import_row *rows
     return row ? row->other : NULL;
 }
 
-const char *kr_import_distribution(const char *module)
+/* The distribution of a module by the table, the longest part of a dotted name first; NULL: not in it. */
+static const char *find_distribution(const char *module)
 {
     char name[KR_IMPORT_MODULE_ROOM];
     const char *found;
@@ -47,7 +48,9 @@ static bool has_own_module(const char *canonical)
     return false;
 }
 
-const char *kr_import_module(const char *canonical)
+/* The module that a distribution of the table is imported as, by its canonical name; NULL: not in it, or imported by
+ * its own name. */
+static const char *find_module_of(const char *canonical)
 {
     char name[KR_REQ_NAME_ROOM];
 
@@ -131,7 +134,7 @@ static bool is_blocked(const char *name, const struct kr_words *blocked)
 /* The name that it would be published under: by the table, else its own. False: it can be none. */
 static bool name_of(const char *module, char ret_name[KR_REQ_NAME_ROOM], bool *ret_known)
 {
-    const char *found = kr_import_distribution(module);
+    const char *found = find_distribution(module);
     char canonical[KR_REQ_NAME_ROOM];
 
     *ret_known = true;
@@ -163,7 +166,7 @@ static void say_missing(const struct kr_import_miss *miss, const struct kr_impor
     const char *like = known ? NULL : kr_package_lookalike(name);
     char what[2 * KR_REQ_NAME_ROOM + 32], call[512];
 
-    if (!kr_import_distribution(miss->module))
+    if (!find_distribution(miss->module))
         snprintf(what, sizeof what, "module %s", miss->module);
     else
         snprintf(what, sizeof what, "module %s (package %s)", miss->module, name);
@@ -199,7 +202,7 @@ void kr_import_advise(const struct kr_import_miss *miss, const struct kr_import_
         snprintf(buf, size, "module %s is one of older Pythons; its place has %s", miss->module, old);
         return;
     }
-    if (miss->standard && !kr_import_distribution(miss->module)) {
+    if (miss->standard && !find_distribution(miss->module)) {
         snprintf(buf, size,
                  "module %s belongs to Python itself, and the Python here was built without it; no package "
                  "brings it",
@@ -212,7 +215,7 @@ void kr_import_advise(const struct kr_import_miss *miss, const struct kr_import_
     }
     if (!name_of(miss->module, name, &known))
         return; /* a part of something that is there */
-    if (!kr_import_distribution(miss->module) && (module = kr_import_module(name)))
+    if (!find_distribution(miss->module) && (module = find_module_of(name)))
         snprintf(buf, size, "the package %s is imported as %s", name, module);
     else if (miss->near[0] && !known)
         snprintf(buf, size, "there is no module %s; did you mean %s?", miss->module, miss->near);
@@ -226,12 +229,12 @@ bool kr_import_installable(const struct kr_import_miss *miss, const struct kr_wo
     char name[KR_REQ_NAME_ROOM];
     bool known;
 
-    if ((!kr_import_distribution(miss->module) && (miss->standard || kr_package_is_stdlib(miss->module))) ||
+    if ((!find_distribution(miss->module) && (miss->standard || kr_package_is_stdlib(miss->module))) ||
         find_row(miss->module, kr_import_old, kr_import_old_count) || !name_of(miss->module, name, &known) ||
         is_blocked(name, blocked))
         return false;
     if ((!known && (miss->near[0] || kr_package_lookalike(name))) ||
-        (!kr_import_distribution(miss->module) && kr_import_module(name)))
+        (!find_distribution(miss->module) && find_module_of(name)))
         return false;
     snprintf(ret_distribution, KR_REQ_NAME_ROOM, "%s", name);
     return true;

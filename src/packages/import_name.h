@@ -44,10 +44,5 @@ void kr_import_advise(const struct kr_import_miss *miss, const struct kr_import_
 bool kr_import_installable(const struct kr_import_miss *miss, const struct kr_words *blocked,
                            char ret_distribution[KR_REQ_NAME_ROOM]);
 
-/* The distribution of a module by the table, the longest part of a dotted name first; NULL: not in it. */
-const char *kr_import_distribution(const char *module);
-/* The module that a distribution of the table is imported as, by its canonical name; NULL: not in it, or imported by
- * its own name. */
-const char *kr_import_module(const char *canonical);
 /* The table as a page. */
 void kr_import_dump(FILE *out);

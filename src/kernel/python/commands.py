@@ -241,6 +241,19 @@ def pip_magic(args: str, frame) -> None:
         run([sys.executable, "-m", "pip"] + shlex.split(args))
 
 
+def install_missing(exc: ModuleNotFoundError) -> bool:
+    """Whether what the import lacks was installed now. The server decides what that is, and whether
+    it is well enough known to be installed unasked.
+    """
+    global pending_hint
+    words = hints.hint(exc)
+    if not isinstance(words, str) or words.split(" ")[0] not in ("module", "standard"):
+        return False
+    done = run(["pip", "krait-auto", words]) == 0
+    pending_hint = None
+    return done
+
+
 def change_directory(path: str, tell: bool = True) -> None:
     path = path.strip().strip("'\"")
     os.chdir(os.path.expanduser(path or "~"))

@@ -73,6 +73,7 @@ class Job:
         self.code = spec.get("code") or ""
         self.name = spec.get("name") or "<run>"
         self.warm = bool(spec.get("warm"))
+        self.auto_install = bool(spec.get("auto_install")) and channel.venv
         self.cause, self.exit_code = "ok", 0
         self.result = self.error = self.hint = None
         self.variables: list = []
@@ -112,6 +113,12 @@ class Job:
     def attempt(self) -> None:
         try:
             self.execute()
+        except ModuleNotFoundError as exc:
+            if not self.auto_install or not commands.install_missing(exc):
+                raise
+            self.auto_install = False
+            self.tree, self.result = None, None
+            self.execute()  # from its beginning: what it did before the import is done again
         except MemoryError:
             if self.started or not reserve.free():
                 raise

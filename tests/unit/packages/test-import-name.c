@@ -28,16 +28,6 @@ static void tables_are_in_order(void)
         CHECK(strcmp(kr_import_old[i - 1].module, kr_import_old[i].module) < 0);
 }
 
-static void names_are_found_both_ways(void)
-{
-    CHECK(strcmp(kr_import_distribution("cv2"), "opencv-python-headless") == 0);
-    CHECK(strcmp(kr_import_distribution("sklearn.svm"), "scikit-learn") == 0);
-    CHECK(strcmp(kr_import_distribution("google.cloud.storage.blob"), "google-cloud-storage") == 0);
-    CHECK(!kr_import_distribution("google.surely") && !kr_import_distribution("numpy") && !kr_import_distribution(""));
-    CHECK(strcmp(kr_import_module("pillow"), "PIL") == 0 && strcmp(kr_import_module("beautifulsoup4"), "bs4") == 0);
-    CHECK(!kr_import_module("surely-not") && !kr_import_module("matplotlib"));
-}
-
 static void a_session_sends_words(void)
 {
     static const char *const wrong[] = {
@@ -157,7 +147,6 @@ static void only_what_is_meant_is_installed_unasked(void)
 int main(void)
 {
     RUN(tables_are_in_order);
-    RUN(names_are_found_both_ways);
     RUN(a_session_sends_words);
     RUN(each_has_its_line);
     RUN(only_what_is_meant_is_installed_unasked);
