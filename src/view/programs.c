@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* With an environment it is a request to the server (pip_command.py), else the system's. A failed download ends in words about versions; the reason is said behind them. */
+/* With an environment it is a request to the server (pip_command.py), else the system's. A failed download ends in
+ * words about versions; the reason is said behind them. */
 static const char pip[] =
     "#!/bin/sh\n"
     "if [ -e /venv/pyvenv.cfg ]; then exec /venv/bin/python -I \"${0%/*}/../pip_command.py\" \"$0\" \"$@\"; fi\n"
