@@ -82,6 +82,31 @@ static int list_files(struct kr_wheel *w, struct kr_err *err)
     return 0;
 }
 
+/* Folders take room on a disk as files do, and one name can stand for 63 of them. */
+static int count_folders(struct kr_wheel *w, struct kr_err *err)
+{
+    const char *before = "";
+
+    for (uint32_t i = 0; i < w->file_count; i++) { /* in order of names: what is in one folder is together */
+        const char *name = w->files[i].entry->name;
+        size_t same = 0;
+
+        if (w->files[i].entry->folder)
+            continue; /* counts with what is in it; empty ones are not made */
+        w->made_count++;
+        while (before[same] && before[same] == name[same])
+            same++;
+        for (const char *slash = strchr(name + same, '/'); slash; slash = strchr(slash + 1, '/'))
+            w->made_count++;
+        before = name;
+    }
+    if (kr_wheel_files(w) <= w->limits.files_max)
+        return 0;
+    kr_err_set(err, KR_ERR_LIMIT, 0, "the archive has %u files and folders, and %u are taken", kr_wheel_files(w),
+               w->limits.files_max);
+    return -EFBIG;
+}
+
 /* The one folder NAME-VERSION.dist-info; *.data must be of the same spelling. */
 static int find_info(struct kr_wheel *w, struct kr_err *err)
 {
@@ -303,7 +328,7 @@ static int open_wheel(struct kr_wheel *w, int fd, const char *file_name, struct 
 
     if ((r = kr_wheel_name_parse(file_name, &w->name, err)) < 0 ||
         (r = kr_zip_open(fd, &w->limits, &w->zip, err)) < 0 || (r = list_files(w, err)) < 0 ||
-        (r = find_info(w, err)) < 0 || (r = read_texts(w, err)) < 0)
+        (r = count_folders(w, err)) < 0 || (r = find_info(w, err)) < 0 || (r = read_texts(w, err)) < 0)
         return r;
     for (uint32_t i = 0; i < w->file_count; i++)
         if ((r = place_file(w, &w->files[i], err)) < 0)
@@ -368,7 +393,7 @@ uint64_t kr_wheel_bytes(const struct kr_wheel *w)
 
 uint32_t kr_wheel_files(const struct kr_wheel *w)
 {
-    return w->zip.count;
+    return w->made_count;
 }
 
 size_t kr_wheel_modules(const struct kr_wheel *w, const char *const **ret_modules)

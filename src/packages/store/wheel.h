@@ -48,7 +48,7 @@ void kr_wheel_free(struct kr_wheel *w);
 const char *kr_wheel_title(const struct kr_wheel *w);
 const char *kr_wheel_version(const struct kr_wheel *w);
 uint64_t kr_wheel_bytes(const struct kr_wheel *w); /* when unpacked */
-uint32_t kr_wheel_files(const struct kr_wheel *w);
+uint32_t kr_wheel_files(const struct kr_wheel *w); /* with the folders that they lie in */
 /* What `import` finds in it: "numpy", "yaml", "_yaml"; in order of names. */
 size_t kr_wheel_modules(const struct kr_wheel *w, const char *const **ret_modules);
 /* The names of its commands. */

@@ -21,6 +21,7 @@
 #define SPREAD_MAX 4096u
 #define ORIGIN "$ORIGIN"
 #define ORIGIN_ROOM 512u /* longest text after which a $ORIGIN is looked at */
+#define ORIGINS_MAX 64u  /* of one library that are looked at: each may read the names of all files */
 
 /* One file on its way: the first line of a script waits, a shared library's texts are looked at. */
 struct writing {
@@ -32,6 +33,8 @@ struct writing {
     char first[SHEBANG_MAX];
     size_t first_len;
     bool library, spread;
+    unsigned origins;
+    const volatile bool *stop;
     char seen[ORIGIN_ROOM + 8]; /* the last bytes of what came before */
     size_t seen_len;
     struct kr_err *err;
@@ -40,6 +43,11 @@ struct writing {
 static int no_memory(struct kr_err *err)
 {
     return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "unpacking a wheel");
+}
+
+static int check_stop(const volatile bool *stop, struct kr_err *err)
+{
+    return stop && *stop ? kr_err_set(err, KR_ERR_SYSTEM, ECANCELED, "unpacking a wheel") : 0;
 }
 
 /* ---- libraries that look for others outside of their wheel ---- */
@@ -96,7 +104,7 @@ static void look_for_origin(struct writing *wr, const char *bytes, size_t len, b
     char folder[KR_ZIP_NAME_MAX + 1], text[ORIGIN_ROOM];
 
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 0, path);
-    while (!wr->spread && (at = memmem(at, (size_t)(end - at), ORIGIN, strlen(ORIGIN)))) {
+    while (!wr->spread && wr->origins < ORIGINS_MAX && (at = memmem(at, (size_t)(end - at), ORIGIN, strlen(ORIGIN)))) {
         size_t left = (size_t)(end - at) - strlen(ORIGIN);
 
         if (left < sizeof text && !is_end)
@@ -105,6 +113,7 @@ static void look_for_origin(struct writing *wr, const char *bytes, size_t len, b
         snprintf(text, sizeof text, "%.*s", (int)(left < sizeof text ? left : sizeof text - 1), at);
         text[strcspn(text, ":")] = '\0';
         wr->spread = leads_out(wr->w, folder, text);
+        wr->origins++;
     }
 }
 
@@ -155,8 +164,10 @@ static int take_piece(void *data, const void *bytes, size_t len)
 {
     struct writing *wr = data;
     const char *at = bytes;
-    int r;
+    int r = check_stop(wr->stop, wr->err); /* a file may have gigabytes */
 
+    if (r < 0)
+        return r;
     crypto_hash_sha256_update(&wr->hash, bytes, len);
     if (wr->library && (r = look_at_library(wr, at, len, false)) < 0)
         return r;
@@ -211,10 +222,11 @@ static int note_spread(struct kr_wheel *w, const char *path, struct kr_err *err)
     return kr_texts_add(&w->spread, path, (size_t)(slash - path)) < 0 ? no_memory(err) : 0;
 }
 
-static int write_file(struct kr_wheel *w, const struct kr_wheel_file *f, int folder, struct kr_err *err)
+static int write_file(struct kr_wheel *w, const struct kr_wheel_file *f, int folder, const volatile bool *stop,
+                      struct kr_err *err)
 {
     cleanup_fd int fd = openat(folder, f->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    struct writing wr = {.w = w, .file = f, .fd = fd, .err = err};
+    struct writing wr = {.w = w, .file = f, .fd = fd, .stop = stop, .err = err};
     int r;
 
     if (fd < 0)
@@ -367,13 +379,11 @@ int kr_wheel_unpack(struct kr_wheel *w, int folder, const volatile bool *stop, s
     for (uint32_t i = 0; i < w->file_count; i++) {
         const struct kr_wheel_file *f = &w->files[i];
 
-        if (stop && *stop) {
-            kr_err_set(err, KR_ERR_SYSTEM, ECANCELED, "unpacking a wheel");
-            return -ECANCELED;
-        }
+        if ((r = check_stop(stop, err)) < 0)
+            return r;
         if (!f->path)
             continue;
-        if ((r = make_parents(folder, f->path, before, err)) < 0 || (r = write_file(w, f, folder, err)) < 0)
+        if ((r = make_parents(folder, f->path, before, err)) < 0 || (r = write_file(w, f, folder, stop, err)) < 0)
             return r;
         before = f->path;
     }

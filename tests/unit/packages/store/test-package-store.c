@@ -92,7 +92,7 @@ static void a_wheel_is_added_once(void)
     CHECK(!strstr(key, sha256) && strncmp(key, sha256, 8) != 0);
     CHECK(kr_package_store_facts(s, key, &facts) == 0);
     CHECK(strcmp(facts.name, "Good") == 0 && strcmp(facts.version, "1.0") == 0 && strcmp(facts.file, MAKER_NAME) == 0);
-    CHECK(strcmp(facts.sha256, sha256) == 0 && facts.files == 6 && facts.bytes > 0);
+    CHECK(strcmp(facts.sha256, sha256) == 0 && facts.files == 8 && facts.bytes > 0);
     CHECK(kr_package_store_facts(s, "aaaaaaaaaaaaaaaaaaaa", &facts) == -ENOENT);
     CHECK(kr_package_store_facts(s, "../store", &facts) == -ENOENT);
     snprintf(path, sizeof path, "packages/store/%s/site/good/value.txt", key);

@@ -292,7 +292,7 @@ static void files_come_out_whole(void)
     CHECK(kr_wheel_open(fd, MAKER_NAME, &kr_wheel_limits_default, &wheel, &err) == 0);
     CHECK(kr_wheel_modules(wheel, &list) == 2 && strcmp(list[0], "_second") == 0 && strcmp(list[1], "good") == 0);
     CHECK(kr_wheel_scripts(wheel, &list) == 5 && strcmp(list[0], "first") == 0 && strcmp(list[1], "go") == 0);
-    CHECK(strcmp(kr_wheel_title(wheel), "Good") == 0 && kr_wheel_files(wheel) == w->count);
+    CHECK(strcmp(kr_wheel_title(wheel), "Good") == 0 && kr_wheel_files(wheel) == w->count + 9);
     kr_wheel_free(wheel);
     close(fd);
     maker_free(w);
@@ -326,6 +326,42 @@ static void libraries_that_look_out(void)
     maker_free(w);
 }
 
+/* A library full of the word costs no more than one that has it a few times. */
+static void libraries_with_many_origins(void)
+{
+    static const char word[] = "$ORIGIN/../b";
+    enum { TIMES = 2000000, LEN = TIMES * sizeof word };
+    char *text = malloc(LEN);
+    const struct made_entry more[] = {{.name = "good/a/lib.so", .text = text, .len = LEN}, {.name = "good/b/x"}, {0}};
+    struct kr_wheel_limits limits = kr_wheel_limits_default;
+    int folder;
+    struct made_wheel *w;
+
+    if (!text)
+        return;
+    for (size_t i = 0; i < TIMES; i++)
+        memcpy(text + i * sizeof word, word, sizeof word);
+    w = maker_make(more, NULL);
+    CHECK(was_taken("origins", take_as(w, MAKER_NAME, &limits, &folder)));
+    close(folder);
+    maker_free(w);
+    free(text);
+}
+
+/* Folders count as files do: one name can stand for many. */
+static void folders_count(void)
+{
+    const struct made_entry more[] = {{.name = "good/a/b/c/d"}, {.name = "good/a/bc/d"}, {.name = "e/f/g/h/i/j"}, {0}};
+    struct made_wheel *w = maker_make(more, NULL);
+    struct kr_wheel_limits limits = kr_wheel_limits_default;
+
+    limits.files_max = (uint32_t)w->count + 11; /* good, a, a/b, a/b/c, a/bc; e to e/f/g/h/i; *.dist-info */
+    CHECK(was_taken("folders", take_as(w, MAKER_NAME, &limits, NULL)));
+    limits.files_max--;
+    CHECK(refused("folders", take_as(w, MAKER_NAME, &limits, NULL), "files and folders"));
+    maker_free(w);
+}
+
 static void unpacking_can_be_stopped(void)
 {
     struct made_wheel *w = maker_make(NULL, NULL);
@@ -354,6 +390,8 @@ int main(void)
     RUN(another_file_name);
     RUN(files_come_out_whole);
     RUN(libraries_that_look_out);
+    RUN(libraries_with_many_origins);
+    RUN(folders_count);
     RUN(unpacking_can_be_stopped);
     remove_scratch();
     CHECK_DONE();
