@@ -88,6 +88,18 @@ def versions_are_chosen_replaced_and_taken_away() -> None:
 
 
 @check
+def what_is_installed_has_no_part_in_the_resolver() -> None:
+    """Modules that are named as those of Python would be imported by pip."""
+    with place() as (s, index, folder):
+        modules = {one + ".py": "raise SystemExit('imported')\n" for one in sys.stdlib_module_names if one[:2] != "__"}
+        index.add(wheels.wheel(folder, "shadow", modules={**modules, "keyring.py": "raise SystemExit('imported')\n"}))
+        assert install(s, "shadow")["ok"]
+        done = install(s, "needs-lone")
+        assert done["ok"], done
+        equal(names(done), ["lone-thing", "needs-lone"])
+
+
+@check
 def a_requirements_txt_is_understood() -> None:
     with place() as (s, _index, folder):
         digest = wheels.sha256(folder / "lone_thing-1.0-py3-none-any.whl")

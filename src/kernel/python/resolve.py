@@ -14,8 +14,9 @@ python, conflict, index, build, resolver.
 
 pip 23.0 is used as a library: metadata comes from the index (PEP 658) or from a part of the wheel,
 and whole wheels only where neither is offered. Another pip is asked with --dry-run --report, which
-downloads. Invariant: without "build" no code of a package runs here. With it some does, so what
-is printed is that code's claim; the server checks each field in any case.
+downloads. Invariant: without "build" no code of a package runs here: /venv is read for what is
+installed, and nothing is imported from it. With "build" some runs, so what is printed is that
+code's claim; the server checks each field in any case.
 """
 import functools
 import json
@@ -26,6 +27,7 @@ import subprocess
 import sys
 
 VENV = "/venv"
+PACKAGES = "%s/lib/python%d.%d/site-packages" % ((VENV,) + sys.version_info[:2])
 WHEELED_PIP = "/usr/share/python-wheels"  # Debian's python3-pip-whl
 LIBRARY = "23.0"  # versions of pip whose inside this file knows
 MAX_PROGRESS = 500  # lines
@@ -45,6 +47,14 @@ class Trouble(Exception):
 
 def put(value):
     print(json.dumps(value), flush=True)
+
+
+class Closed:
+    """The finder of a folder from which nothing is imported; what is installed there is found."""
+
+    @staticmethod
+    def find_spec(_name, _target=None):
+        return None
 
 
 class Progress(logging.Handler):
@@ -80,11 +90,9 @@ def settle():
             import pip
         except (OSError, IndexError, ImportError):
             raise Trouble("resolver", NO_PIP) from None
-    if pip.__version__.startswith(LIBRARY):
-        import pip._internal.commands.install  # noqa: F401  while /venv cannot take its place
-    packages = "%s/lib/python%d.%d/site-packages" % ((VENV,) + sys.version_info[:2])
-    if os.path.isdir(packages):
-        sys.path.insert(0, packages)
+    if os.path.isdir(PACKAGES):
+        sys.path_importer_cache[PACKAGES] = Closed()
+        sys.path.insert(0, PACKAGES)
     return pip
 
 
@@ -462,9 +470,25 @@ def broken(new):
 # ---- any other pip ------------------------------------------------------------------------------
 
 
+# Without `site`, which would run what *.pth files of /venv say; with the same path as here.
+PROGRAM = """
+import os, runpy, sys
+class Closed:
+    find_spec = staticmethod(lambda name, target=None: None)
+sys.path[:], packages, pip = %r, %r, %r
+if os.path.isdir(packages):
+    sys.path_importer_cache[packages] = Closed()
+    sys.path.insert(0, packages)
+sys.argv[0] = pip
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+
+
 def ask_program(request, pip):
     """What another pip says it would install (22.2 has the report)."""
-    command = [sys.executable, os.path.dirname(pip.__file__), "install", "--isolated", "--quiet"]
+    where = [one for one in sys.path if one != PACKAGES], PACKAGES, os.path.dirname(pip.__file__)
+    command = [sys.executable, "-I", "-S", "-c", PROGRAM % where]
+    command += ["install", "--isolated", "--quiet"]
     command += ["--dry-run", "--report", "-", "--no-cache-dir", "--timeout", TIMEOUT]
     command += ["--index-url", request["index"], "--prefer-binary"]
     command += [] if request["build"] else ["--only-binary", ":all:"]
