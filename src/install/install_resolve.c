@@ -2,7 +2,7 @@
  *
  * Called by install_steps.c. Invariants: the cell has the rule `index`, no workspace and the sandbox's /venv, and no
  * code of a package runs in it unless the job may build; what it says is read strictly (install_answer.c); a resolution
- * is used again only for the same requirements, flags and installed packages, of any user: the index is the same for
+ * is used again only for the same requirements, flags and installed wheels, of any user: the index is the same for
  * all. */
 #include "clock.h"
 #include "install_internal.h"
@@ -47,7 +47,8 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Everything that the answer follows from. New, or NULL. */
+/* Everything that the answer follows from: what is installed by its hash, for a wheel that was built can say what it
+ * likes about itself, and the answer is handed to other users. New, or NULL. */
 static char *key_of(const struct kr_install_job *j)
 {
     const char **texts = calloc(j->wanted.count + 1, sizeof *texts);
@@ -63,7 +64,8 @@ static char *key_of(const struct kr_install_job *j)
     for (size_t i = 0; i < j->wanted.count; i++)
         (void)kr_buf_printf(&key, "%s\n", texts[i]);
     for (size_t i = 0; i < j->before->count; i++)
-        (void)kr_buf_printf(&key, "has %s %s\n", j->before->items[i].name, j->before->items[i].version);
+        (void)kr_buf_printf(&key, "has %s %s %s\n", j->before->items[i].name, j->before->items[i].version,
+                            j->before->items[i].sha256);
     free(texts);
     return key.failed ? NULL : kr_buf_steal(&key, NULL);
 }

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), os.path.join(HERE, "lib")]
 import wheels
 from check import check, contains, equal, main
-from installing import ask, await_job, index_args, install, listed, site, started
+from installing import ask, await_job, index_args, install, listed, names, site, started, uninstall
 from krait_server import Server
 from serving import eventually
 
@@ -188,6 +188,23 @@ def a_build_that_lies_about_its_wheel_is_refused() -> None:
         made = s.post("/api/v1/sandboxes", {"name": "builder", "allow_build": "yes"}).json()["id"]
         done = install(s, "liar", sandbox=made)
         assert "requests" not in listed(s, made), done
+
+
+@check
+def a_resolution_with_a_built_package_is_for_its_own_kind() -> None:
+    """What was built can ask for anything; who has the index's wheel of that version gets another answer."""
+    with scene("--packages-allow-build=true") as (s, index, folder, *_rest):
+        index.add(wheels.wheel(folder, "planted"))
+        index.add(wheels.wheel(folder, "asker", depends=["paired-thing==1.0"]))
+        index.add(wheels.sdist(folder, "paired-thing", depends=["planted"]))
+        made = s.post("/api/v1/sandboxes", {"name": "builder", "allow_build": "yes"}).json()["id"]
+        assert install(s, "paired-thing", sandbox=made)["ok"] and uninstall(s, "planted", sandbox=made)["ok"]
+        s.patch("/api/v1/sandboxes/" + made, {"allow_build": "no"})
+        index.add(wheels.wheel(folder, "paired-thing"))
+        assert install(s, "paired-thing")["ok"]
+        equal((listed(s), listed(s, made)), ({"paired-thing": "1.0"}, {"paired-thing": "1.0"}))
+        equal(names(install(s, "asker", sandbox=made)), ["asker", "planted"])
+        equal(names(install(s, "asker")), ["asker"])
 
 
 @check
