@@ -196,6 +196,7 @@ def main() -> int:
              for name, rule in rules}
     found["public_functions_have_callers"] = tree_gates.public_functions_have_callers(ROOT)
     found["settings_have_tests"] = tree_gates.settings_have_tests(ROOT)
+    found["buffers_have_values"] = tree_gates.buffers_have_values(ROOT)
     for name, wrong in found.items():
         for line in wrong:
             print("  " + line)

@@ -1,5 +1,5 @@
-"""Two rules of tools/check-tree.py about the whole of src: a public function has a caller in another file, and a
-setting has a test that tells two values of it apart."""
+"""Three rules of tools/check-tree.py about the whole of src: a public function has a caller in another file, a setting
+has a test that tells two values of it apart, and a buffer that is freed by its scope has a value at each return."""
 import re
 from pathlib import Path
 
@@ -99,3 +99,17 @@ def settings_have_tests(root: Path) -> list[str]:
         wrong += [f"--{flag}: {why}"] if why else []
         wrong += [f"--{flag}: it has a test: take it out of UNTESTED"] if test and flag in UNTESTED else []
     return wrong + [f"--{flag} of UNTESTED is no setting" for flag in UNTESTED if flag not in tests]
+
+
+UNSET_BUFFER = re.compile(r"cleanup_buf struct kr_buf (\w+);\n((?:(?!\b\1\b)[\s\S])*?)\b(return|goto)\b")
+
+
+def buffers_have_values(root: Path) -> list[str]:
+    wrong = []
+    for path in sorted((root / "src").rglob("*.c")):
+        text = path.read_text()
+        for found in UNSET_BUFFER.finditer(text):
+            if "\n}" not in found[2]:
+                line = text.count("\n", 0, found.start()) + 1
+                wrong.append(f"{path.relative_to(root)}:{line}: {found[1]} is freed without a value by a {found[3]}: = {{0}}")
+    return wrong

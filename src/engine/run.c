@@ -321,7 +321,7 @@ void kr_run_cancel(struct kr_run *r)
 
 int kr_run_steer(struct kr_run *r, const struct kr_s_steer *how)
 {
-    cleanup_buf struct kr_buf buf;
+    cleanup_buf struct kr_buf buf = {0};
 
     if (!r->terminal || r->state != KR_RUN_RUNNING || r->session->state >= KR_SESSION_KILLED)
         return -ESRCH;
@@ -411,7 +411,7 @@ int kr_run_on_packages(struct kr_run *r, uint32_t number, const json_t *ask, str
 int kr_run_packaged(struct kr_run *r, uint32_t number, const char *json, size_t len, bool is_last)
 {
     struct kr_session *s = r->session;
-    cleanup_buf struct kr_buf buf;
+    cleanup_buf struct kr_buf buf = {0};
 
     if (r->state == KR_RUN_QUEUED || r->state == KR_RUN_ENDED || s->state >= KR_SESSION_KILLED)
         return -ESRCH;

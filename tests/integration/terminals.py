@@ -351,6 +351,19 @@ def what_breaks_the_protocol_is_closed_with_its_code():
 
 
 @check
+def sizes_that_come_too_quickly_are_dropped():
+    s = kept()
+    t = opened(s, "cat")
+    c, got = raw_socket(s, t)
+    with c:
+        contains(got, b" 101 ")
+        c.sendall(5000 * masked(0x81, b'{"type":"resize","cols":10,"rows":10}') + masked(0x82, b"still there\n"))
+        eventually(lambda: told(s, t)["next"] > 0)
+    closed(s, t)
+    contains(output_of(all_of(s, t)), b"still there")
+
+
+@check
 def a_silent_websocket_is_asked_and_then_cut():
     with Server(args=["--ping-interval", "300ms"]) as s:
         t = opened(s, "sleep", "1000")
