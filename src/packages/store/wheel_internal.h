@@ -36,9 +36,9 @@ struct kr_wheel {
     struct kr_wheel_name name;
     char title[101], version[128]; /* as METADATA has them */
     struct kr_zip zip;
-    struct kr_wheel_file *files; /* one for each entry, in order of names in the archive */
+    struct kr_wheel_file *files;     /* one for each entry, in order of names in the archive */
     uint32_t file_count, made_count; /* made: files, and the folders that they lie in */
-    char *info; /* "numpy-2.0.0.dist-info" */
+    char *info;                      /* "numpy-2.0.0.dist-info" */
     bool pure;
     struct kr_wheel_point *points;
     size_t point_count;
