@@ -14,11 +14,13 @@
 
 #define LINE_MAX_BYTES (256u << 10)
 #define WHEEL_MAX (UINT64_C(512) << 20)
+#define PROGRESS_MAX 100u /* lines that are handed on; ours are two */
 #define INDEX "http://" KR_ANSWER_HOST "/index/simple/"
 
 /* A wheel as it comes out of the cell. */
 struct kr_install_wheel {
     uint64_t bytes, promised;
+    unsigned progress;
     bool is_named, is_whole;
     char kind[16];
     char *error; /* why there is none */
@@ -92,7 +94,9 @@ static void on_build_line(void *data, const char *line, size_t len)
     const char *progress = json_string_value(json_object_get(o, "progress"));
     const char *error = json_string_value(json_object_get(o, "error"));
 
-    if (progress && strlen(progress) < 200) {
+    if (progress && (strlen(progress) >= 200 || w->progress++ >= PROGRESS_MAX)) {
+        /* not ours */
+    } else if (progress) {
         kr_install_say(row->job, "%s", progress);
         kr_install_fetch_progress(row->job, progress);
     } else if (error && strncmp(error, "hash: ", 6) == 0) {

@@ -3,9 +3,11 @@
  * Called by install_job.c at a job's turn, by the resolver when it has an answer, and by the rows when all are there.
  * Invariants: what blocks on the disk is on the thread pool; a generation is made of what was there when the job's turn
  * came, so another process that was faster makes the job begin again. */
+#include "fd.h"
 #include "install_internal.h"
 #include "log.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,7 +215,18 @@ static int compare_items(const void *a, const void *b)
     return strcasecmp(((const struct kr_package_item *)a)->name, ((const struct kr_package_item *)b)->name);
 }
 
-/* Bytes and files of the whole environment, as the store knows them. */
+static int read_item_facts(const struct kr_install_job *j, const struct kr_package_item *item,
+                           struct kr_package_facts *ret_facts)
+{
+    cleanup_fd int env = -1;
+
+    if (!item->own)
+        return kr_package_store_facts(j->in->config.packages, item->key, ret_facts);
+    env = openat(j->folder, "env", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return env < 0 ? -errno : kr_package_own_facts(env, item->key, ret_facts);
+}
+
+/* Bytes and files of the whole environment, as they were counted when they were unpacked. */
 static int measure_items(struct kr_install_job *j)
 {
     const struct kr_install_config *config = &j->in->config;
@@ -222,7 +235,7 @@ static int measure_items(struct kr_install_job *j)
     for (size_t i = 0; i < j->item_count; i++) {
         struct kr_package_facts facts;
 
-        if (j->items[i].own || kr_package_store_facts(config->packages, j->items[i].key, &facts) < 0)
+        if (read_item_facts(j, &j->items[i], &facts) < 0)
             continue; /* what is missing is env_make's to say */
         bytes += facts.bytes;
         files += facts.files;

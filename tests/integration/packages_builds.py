@@ -208,6 +208,18 @@ def a_resolution_with_a_built_package_is_for_its_own_kind() -> None:
 
 
 @check
+def what_was_built_counts() -> None:
+    with scene("--packages-allow-build=true", "--packages-max-files=20") as (s, index, folder, *_rest):
+        for name in ("first-half", "second-half"):
+            part = name.replace("-", "_")
+            index.add(wheels.sdist(folder, name, modules={"%s/f%d.py" % (part, i): "" for i in range(8)}))
+        made = s.post("/api/v1/sandboxes", {"name": "builder", "allow_build": "yes"}).json()["id"]
+        assert install(s, "first-half", sandbox=made)["ok"]
+        done = install(s, "second-half", sandbox=made)
+        equal((done["ok"], done["kind"]), (False, "too_large"), str(done))
+
+
+@check
 def a_build_is_cancelled() -> None:
     with scene("--packages-allow-build=true") as (s, index, folder, _text, _trap, _host, mark):
         index.add(wheels.sdist(folder, "sleepy", at_build="import time; %r; time.sleep(300)" % mark))

@@ -195,14 +195,14 @@ static bool take_text(const json_t *facts, const char *member, char *to, size_t 
     return true;
 }
 
-int kr_package_store_facts(struct kr_package_store *s, const char *key, struct kr_package_facts *ret_facts)
+static int read_facts(int folders, const char *key, struct kr_package_facts *ret_facts)
 {
     struct kr_package_facts f = {0};
     json_t *facts;
     bool whole;
     int r;
 
-    facts = kr_package_load_facts(s->store, key, &r);
+    facts = kr_package_load_facts(folders, key, &r);
     if (!facts)
         return r;
     f.bytes = (uint64_t)json_integer_value(json_object_get(facts, "bytes"));
@@ -215,6 +215,18 @@ int kr_package_store_facts(struct kr_package_store *s, const char *key, struct k
         return -EIO;
     *ret_facts = f;
     return 0;
+}
+
+int kr_package_store_facts(struct kr_package_store *s, const char *key, struct kr_package_facts *ret_facts)
+{
+    return read_facts(s->store, key, ret_facts);
+}
+
+int kr_package_own_facts(int env, const char *key, struct kr_package_facts *ret_facts)
+{
+    cleanup_fd int own = kr_package_open_folder(env, "own");
+
+    return own < 0 ? own : read_facts(own, key, ret_facts);
 }
 
 /* ---- adding ---- */

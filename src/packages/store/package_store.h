@@ -44,6 +44,8 @@ struct kr_package_facts {
 };
 /* 0, -ENOENT or -errno. */
 int kr_package_store_facts(struct kr_package_store *s, const char *key, struct kr_package_facts *ret_facts);
+/* The same of a wheel that is the environment's own. */
+int kr_package_own_facts(int env, const char *key, struct kr_package_facts *ret_facts);
 
 /* Bytecode: fd is a zip archive that a run in a cell made of site/ of this folder, with names as in it:
  * "numpy/__pycache__/x.cpython-311.pyc", in PEP 552's unchecked form. What does not belong to a source file of the
