@@ -20,8 +20,21 @@
 #define HEAD_SIZE 16u
 #define UNCHECKED 1u /* PEP 552: valid by a hash of the source which is not looked at again */
 
-static const struct kr_wheel_limits limits = {
+#define TIMES_SOURCE 4u /* bytecode of a wheel may have so many times its bytes, */
+#define MORE (1u << 20) /* and these */
+
+static const struct kr_wheel_limits most = {
     .archive_max = 1u << 30, .bytes_max = 2ull << 30, .file_max = 64u << 20, .files_max = 100000, .ratio_max = 1100};
+
+/* A few lines can compile to gigabytes, which neither a sandbox's limit nor the size of the store would count. */
+static struct kr_wheel_limits limits_of(const struct kr_package_facts *facts)
+{
+    struct kr_wheel_limits l = most;
+
+    if (facts->bytes < l.bytes_max / TIMES_SOURCE - MORE)
+        l.bytes_max = TIMES_SOURCE * facts->bytes + MORE;
+    return l;
+}
 
 static int refuse(struct kr_err *err, const char *name, const char *what)
 {
@@ -140,10 +153,15 @@ int kr_package_store_add_bytecode(struct kr_package_store *s, const char *key, i
     cleanup_fd int folder = kr_package_key_valid(key) ? kr_package_open_folder(s->store, key) : -ENOENT;
     cleanup_fd int site = folder < 0 ? folder : kr_package_open_folder(folder, "site");
     struct kr_zip zip = {0};
+    struct kr_package_facts facts;
+    struct kr_wheel_limits limits;
     int r;
 
     if (site < 0)
         return kr_err_set(err, site == -ENOENT ? KR_ERR_NOT_FOUND : KR_ERR_SYSTEM, -site, "a folder of the store");
+    if ((r = kr_package_store_facts(s, key, &facts)) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "what a folder of the store is");
+    limits = limits_of(&facts);
     r = kr_zip_open(fd, &limits, &zip, err);
     if (r == 0)
         r = add_through(s, &zip, site, err);

@@ -389,12 +389,17 @@ static void bytecode_comes_beside_its_source(void)
         {.name = "good/__pycache__/__init__.cpython-311.pyc", .text = PYC, .len = PYC_LEN},
         {.name = "good/__pycache__/more.cpython-311.pyc", .text = PYC, .len = PYC_LEN},
         {0}};
+    static char much[2u << 20]; /* of a few lines */
+    const struct made_entry large[] = {
+        {.name = "good/__pycache__/more.cpython-311.pyc", .text = much, .len = sizeof much}, {0}};
     char key[KR_PACKAGE_KEY_ROOM], path[128];
     struct kr_package_store *s;
     int data = new_folder();
     struct stat st;
 
+    memcpy(much, PYC, PYC_LEN);
     CHECK(kr_package_store_open(data, &s, &err) == 0 && add_value(s, "0", key) == 0);
+    CHECK(give(s, key, large) < 0 && err.kind == KR_ERR_LIMIT);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int r = give(s, key, bad[i].entries);
 
