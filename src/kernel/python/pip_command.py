@@ -256,7 +256,10 @@ class Link:
     def ask(self, request):
         import json
 
-        self.socket.sendall(json.dumps(request).encode("ascii") + b"\n")
+        try:
+            self.socket.sendall(json.dumps(request).encode("ascii") + b"\n")
+        except OSError:
+            raise Refused("the session let go of the request") from None
 
     def answers(self):
         """Objects, the last of which has "end"."""

@@ -5,7 +5,8 @@ Loaded by start.py's handler of SIGURG, which such a program sends when it has s
 waits for an answer; there is no thread, and nothing of this exists in a session that no program
 asks. A turn never waits. Invariants: what a program sends is a line of JSON of limited length, and
 goes to the engine as it is: nothing of it is used here; a program that is gone is told of; past
-CLIENTS programs, or with an answer that is not read, a program is let go of.
+CLIENTS programs the next waits for its turn; with an answer that is not read, or as one of more than
+WAITING, a program is let go of; a turn is not begun within another, by a signal that comes meanwhile.
 """
 import os
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, socket
@@ -14,7 +15,8 @@ import _krait
 from krait_kernel import channel
 
 ADDRESS = "/tmp/.krait-pip"  # only this cell has this folder
-CLIENTS = 8
+CLIENTS = 8  # that are served
+WAITING = 128
 REQUEST = 60 << 10  # bytes; a frame takes 64 KiB
 UNREAD = 512 << 10  # bytes of answers
 TURN = 256  # answers of a turn
@@ -22,7 +24,8 @@ TURN = 256  # answers of a turn
 _listener = None
 _clients: list = []
 _last = 0  # number of a question
-_unlink = os.unlink
+_turning = False
+_unlink, _stat = os.unlink, os.stat
 
 
 class Client:
@@ -91,16 +94,26 @@ class Client:
 
 def turn() -> None:
     """Takes what has come from either side."""
-    if channel.is_copy():
+    global _turning
+    if _turning or channel.is_copy():
         return
+    try:
+        _turning = True
+        _turn()
+    finally:
+        _turning = False
+
+
+def _turn() -> None:
     had = bool(_clients)
+    _listen()
     _accept()
-    for _turn in range(TURN):
+    for _answer in range(TURN):
         got = _krait.recv_packaged()
         if got is None:
             break
         answered(*got)
-    for one in list(_clients):
+    for one in _clients[:CLIENTS]:
         one.look()
         if not one.read() or not one.write():
             _clients.remove(one)
@@ -115,35 +128,40 @@ def answered(number: int, payload: bytes) -> None:
             one.answer(payload)
 
 
-def _accept() -> None:
+def _listen() -> None:
     global _listener
-    if _listener is None:
+    if _listener is not None:
         try:
-            _unlink(ADDRESS)
-        except OSError:
-            pass
-        made = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
-        made.bind(ADDRESS)
-        made.listen(CLIENTS)
-        _listener = made
-    while True:
+            _stat(ADDRESS)
+            return
+        except OSError:  # somebody has cleared the folder
+            _close()
+    try:
+        _unlink(ADDRESS)
+    except OSError:
+        pass
+    made = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
+    made.bind(ADDRESS)
+    made.listen(WAITING)
+    _listener = made
+
+
+def _accept() -> None:
+    for _one in range(WAITING - len(_clients)):
         try:
             fd, _address = _listener._accept()
         except OSError:
             return
-        client = Client(fd)
-        if len(_clients) < CLIENTS:
-            _clients.append(client)
-        else:
-            client.close()
+        _clients.append(Client(fd))
 
 
 def _close() -> None:
+    """The name goes first: a program that has found it is accepted."""
     global _listener
+    try:
+        _unlink(ADDRESS)
+    except OSError:
+        pass
+    _accept()
     _listener, old = None, _listener
-    if old is not None:
-        old.close()
-        try:
-            _unlink(ADDRESS)
-        except OSError:
-            pass
+    old.close()

@@ -222,12 +222,37 @@ def what_is_no_request_is_not_handed_on():
             got = run(session, send + "say(%s)" % data, answers)["result"]
             assert got in ("b''", "'ConnectionResetError'", "'BrokenPipeError'"), (data, got)
         equal(answers.asked, [])
-        flood = send + "many = []\nfor i in range(40):\n    s = socket.socket(socket.AF_UNIX)\n"
+        flood = send + "many = []\nfor i in range(200):\n    s = socket.socket(socket.AF_UNIX)\n"
         flood += "    os.kill(os.getpid(), signal.SIGURG)\n    s.connect(relay.ADDRESS)\n    many.append(s)\n"
         flood += "os.kill(os.getpid(), signal.SIGURG)\nheld = len(relay._clients)\nfor s in many: s.close()\n"
-        flood += "os.kill(os.getpid(), signal.SIGURG)\nheld, len(relay._clients)"
-        equal(run(session, flood, answers)["result"], "(8, 0)")
+        flood += "for i in range(40): os.kill(os.getpid(), signal.SIGURG)\nheld, len(relay._clients)"
+        equal(run(session, flood, answers)["result"], "(128, 0)")
         equal(run(session, "pip('install', 'a').returncode", answers)["result"], "0", "control")
+
+
+@check
+def many_programs_at_once_are_all_answered():
+    many = "relay.CLIENTS = 1\nargv = [%r, '-c', %r, str(os.getpid()), 'pip', 'install', 'a']\n" % (PYTHON, PROGRAM)
+    many += "ps = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(12)]\n"
+    many += "{(p.communicate()[1], p.returncode) for p in ps}"
+    with zygote.session(venv=True) as session:
+        equal(run(session, many, engine(DONE))["result"], "{('', 0)}")
+
+
+@check
+def a_signal_within_a_turn_begins_no_other():
+    code = "import signal\nclass Urged(relay.socket):\n    many = 1\n    def listen(self, waiting):\n"
+    code += "        for _ in range(Urged.many):\n            Urged.many = 0\n            os.kill(os.getpid(), signal.SIGURG)\n"
+    code += "        super().listen(waiting)\nrelay.socket = Urged\nr = pip('install', 'a')\nr.returncode, r.stderr"
+    with zygote.session(venv=True) as session:
+        equal(run(session, code, engine(DONE))["result"], "(0, '')")
+
+
+@check
+def a_program_is_answered_after_the_folder_was_cleared():
+    code = "import signal\nos.kill(os.getpid(), signal.SIGURG)\nos.unlink(relay.ADDRESS)\npip('install', 'a').returncode"
+    with zygote.session(venv=True) as session:
+        equal(run(session, code, engine(DONE))["result"], "0")
 
 
 @check
