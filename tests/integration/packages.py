@@ -296,6 +296,16 @@ def max_installed() -> None:
 
 
 @check
+def names_of_modules_are_bounded() -> None:
+    """Facts that could not be read again would hide a folder from store_size."""
+    with place() as (s, index, folder):
+        modules = {"m%05d_%s.py" % (i, "x" * 230): "" for i in range(36000)}
+        index.add(wheels.wheel(folder, "many-names", modules=modules))
+        failure(install(s, "many-names"), "too_large", "names")
+        equal([], list(Path(s.data, "data/packages/store").iterdir()))
+
+
+@check
 def max_files() -> None:
     with place("--packages-max-files", "20") as (s, index, folder):
         index.add(wheels.wheel(folder, "many-files", modules={"many/f%d.py" % i: "" for i in range(40)}))

@@ -266,7 +266,9 @@ static json_t *json_texts(size_t count, const char *const *texts)
     return list;
 }
 
-static int write_facts(int folder, const struct kr_wheel *w, const char *file_name, const char *sha256)
+/* What could not be read again would be a folder that counts as empty. */
+static int write_facts(int folder, const struct kr_wheel *w, const char *file_name, const char *sha256,
+                       struct kr_err *err)
 {
     const char *const *modules, *const *scripts, *const *spread;
     size_t module_count = kr_wheel_modules(w, &modules), script_count = kr_wheel_scripts(w, &scripts);
@@ -277,9 +279,15 @@ static int write_facts(int folder, const struct kr_wheel *w, const char *file_na
                   "files", (int)kr_wheel_files(w), "modules", json_texts(module_count, modules), "scripts",
                   json_texts(script_count, scripts), "spread", json_texts(spread_count, spread));
     cleanup_free char *text = facts ? json_dumps(facts, JSON_COMPACT) : NULL;
+    int r;
 
     json_decref(facts);
-    return text ? kr_package_write_file(folder, KR_PACKAGE_FACTS, text, strlen(text), true) : -ENOMEM;
+    if (text && strlen(text) > KR_PACKAGE_JSON_MAX)
+        return kr_err_set(err, KR_ERR_LIMIT, 0, "the names of the wheel's modules take more than %u bytes",
+                          KR_PACKAGE_JSON_MAX),
+               -E2BIG;
+    r = text ? kr_package_write_file(folder, KR_PACKAGE_FACTS, text, strlen(text), true) : -ENOMEM;
+    return r < 0 ? kr_err_set_disk(err, r, "unpack a wheel") : 0;
 }
 
 /* Fills a new folder and makes sure that all of it is on the disk. */
@@ -290,8 +298,9 @@ static int fill(int folder, struct kr_wheel *w, const char *file_name, const cha
 
     if (r < 0)
         return r;
-    if ((r = write_facts(folder, w, file_name, sha256)) < 0 || (fchmod(folder, 0755) < 0 && (r = -errno) < 0) ||
-        (syncfs(folder) < 0 && (r = -errno) < 0))
+    if ((r = write_facts(folder, w, file_name, sha256, err)) < 0)
+        return r;
+    if ((fchmod(folder, 0755) < 0 && (r = -errno) < 0) || (syncfs(folder) < 0 && (r = -errno) < 0))
         return kr_err_set_disk(err, r, "unpack a wheel");
     return 0;
 }
