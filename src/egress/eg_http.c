@@ -171,7 +171,9 @@ static void complete(struct kr_eg_conn *c)
     bool keep_server = x->keep_server && x->asked_all, keep = x->keep_client && x->asked_all;
     unsigned status = x->answer.status;
 
-    if (!keep_server) {
+    if (keep_server) {
+        kr_eg_stream_want(c->upstream, false, false); /* between two requests no callback has one to look at */
+    } else {
         kr_eg_stream_close(c->upstream);
         c->upstream = NULL;
     }

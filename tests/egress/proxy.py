@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+"""The proxy against servers and clients that close, reset and speak when they should not. An egress process without an
+engine (tests/lib/egress.py), which has to be there afterwards, against servers on loopback."""
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+import threading
+from typing import Callable
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+from check import check, equal, main  # noqa: E402
+from egress import Cell, Egress  # noqa: E402
+
+REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+
+
+class Host:
+    """A server whose connections are each answered by `serve`, in a thread of its own."""
+
+    def __init__(self, serve: Callable[[socket.socket], None]):
+        self.serve = serve
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.name = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.ended = threading.Semaphore(0)  # connections
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        try:
+            while True:
+                s, _ = self.listener.accept()
+                s.settimeout(20)
+                threading.Thread(target=self._run, args=(s,), daemon=True).start()
+        except OSError:
+            pass
+
+    def _run(self, s: socket.socket) -> None:
+        with s:
+            try:
+                self.serve(s)
+            except OSError:
+                pass
+        self.ended.release()
+
+    def __enter__(self) -> "Host":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def wait(self) -> None:
+        assert self.ended.acquire(timeout=20), "the server's connection does not end"
+
+
+def head(s: socket.socket) -> bytes:
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = s.recv(1)
+        assert piece, "closed after %r" % got
+        got += piece
+    return got
+
+
+def connect(cell: Cell) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", cell.port), 20)
+
+
+def ask(s: socket.socket, host: str) -> bytes:
+    s.sendall(("GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n" % (host, host)).encode())
+    return head(s) + s.recv(2)
+
+
+def reset(s: socket.socket) -> None:
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+
+
+# ---- between two requests ----
+
+
+def is_asked_again(last: Callable[[socket.socket], None]) -> None:
+    """What a server does to a connection that lies open between two requests is nothing to its client."""
+    def serve(s: socket.socket) -> None:
+        head(s)
+        s.sendall(REPLY)
+        go_on.acquire(timeout=20)
+        last(s)
+
+    go_on = threading.Semaphore(0)
+    with Host(serve) as host, Egress(private_hosts=[host.name]) as egress:
+        with connect(egress.cell()) as s:
+            equal(ask(s, host.name), REPLY)
+            go_on.release()
+            host.wait()
+            go_on.release()
+            equal(ask(s, host.name), REPLY)
+
+
+@check
+def a_server_closes_between_two_requests():
+    is_asked_again(lambda s: None)
+
+
+@check
+def a_server_resets_between_two_requests():
+    is_asked_again(reset)
+
+
+@check
+def a_server_speaks_between_two_requests():
+    is_asked_again(lambda s: s.sendall(REPLY))
+
+
+main()
