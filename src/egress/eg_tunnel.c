@@ -124,34 +124,32 @@ static ssize_t fill_buf(struct flow *f)
     return n;
 }
 
-/* Passes what there is, for a while. > 0: bytes passed; 0: none; -errno: a side is gone. */
-static ssize_t pump_flow(struct flow *f)
+/* Passes what there is, for a while, and adds it to *passed, whatever the end is. 0, or -errno: a side is gone. */
+static int pump_flow(struct flow *f, uint64_t *passed)
 {
-    ssize_t passed = 0;
-
     for (int i = 0; i < STEPS_PER_TURN; i++) {
         ssize_t n = flush_flow(f);
 
         if (n == -EAGAIN)
-            return passed;
+            return 0;
         if (n < 0)
-            return n;
+            return (int)n;
         if (f->ended) {
             if (!f->told)
                 kr_eg_stream_shut(f->to);
             f->told = true;
             close_pipe(f);
-            return passed;
+            return 0;
         }
         n = f->pipe[0] >= 0 ? fill_pipe(f) : fill_buf(f);
         if (n == -EAGAIN)
-            return passed;
+            return 0;
         if (n < 0)
-            return n;
+            return (int)n;
         f->ended = n == 0;
-        passed += n;
+        *passed += (uint64_t)n;
     }
-    return passed;
+    return 0;
 }
 
 /* ---- passing ---- */
@@ -170,14 +168,15 @@ static void go_on(struct kr_eg_conn *c, struct flow *f)
 {
     struct tunnel *t = c->tunnel;
     bool up = f == &t->up;
-    ssize_t n = pump_flow(f);
+    uint64_t n = 0;
+    int r = pump_flow(f, &n);
 
-    if (n < 0) { /* a reset: what one side has not read is lost, as it would be without us */
+    if (n > 0 && !kr_eg_conn_moved(c, up ? n : 0, up ? 0 : n))
+        return;
+    if (r < 0) { /* a reset: what one side has not read is lost, as it would be without us */
         kr_eg_conn_finish(c, 200, KR_EG_OK, up ? "the server closed it" : "the client closed it", false);
         return;
     }
-    if (n > 0 && !kr_eg_conn_moved(c, up ? (uint64_t)n : 0, up ? 0 : (uint64_t)n))
-        return;
     if (t->up.told && t->down.told)
         kr_eg_conn_finish(c, 200, KR_EG_OK, "", false);
     else

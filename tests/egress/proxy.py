@@ -115,4 +115,32 @@ def a_server_speaks_between_two_requests():
     is_asked_again(lambda s: s.sendall(REPLY))
 
 
+# ---- counted ----
+
+
+@check
+def what_a_reset_follows_is_counted():
+    """The bytes of one turn, of which the last call fails."""
+    def serve(s: socket.socket) -> None:
+        try:
+            while piece := s.recv(1 << 20):
+                taken.append(len(piece))
+        except ConnectionError:
+            pass
+
+    taken: list[int] = []
+    with Host(serve) as host, Egress(private_hosts=[host.name]) as egress:
+        cell = egress.cell()
+        for count in range(1, 9):
+            s = connect(cell)
+            s.sendall(("CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (host.name, host.name)).encode())
+            head(s)
+            s.sendall(b"x" * 300000)
+            reset(s)
+            host.wait()
+            egress.row(lambda row: len(egress.rows) == count)
+        told = sum(row["sent"] for row in egress.rows)
+        assert told >= sum(taken), "%d bytes came, %d were told" % (sum(taken), told)
+
+
 main()
