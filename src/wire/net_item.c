@@ -251,15 +251,29 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* An escape that some server reads as structure: a dot, slash, backslash, another escape, a control character, the
- * first byte of a long form of ASCII. */
+/* The byte of an escape, or -1. */
+static int escaped_byte(const char *p, size_t left)
+{
+    int high = left > 2 && *p == '%' ? hex_digit(p[1]) : -1, low = high >= 0 ? hex_digit(p[2]) : -1;
+
+    return low < 0 ? -1 : high * 16 + low;
+}
+
+/* The first bytes of a form that is longer than its character needs, which some decoders take for ASCII. */
+static bool is_long_form(int byte, int next)
+{
+    return byte == 0xc0 || byte == 0xc1 || (byte == 0xe0 && next < 0xa0) || (byte == 0xf0 && next < 0x90) ||
+           byte >= 0xf8;
+}
+
+/* Not an escape that some server reads as structure: a dot, slash, backslash, another escape, a control character, a
+ * long form of ASCII. */
 static bool is_plain_escape(const char *p, size_t left)
 {
-    int high = left > 2 ? hex_digit(p[1]) : -1, low = left > 2 ? hex_digit(p[2]) : -1, byte = high * 16 + low;
+    int byte = escaped_byte(p, left);
 
-    if (high < 0 || low < 0)
-        return false;
-    return byte >= 0x20 && byte != 0x7f && byte != 0xc0 && byte != 0xc1 && !memchr("./\\%;?#", byte, 8);
+    return byte >= 0x20 && byte != 0x7f && !memchr("./\\%;?#", byte, 8) &&
+           !is_long_form(byte, left > 3 ? escaped_byte(p + 3, left - 3) : -1);
 }
 
 /* A path that means one thing to every server: no empty or dot segment, no parameter, and no escape of what would make
