@@ -105,8 +105,9 @@ static void add_fields(struct kr_buf *out, const char *bytes, const struct kr_ht
     }
 }
 
-/* What the server is asked. 0 or -errno. */
-static int write_request(const struct kr_eg_conn *c, struct kr_buf *out)
+/* What the server is asked. 0 or -errno. With a body it is asked for nothing else there: some servers do not read the
+ * body of a GET, and would take it for a request, which no rule has judged. */
+static int write_request(const struct kr_eg_conn *c, bool bodiless, struct kr_buf *out)
 {
     const char *bytes = kr_buf_str(&c->head);
     bool brackets = strchr(c->req.host, ':') != NULL;
@@ -117,7 +118,7 @@ static int write_request(const struct kr_eg_conn *c, struct kr_buf *out)
         kr_buf_printf(out, ":%u", c->req.port);
     kr_buf_add(out, "\r\n", 2);
     add_fields(out, bytes, c->req.head.fields, c->req.head.count, true);
-    return kr_buf_add(out, "\r\n", 2);
+    return kr_buf_add_str(out, bodiless ? "\r\n" : "Connection: close\r\n\r\n");
 }
 
 static bool has_no_reply_body(const struct kr_eg_conn *c, const struct exchange *x)
@@ -135,7 +136,7 @@ static void choose_framing(struct kr_eg_conn *c, struct exchange *x)
     kr_http_body_init(&x->body, a->chunked && !bodiless, bodiless ? 0 : a->content_length);
     x->bare = a->chunked && c->req.head.http10;
     x->keep_client = c->req.head.keep_alive && !x->to_end && !x->bare;
-    x->keep_server = a->keep_alive && !x->to_end;
+    x->keep_server = a->keep_alive && !x->to_end && x->bodiless;
 }
 
 static int write_reply(struct kr_eg_conn *c, struct exchange *x)
@@ -474,7 +475,7 @@ void kr_eg_http_begin(struct kr_eg_conn *c)
         return;
     }
     c->http = x;
-    if (write_request(c, &x->up) < 0)
+    if (write_request(c, x->bodiless, &x->up) < 0)
         kr_eg_conn_refuse(c, 431, KR_EG_FAILED, "the head of the request is too long");
     else if (take_asked(c, x) < 0)
         kr_eg_conn_refuse(c, 400, KR_EG_FAILED, "the body of the request is not framed as it says");

@@ -8,6 +8,7 @@ import socket
 import struct
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Callable
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -113,6 +114,35 @@ def a_server_resets_between_two_requests():
 @check
 def a_server_speaks_between_two_requests():
     is_asked_again(lambda s: s.sendall(REPLY))
+
+
+@check
+def a_body_is_no_request():
+    """Some servers leave the body of a GET unread, and would read it as their next request."""
+    class Careless(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        asked: list[str] = []
+
+        def log_message(self, *_) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self.asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"hi")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Careless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host = "127.0.0.1:%d" % server.server_port
+        with Egress(private_hosts=[host]) as egress:
+            cell = egress.cell(rule="allow:http://%s/pub/*" % host)
+            inner = ("GET /secret HTTP/1.1\r\nHost: %s\r\n\r\n" % host).encode()
+            equal(cell.get("http://%s/pub/a" % host, host=host, body=inner)[0], 200)
+            equal(cell.get("http://%s/pub/b" % host, host=host)[0], 200)
+        server.shutdown()
+    equal(Careless.asked, ["/pub/a", "/pub/b"])
 
 
 # ---- counted ----
