@@ -628,7 +628,7 @@ void kr_eg_conn_judge_again(struct kr_eg_cell *cell)
         struct kr_eg_conn *next = LIST_NEXT(c, link);
         struct kr_eg_refusal refusal;
 
-        if (has_request(c) && !kr_eg_request_allowed(c, &refusal))
+        if (has_request(c) && (!kr_eg_request_allowed(c, &refusal) || !kr_eg_tunnel_allowed(c, &refusal)))
             kr_eg_conn_abort(c, KR_EG_DENIED, refusal.why);
         c = next;
     }

@@ -2,6 +2,8 @@
 #pragma once
 #include "egress_internal.h"
 
+struct kr_eg_refusal;
+
 /* Takes the descriptor. One past a limit is answered and closed. */
 void kr_eg_conn_open(struct kr_eg_cell *cell, int fd);
 /* The cell is gone: its connections end. */
@@ -32,5 +34,7 @@ void kr_eg_http_drop(struct kr_eg_conn *c);
 /* ---- tunnels (eg_tunnel.c) ---- */
 
 void kr_eg_tunnel_connected(struct kr_eg_conn *c);
+/* Whether the rule still lets pass what a tunnel's client said first; true of what is no tunnel. */
+bool kr_eg_tunnel_allowed(const struct kr_eg_conn *c, struct kr_eg_refusal *ret_refusal);
 /* Frees c->tunnel. */
 void kr_eg_tunnel_drop(struct kr_eg_conn *c);

@@ -31,7 +31,8 @@ struct flow {
 
 struct tunnel {
     struct flow up, down;
-    bool early; /* the server may speak first */
+    bool early;               /* the server may speak first */
+    bool judged, tls, hidden; /* what the client said first: TLS, for whom it hides */
 };
 
 static unsigned pipes; /* of the process, which has one loop */
@@ -230,14 +231,16 @@ static void begin_passing(struct kr_eg_conn *c)
 
 /* ---- what the client says first ---- */
 
-/* Of TLS. 0 or -EINVAL. */
-static int judge_tls(const struct kr_eg_conn *c, const struct kr_eg_hello *hello, struct kr_eg_refusal *refusal)
+/* What the rule says of a kind of first words, wherever they lead. 0 or -EINVAL. */
+static int judge_kind(const struct kr_eg_conn *c, bool tls, bool hidden, struct kr_eg_refusal *refusal)
 {
-    if (hello->name[0] && strcmp(hello->name, c->req.host) != 0)
-        return kr_eg_refusal_set(refusal, 403, KR_EG_DENIED,
-                                 "the tunnel is for %.80s and the TLS inside names %.80s: they must be the same",
-                                 c->req.host, hello->name);
-    if (hello->hidden && c->cell->rule.kind == KR_NET_ALLOW)
+    if (!tls && !kr_net_rule_names_port(&c->cell->rule, c->req.host, c->req.port))
+        return kr_eg_refusal_set(
+            refusal, 403, KR_EG_DENIED,
+            "what was sent into the tunnel is not TLS: use plain HTTP without CONNECT, or have the "
+            "rule name the port (%.80s:%u)",
+            c->req.host, c->req.port);
+    if (hidden && c->cell->rule.kind == KR_NET_ALLOW)
         return kr_eg_refusal_set(refusal, 403, KR_EG_DENIED,
                                  "the TLS inside hides whom it is for (encrypted ClientHello), which a rule that names "
                                  "hosts cannot judge");
@@ -247,26 +250,32 @@ static int judge_tls(const struct kr_eg_conn *c, const struct kr_eg_hello *hello
 /* 1: it may pass; 0: more bytes are needed; -EINVAL: it may not. */
 static int judge_first(const struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
 {
-    struct kr_eg_hello hello;
+    struct kr_eg_hello hello = {.hidden = false};
+    struct tunnel *t = c->tunnel;
     int n;
 
-    if (!kr_eg_hello_begins(kr_buf_str(&c->in), c->in.len)) {
-        if (kr_net_rule_names_port(&c->cell->rule, c->req.host, c->req.port))
-            return 1;
-        return kr_eg_refusal_set(
-            refusal, 403, KR_EG_DENIED,
-            "what was sent into the tunnel is not TLS: use plain HTTP without CONNECT, or have the "
-            "rule name the port (%.80s:%u)",
-            c->req.host, c->req.port);
-    }
-    n = kr_eg_hello_parse(kr_buf_str(&c->in), c->in.len, &hello);
+    t->tls = kr_eg_hello_begins(kr_buf_str(&c->in), c->in.len);
+    n = t->tls ? kr_eg_hello_parse(kr_buf_str(&c->in), c->in.len, &hello) : 1;
     if (n == 0)
         return 0;
     if (n < 0)
         return kr_eg_refusal_set(refusal, 403, KR_EG_DENIED,
                                  "the TLS inside does not begin with a ClientHello that can be judged");
-    n = judge_tls(c, &hello, refusal);
+    if (hello.name[0] && strcmp(hello.name, c->req.host) != 0)
+        return kr_eg_refusal_set(refusal, 403, KR_EG_DENIED,
+                                 "the tunnel is for %.80s and the TLS inside names %.80s: they must be the same",
+                                 c->req.host, hello.name);
+    t->hidden = hello.hidden;
+    t->judged = true;
+    n = judge_kind(c, t->tls, t->hidden, refusal);
     return n < 0 ? n : 1;
+}
+
+bool kr_eg_tunnel_allowed(const struct kr_eg_conn *c, struct kr_eg_refusal *ret_refusal)
+{
+    const struct tunnel *t = c->tunnel;
+
+    return !t || !t->judged || judge_kind(c, t->tls, t->hidden, ret_refusal) == 0;
 }
 
 static void judge_hello(struct kr_eg_conn *c)

@@ -145,6 +145,40 @@ def a_body_is_no_request():
     equal(Careless.asked, ["/pub/a", "/pub/b"])
 
 
+# ---- another rule ----
+
+
+def hidden_hello() -> bytes:
+    """A ClientHello with an encrypted one inside."""
+    body = b"\3\3" + bytes(32) + b"\0" + b"\0\2\x13\1" + b"\1\0" + b"\0\x0c" + b"\xfe\x0d\0\x08" + bytes(8)
+    message = b"\1" + len(body).to_bytes(3, "big") + body
+    return b"\x16\3\1" + len(message).to_bytes(2, "big") + message
+
+
+@check
+def a_narrower_rule_ends_what_hides_its_host():
+    """The next run's rule names the host, but not for whom the TLS inside is."""
+    def serve(s: socket.socket) -> None:
+        if s.recv(999) and s.recv(1):
+            s.sendall(b"go on")
+
+    with Host(serve) as host, Egress(private_hosts=[host.name]) as egress:
+        for hello, verdict in ((b"plain", "ok"), (hidden_hello(), "denied")):
+            cell = egress.cell(rule="open")
+            with connect(cell) as s:
+                s.sendall(("CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (host.name, host.name)).encode())
+                head(s)
+                s.sendall(hello)
+                equal(cell.get("/")[0], 404)  # the words before it have been read
+                cell.change(rule="allow:" + host.name)
+                equal(cell.get("/")[0], 404)
+                if verdict == "ok":
+                    s.sendall(b"!")
+                    equal(s.recv(9), b"go on")
+                    s.shutdown(socket.SHUT_WR)
+                egress.row(lambda row: row["how"] == "connect" and row["verdict"] == verdict)
+
+
 # ---- counted ----
 
 
