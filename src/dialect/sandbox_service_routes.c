@@ -6,6 +6,7 @@
 #include "json.h"
 #include "json_load.h"
 #include "body_read.h"
+#include "import_name.h"
 #include "reply.h"
 #include "run_routes.h"
 #include "run_start.h"
@@ -126,6 +127,7 @@ static void service_execute(struct kr_http_ex *ex, void *app, void *request, str
                                .fresh = true,
                                .code = q->code,
                                .timeout_ms = service_timeout(q, kr_api_profile(api, ex)),
+                               .install_call = "POST /pip_install {\"package\":\"" KR_IMPORT_NAME "\"}",
                                .leave_cancels = true};
 
     (void)in;

@@ -106,13 +106,20 @@ def packages_that_can_be_installed():
             connect(s) as c:
         for module, package in (("cv2.aruco", "opencv-python-headless"), ("surely_not", "surely-not")):
             got = python(c, s, "raise ModuleNotFoundError('x', name=%r)" % module) or ""
-            contains(got, "pip install " + package)
-        contains(shell(c, s, "python3 -c 'import surely_not_there.part'") or "", "pip install surely-not-there")
-        contains(shell(c, s, "conda install x") or "", "packages are installed by pip install NAME")
+            contains(got, 'install_package(packages="%s")' % package)
+        contains(shell(c, s, "python3 -c 'import surely_not_there.part'") or "",
+                 'install_package(packages="surely-not-there")')
+        contains(shell(c, s, "conda install x") or "", 'packages are installed by install_package(packages="NAME")')
+        got = python(c, s, "import surely_not", sandbox_id=sandbox(s, "named")) or ""
+        contains(got, 'install_package(packages="surely-not", sandbox_id=…)')
+        for where in ("default", "named"):
+            told = s.run("import surely_not", **({} if where == "default" else {"sandbox": where}))["hint"]
+            place = "default" if where == "default" else "{sandbox_id}"
+            contains(told, 'POST /api/v1/sandboxes/%s/packages {"packages":["surely-not"]}' % place)
         for module in ("torch", "umap"):
             got = python(c, s, "raise ModuleNotFoundError('x', name=%r)" % module) or ""
             contains(got, "this server does not allow it")
-            assert "pip install" not in got, got
+            assert "install_package" not in got, got
         equal(python(c, s, "import jsson"), "there is no module jsson; did you mean json?")
         contains(python(c, s, "raise ModuleNotFoundError('x', name='reqeusts_of_mine')") or "", "is not installed")
 

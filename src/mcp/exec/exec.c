@@ -6,6 +6,7 @@
 #include "exec.h"
 #include "clock.h"
 #include "exec_internal.h"
+#include "import_name.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -265,11 +266,31 @@ static void on_run_admitted(void *data, struct kr_box_run *run, const struct kr_
         fail_memory(x);
 }
 
+/* How a client that sees this dialect's tools has a package installed; NULL: its list has no tool for that. Of krait's
+ * and mcp-sandbox's, the run's own sandbox must be named if the run named one. */
+static const char *install_call(enum kr_dialect dialect, bool in_sandbox)
+{
+    switch (dialect) {
+    case KR_DIALECT_KRAIT:
+        return in_sandbox ? "install_package(packages=\"" KR_IMPORT_NAME "\", sandbox_id=…)"
+                          : "install_package(packages=\"" KR_IMPORT_NAME "\")";
+    case KR_DIALECT_SANDBOX_SERVICE:
+        return "pip_install(package=\"" KR_IMPORT_NAME "\")";
+    case KR_DIALECT_PYTHON_EXECUTOR:
+        return "install_package(package_names=\"" KR_IMPORT_NAME "\")";
+    case KR_DIALECT_MCP_SANDBOX:
+        return "install_package_in_sandbox(package_name=\"" KR_IMPORT_NAME "\", sandbox_id=…)";
+    default:
+        return NULL;
+    }
+}
+
 static void start_run(struct kr_mcp_exec *x, const struct kr_run_spec *wanted)
 {
     struct kr_run_spec spec = *wanted;
     struct kr_err err;
 
+    spec.install_call = install_call(kr_mcp_call_dialect(x->call), spec.sandbox != NULL);
     spec.interactive =
         !spec.input.text; /* a question that no client can answer is seen all the same, and ended by us */
     spec.leave_cancels = true;
