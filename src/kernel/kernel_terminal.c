@@ -176,7 +176,8 @@ static void steer(const struct kr_s_steer *how)
         (void)kill(-group, (int)how->signo);
 }
 
-/* A frame is there: of this terminal, or of one whose end crossed it. */
+/* A frame is there: of this terminal, or of one whose end crossed it. None of packages is asked for here (pip finds
+ * SIGURG ignored, and says so); an answer that comes all the same is nobody's. */
 static void on_frame(void)
 {
     struct kr_frame head;
@@ -186,7 +187,8 @@ static void on_frame(void)
     if (head.type == KR_S_STEER && head.id == relay.run) {
         memcpy(&how, payload, sizeof how);
         steer(&how);
-    } else if (head.type != KR_S_STEER && head.type != KR_S_INTERRUPT && head.type != KR_S_REPLY) {
+    } else if (head.type != KR_S_STEER && head.type != KR_S_INTERRUPT && head.type != KR_S_REPLY &&
+               head.type != KR_S_PACKAGED) {
         _exit(114);
     }
     free(payload);
@@ -316,6 +318,7 @@ void kr_terminal_serve(uint32_t run, unsigned char *payload, size_t len)
     relay = (struct relay){.master = -1, .slave = -1, .program_fd = -1, .run = run};
     if (take_texts((char *)payload + sizeof how, len - sizeof how, how.texts, words) < 0)
         _exit(114);
+    (void)signal(SIGURG, SIG_IGN); /* what pip sends: no handler of Python's runs here to answer it */
     if (begin_terminal(&how, words, &err) < 0) {
         (void)kr_frame_write(KR_CHANNEL_FD, KR_S_FAILED, run, &err, sizeof err);
         _exit(112);
