@@ -20,6 +20,8 @@ runner = importlib.util.module_from_spec(spec)
 sys.modules["runner"] = runner
 sys.dont_write_bytecode = True
 loader.exec_module(runner)
+temporary = tempfile.TemporaryDirectory(prefix="krait-runner-")  # of every runner that is made here
+tempfile.tempdir = temporary.name
 
 failed = False
 
