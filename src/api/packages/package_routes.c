@@ -43,8 +43,10 @@ struct list_query {
      KR_API_LENGTH(1, KR_REQS_MAX), __VA_ARGS__}
 
 static const struct kr_api_field install_fields[] = {
-    PACKAGES_FIELD(struct install_request, .nullable = true, .help = "Each as pip knows it: name, extras, versions, marker. No "
-                   "addresses, paths or options. Instead of `requirements`.", .example = "[\"pandas\",\"numpy>=2\"]"),
+    PACKAGES_FIELD(struct install_request, .nullable = true,
+                   .help = "Each as pip knows it: name, extras, versions, marker. No addresses, paths or options. "
+                           "Instead of `requirements`.",
+                   .example = "[\"pandas\",\"numpy>=2\"]"),
     {.name = "requirements", .type = KR_API_TEXT, KR_API_AT(struct install_request, requirements), .nullable = true,
      KR_API_LENGTH(1, KR_REQS_TEXT_MAX), .help = "The text of a requirements.txt: comments, continued lines and "
      "`--hash` are understood, every other option is refused.", .example = "requests>=2.31\n"},

@@ -1,4 +1,5 @@
-/* Streams of the log of a run or job: our own lines, server-sent events, and the three line shapes of document 000 (sandbox-mcp).
+/* Streams of the log of a run or job: our own lines, server-sent events, and the three line shapes of document 000
+ * (sandbox-mcp).
  *
  * Called by the handlers of runs and execute. Invariants: a slow reader holds back only itself (the log keeps its
  * position); a peer that leaves closes the reader at once and is counted out of the run's readers exactly once. */

@@ -1,4 +1,5 @@
-/* What happens in the domain, for metrics, the log and MCP's subscribers. Called by the box, which serve_app.c opens. */
+/* What happens in the domain, for metrics, the log and MCP's subscribers. Called by the box, which serve_app.c
+ * opens. */
 #include "install.h"
 #include "serve.h"
 #include "log.h"

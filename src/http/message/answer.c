@@ -139,7 +139,8 @@ int kr_http_answer_parse(const char *bytes, size_t len, struct kr_http_scan *sca
     return r < 0 ? r : n;
 }
 
-const struct kr_http_field *kr_http_answer_field(const char *bytes, const struct kr_http_answer *a, const char *name)
+/* The first of this name (lower case), or NULL. */
+static const struct kr_http_field *field_of(const char *bytes, const struct kr_http_answer *a, const char *name)
 {
     for (unsigned i = 0; i < a->count; i++)
         if (kr_http_name_is(bytes + a->fields[i].name.at, a->fields[i].name.len, name))
@@ -150,7 +151,7 @@ const struct kr_http_field *kr_http_answer_field(const char *bytes, const struct
 const char *kr_http_answer_text(const char *bytes, const struct kr_http_answer *a, const char *name, char *buf,
                                 size_t size)
 {
-    const struct kr_http_field *f = kr_http_answer_field(bytes, a, name);
+    const struct kr_http_field *f = field_of(bytes, a, name);
     size_t len = 0;
 
     if (f) {

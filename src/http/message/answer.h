@@ -27,8 +27,6 @@ struct kr_http_answer {
  * *ret is filled. 0: more bytes are needed. -EBADMSG: malformed. -E2BIG: too long, or too many fields. What is returned
  * depends on the bytes alone, never on the pieces they came in; each byte of an unfinished head is looked at once. */
 int kr_http_answer_parse(const char *bytes, size_t len, struct kr_http_scan *scan, struct kr_http_answer *ret);
-/* The first field of this name (lower case), or NULL. */
-const struct kr_http_field *kr_http_answer_field(const char *bytes, const struct kr_http_answer *a, const char *name);
-/* Its value as text, cut to the room; "" if there is none. Returns buf. */
+/* The value of the first field of this name (lower case) as text, cut to the room; "" if there is none. Returns buf. */
 const char *kr_http_answer_text(const char *bytes, const struct kr_http_answer *a, const char *name, char *buf,
                                 size_t size);

@@ -87,7 +87,7 @@ static void egress_rows_are_sorted_known_and_have_reasons(void)
 /* By number: bind, listen, programs, processes, tracing, names of files, io_uring; and sockets of another kind. */
 static void what_a_taken_egress_process_would_want_is_refused(void)
 {
-    static const short denied[] = {49,  50,  53,  57,  58,  59,  62,  76,  82,  83,  84,  86,  87,  88,  90,
+    static const short denied[] = {49,  50,  53,  57,  58,  59,  62,  76,  82,  83,  84,  86,  87,  88, 90,
                                    101, 155, 161, 165, 200, 246, 272, 298, 308, 310, 317, 319, 322, 425};
     static const unsigned long long kinds[][6] = {{1, 1, 0}, {16, 3, 0},  {17, 3, 0},
                                                   {2, 3, 1}, {2, 1, 262}, {40, 1, 0}};
