@@ -164,6 +164,9 @@ int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct k
 /* A descriptor of the folder on the shelf that has its files and its environment (package_env.h); the caller's to
  * close. Or -errno. */
 int kr_box_sandbox_home(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err);
+/* Has a zygote imported modules of this package (canonical name) before it forks, so that a live session finds those? A
+ * session whose environment has such a module comes from a zygote without. */
+bool kr_box_preloads(const char *package);
 /* Files were changed from outside a run: the next run does not report them as its own. */
 void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s);
 /* {"id","name","state","created_at","last_used_at","settings","sessions"} and each setting that tells what holds. */

@@ -1,7 +1,9 @@
 /* Sessions' environments: /venv of a cell is the folder `env` of its sandbox, whatever its workspace is.
  *
  * Called by box_sessions.c before a session is asked for. Invariants: the environment is complete before a cell sees it
- * (package_env.h); a session whose environment cannot be made begins without one, and the log says so. */
+ * (package_env.h); a session whose environment cannot be made begins without one, and the log says so; one whose
+ * environment has a module that zygotes have imported already is forked from a zygote that has not, so that the module
+ * it imports is that of its environment. */
 #include "box_internal.h"
 #include "fd.h"
 #include "log.h"
@@ -9,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +46,55 @@ static int make_env(const struct kr_box *b, const char *folder, struct kr_err *e
     return kr_package_env_ensure(fd, b->config.python, err);
 }
 
+/* Modules that the zygote "data" has imported before it forks (src/kernel/python/preload.py), and their packages.
+ * tests/integration/packages_preload.py compares them with what a session has. */
+static const struct {
+    const char *module, *package;
+} preloaded[] = {
+    {"PIL", "pillow"},
+    {"cycler", "cycler"},
+    {"dateutil", "python-dateutil"},
+    {"kiwisolver", "kiwisolver"},
+    {"matplotlib", "matplotlib"},
+    {"mpl_toolkits", "matplotlib"},
+    {"numpy", "numpy"},
+    {"packaging", "packaging"},
+    {"pandas", "pandas"},
+    {"pkg_resources", "setuptools"},
+    {"pyparsing", "pyparsing"},
+    {"pytz", "pytz"},
+    {"scipy", "scipy"},
+    {"six", "six"},
+};
+
+bool kr_box_preloads(const char *package)
+{
+    for (size_t i = 0; i < sizeof preloaded / sizeof *preloaded; i++)
+        if (strcmp(preloaded[i].package, package) == 0)
+            return true;
+    return false;
+}
+
+/* Has the environment one of them? */
+static bool shadows(const struct kr_box *b, const char *folder)
+{
+    char path[KR_STORE_ID_ROOM + 64], file[32];
+    unsigned major = 0, minor = 0;
+    cleanup_fd int site = -1;
+    struct stat st;
+
+    sscanf(b->config.python->version, "%u.%u", &major, &minor);
+    snprintf(path, sizeof path, "%s/env/current/lib/python%u.%u/site-packages", folder, major, minor);
+    site = openat(b->shelf, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; site >= 0 && i < sizeof preloaded / sizeof *preloaded; i++) {
+        snprintf(file, sizeof file, "%s.py", preloaded[i].module);
+        if (fstatat(site, preloaded[i].module, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+            fstatat(site, file, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            return true;
+    }
+    return false;
+}
+
 void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *session, struct kr_session_spec *spec)
 {
     struct kr_err err;
@@ -55,6 +107,8 @@ void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *sessio
         return;
     }
     spec->venv = true;
+    if (kr_engine_zygote(b->engine, spec->zygote).preload != KR_PRELOAD_BASIC && shadows(b, session->home))
+        spec->zygote = kr_box_zygote_of(b, KR_PRELOAD_BASIC);
     if (!spec->folder[0])
         snprintf(spec->folder, sizeof spec->folder, "%s", session->home);
 }

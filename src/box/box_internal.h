@@ -303,6 +303,9 @@ void kr_connections_close(struct kr_box *b);
  * which was logged. */
 int kr_connections_prune(struct kr_box *b, int64_t since);
 
+/* The zygote with this preload, else the first (box_sessions.c). */
+uint32_t kr_box_zygote_of(const struct kr_box *b, enum kr_preload preload);
+
 /* ---- box_env.c ---- */
 /* The sandbox's environment for a session that is about to be opened: made if it is missing. Without one it begins all
  * the same. */

@@ -141,7 +141,7 @@ void kr_box_session_set_state(struct kr_box_session *session, enum kr_box_sessio
         kr_engine_forget_owner(b->engine, u->number);
 }
 
-static uint32_t zygote_of(const struct kr_box *b, enum kr_preload preload)
+uint32_t kr_box_zygote_of(const struct kr_box *b, enum kr_preload preload)
 {
     for (size_t i = 0; i < kr_engine_zygote_count(b->engine); i++)
         if (kr_engine_zygote(b->engine, i).preload == preload)
@@ -153,7 +153,7 @@ static uint32_t zygote_of(const struct kr_box *b, enum kr_preload preload)
 static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s, bool in_folder)
 {
     free_env(&session->spec);
-    session->spec = (struct kr_session_spec){.zygote = zygote_of(session->box, s->preload),
+    session->spec = (struct kr_session_spec){.zygote = kr_box_zygote_of(session->box, s->preload),
                                              .network = s->network,
                                              .workspace = !in_folder                        ? KR_WORKSPACE_NONE
                                                           : kr_box_is_host(session->box, s) ? 0

@@ -71,17 +71,6 @@ static json_t *asked_of(const struct kr_install_job *j)
     return list;
 }
 
-/* Modules that zygotes are forked with (src/kernel/python/preload.py). */
-static bool is_preloaded(const char *module)
-{
-    static const char *const modules[] = {"numpy", "pandas", "scipy", "matplotlib", "PIL", "dateutil", "pytz", "six"};
-
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
-        if (strcmp(modules[i], module) == 0)
-            return true;
-    return false;
-}
-
 static void count_live(void *data, const struct kr_box_session_info *info)
 {
     *(unsigned *)data += info->live;
@@ -95,7 +84,8 @@ static bool needs_restart(const struct kr_install_job *j)
     bool replaces = j->op == KR_UNINSTALL;
 
     for (size_t i = 0; i < j->row_count; i++)
-        replaces |= kr_package_list_find(j->before, j->rows[i].file->canonical) || is_preloaded(j->rows[i].file->name);
+        replaces |=
+            kr_package_list_find(j->before, j->rows[i].file->canonical) || kr_box_preloads(j->rows[i].file->canonical);
     if (replaces)
         kr_box_sessions(j->in->config.box, &who, j->sandbox, count_live, &live);
     return live > 0;
