@@ -56,6 +56,8 @@ class Closed:
     def find_spec(_name, _target=None):
         return None
 
+    find_module = find_spec  # by which pip's pkg_resources asks
+
 
 class Progress(logging.Handler):
     """What pip would print, as lines of ours."""
@@ -474,7 +476,7 @@ def broken(new):
 PROGRAM = """
 import os, runpy, sys
 class Closed:
-    find_spec = staticmethod(lambda name, target=None: None)
+    find_spec = find_module = staticmethod(lambda name, target=None: None)
 sys.path[:], packages, pip = %r, %r, %r
 if os.path.isdir(packages):
     sys.path_importer_cache[packages] = Closed()
