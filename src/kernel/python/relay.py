@@ -20,11 +20,12 @@ WAITING = 128
 REQUEST = 60 << 10  # bytes; a frame takes 64 KiB
 UNREAD = 512 << 10  # bytes of answers
 TURN = 256  # answers of a turn
+TURNS = 4  # at a time
 
 _listener = None
 _clients: list = []
 _last = 0  # number of a question
-_turning = False
+_turning = _again = False  # again: a signal has come within the turn
 _unlink, _stat = os.unlink, os.stat
 
 
@@ -94,12 +95,17 @@ class Client:
 
 def turn() -> None:
     """Takes what has come from either side."""
-    global _turning
+    global _turning, _again
     if _turning or channel.is_copy():
+        _again = True
         return
     try:
         _turning = True
-        _turn()
+        for _more in range(TURNS):
+            _again = False
+            _turn()
+            if not _again:
+                break
     finally:
         _turning = False
 

@@ -244,8 +244,12 @@ def a_signal_within_a_turn_begins_no_other():
     code = "import signal\nclass Urged(relay.socket):\n    many = 1\n    def listen(self, waiting):\n"
     code += "        for _ in range(Urged.many):\n            Urged.many = 0\n            os.kill(os.getpid(), signal.SIGURG)\n"
     code += "        super().listen(waiting)\nrelay.socket = Urged\nr = pip('install', 'a')\nr.returncode, r.stderr"
+    again = "turns, real = [], relay._turn\ndef turn():\n    turns.append(1)\n    if len(turns) == 1:\n"
+    again += "        os.kill(os.getpid(), signal.SIGURG)\n    real()\nrelay._turn = turn\n"
+    again += "os.kill(os.getpid(), signal.SIGURG)\nrelay._turn = real\nlen(turns)"
     with zygote.session(venv=True) as session:
         equal(run(session, code, engine(DONE))["result"], "(0, '')")
+        equal(run(session, again, engine(DONE))["result"], "2")
 
 
 @check
