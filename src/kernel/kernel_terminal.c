@@ -296,7 +296,6 @@ static void set_variables(const char *term)
         (void)setenv("TERM", term, 1);
     (void)setenv("PS1", "\\w \\$ ", 0);
     (void)setenv("HISTFILE", "", 0);
-    (void)setenv("KRAIT_TERMINAL", "1", 1); /* pip_command.py: nothing here carries a request to the server */
 }
 
 static int begin_terminal(const struct kr_s_terminal *how, char **words, struct kr_err *err)

@@ -97,10 +97,10 @@ class Socket:
 def a_shell_is_typed_into_and_ends_with_its_status():
     s = kept()
     t = opened(s, cols=100, rows=30)
-    equal(write(s, t, b"stty size; tty; echo $TERM; pwd; echo terminal=$KRAIT_TERMINAL\n").status, 204)
+    equal(write(s, t, b"stty size; tty; echo $TERM; pwd\n").status, 204)
     equal(s.post(f"{TERMINALS}/{t}/input", {"text": "exit 7\n"}).status, 204)
     lines = all_of(s, t)
-    for part in (b"30 100\r\n", b"/dev/pts/0\r\n", b"xterm-256color\r\n", b"/workspace\r\n", b"terminal=1\r\n"):
+    for part in (b"30 100\r\n", b"/dev/pts/0\r\n", b"xterm-256color\r\n", b"/workspace\r\n"):
         contains(output_of(lines), part)
     equal([lines[-1][k] for k in ("type", "cause", "exit_code")], ["end", "exit", 7])
     one = told(s, t)

@@ -260,14 +260,6 @@ def a_program_is_answered_after_the_folder_was_cleared():
 
 
 @check
-def in_a_terminal_it_says_at_once_that_it_cannot():
-    argv = [PYTHON, "-c", PROGRAM, "1", "pip", "install", "a"]
-    made = subprocess.run(argv, capture_output=True, text=True, timeout=9, env={**os.environ, "KRAIT_TERMINAL": "1"})
-    equal(made.returncode, 1)
-    contains(made.stderr, "cannot be installed from a terminal")
-
-
-@check
 def without_an_environment_it_is_the_systems():
     made = subprocess.run(
         [PYTHON, "-I", KERNEL + "/pip_command.py", "/krait/bin/pip", "--version"],
