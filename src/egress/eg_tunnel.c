@@ -26,7 +26,7 @@ struct flow {
     struct kr_buf buf;
     int pipe[2]; /* -1: none */
     size_t piped;
-    bool ended, told; /* `from` says no more; `to` knows */
+    bool ended; /* `from` says no more, and `to` knows */
 };
 
 struct tunnel {
@@ -125,6 +125,15 @@ static ssize_t fill_buf(struct flow *f)
     return n;
 }
 
+/* `from` says no more, and all that it said has been passed. */
+static void end_flow(struct flow *f)
+{
+    if (!f->ended)
+        kr_eg_stream_shut(f->to);
+    f->ended = true;
+    close_pipe(f);
+}
+
 /* Passes what there is, for a while, and adds it to *passed, whatever the end is. 0, or -errno: a side is gone. */
 static int pump_flow(struct flow *f, uint64_t *passed)
 {
@@ -135,19 +144,15 @@ static int pump_flow(struct flow *f, uint64_t *passed)
             return 0;
         if (n < 0)
             return (int)n;
-        if (f->ended) {
-            if (!f->told)
-                kr_eg_stream_shut(f->to);
-            f->told = true;
-            close_pipe(f);
-            return 0;
-        }
         n = f->pipe[0] >= 0 ? fill_pipe(f) : fill_buf(f);
         if (n == -EAGAIN)
             return 0;
         if (n < 0)
             return (int)n;
-        f->ended = n == 0;
+        if (n == 0) { /* told now: no callback would come for it */
+            end_flow(f);
+            return 0;
+        }
         *passed += (uint64_t)n;
     }
     return 0;
@@ -178,7 +183,7 @@ static void go_on(struct kr_eg_conn *c, struct flow *f)
         kr_eg_conn_finish(c, 200, KR_EG_OK, up ? "the server closed it" : "the client closed it", false);
         return;
     }
-    if (t->up.told && t->down.told)
+    if (t->up.ended && t->down.ended)
         kr_eg_conn_finish(c, 200, KR_EG_OK, "", false);
     else
         want_next(c);

@@ -145,6 +145,37 @@ def a_body_is_no_request():
     equal(Careless.asked, ["/pub/a", "/pub/b"])
 
 
+# ---- ends ----
+
+
+@check
+def an_end_is_told_on_whenever_it_comes():
+    """Also as the last thing that one turn of the loop has time for."""
+    data = b"x" * 3000000
+
+    def serve(s: socket.socket) -> None:
+        while piece := s.recv(65536):
+            s.sendall(piece)
+
+    def send(s: socket.socket) -> None:
+        s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+
+    with Host(serve) as host, Egress(private_hosts=[host.name]) as egress:
+        cell = egress.cell()
+        for _ in range(80):
+            with connect(cell) as s:
+                s.sendall(("CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (host.name, host.name)).encode())
+                head(s)
+                sender = threading.Thread(target=send, args=(s,))
+                sender.start()
+                back = 0
+                while piece := s.recv(65536):
+                    back += len(piece)
+                sender.join()
+                equal(back, len(data))
+
+
 # ---- another rule ----
 
 
