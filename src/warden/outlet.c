@@ -67,6 +67,11 @@ static _Noreturn void be_egress(const struct kr_warden *w, int sock, pid_t warde
     struct kr_err err;
     sigset_t none;
     kr_log_set_who("egress");
+    (void)prctl(PR_SET_NAME, "krait-egress"); /* for those who look at processes */
+    /* A service manager sends these to all of us: this process ends when the warden does, or the engine. */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     choose_ids(w, &uid, &gid);
     if (place_descriptors(sock, &err) < 0 || kr_oom_unprotect(&err) < 0 || kr_become_powerless(uid, gid, &err) < 0) {
         kr_log(KR_LOG_ERROR, "the egress process cannot be confined", "error=\"%s\"", err.msg);

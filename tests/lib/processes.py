@@ -90,7 +90,7 @@ def roles(warden: int) -> dict:
     parents = {pid: stat_of(str(pid))[1] for pid in below(warden)}
     found = {"warden": [warden], "server": [], "zygote": []}
     for pid, parent in parents.items():
-        if parent != warden:
+        if parent != warden or name_of(pid) in ("krait-egress", "krait-keeper"):
             continue
         children = [one for one, its in parents.items() if its == pid]
         pythons = [one for one in children if name_of(one).startswith("python")]

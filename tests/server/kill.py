@@ -323,7 +323,7 @@ class Storm(Clients):
         """What is in the data directory and should not be. No client is at work now."""
         found = [f"tmp/{one}" for one in os.listdir(self.temp)]
         top = {"krait.db", "krait.db-wal", "krait.db-shm", "krait.lock", "pepper", "sandboxes", "logs", "serve.lock",
-               "mcp.sock"} | ({"sandboxes.image"} if SHELF == "image" else set())
+               "mcp.sock", "packages"} | ({"sandboxes.image"} if SHELF == "image" else set())
         notes = [one for one in os.listdir(self.data) if one.startswith("krait.notes.")]
         found += notes if len(notes) != 1 else []  # those of the one that lives
         found += [one for one in os.listdir(self.data) if one not in top and one not in notes]

@@ -280,9 +280,12 @@ static const char *install_call(enum kr_dialect dialect, bool in_sandbox)
         return "install_package(package_names=\"" KR_IMPORT_NAME "\")";
     case KR_DIALECT_MCP_SANDBOX:
         return "install_package_in_sandbox(package_name=\"" KR_IMPORT_NAME "\", sandbox_id=…)";
-    default:
-        return NULL;
+    case KR_DIALECT_SANDBOX_MCP:
+    case KR_DIALECT_PYTHON_SANDBOX:
+    case KR_DIALECT_MAX_:
+        break;
     }
+    return NULL;
 }
 
 static void start_run(struct kr_mcp_exec *x, const struct kr_run_spec *wanted)
