@@ -196,9 +196,9 @@ static void create_run(struct kr_http_ex *ex, void *app, void *request, struct k
     q->spec.interactive &= !q->spec.input.text;
     q->spec.timeout_ms = (uint64_t)(q->timeout * 1000 + 0.999); /* 0 alone is 0 */
     q->spec.leave_cancels = !q->stream;
-    q->spec.install_call =
-        q->spec.sandbox ? "POST /api/v1/sandboxes/{sandbox_id}/packages {\"packages\":[\"" KR_IMPORT_NAME "\"]}"
-                        : "POST /api/v1/sandboxes/default/packages {\"packages\":[\"" KR_IMPORT_NAME "\"]}";
+    q->spec.install_call = q->spec.sandbox
+                               ? "POST /api/v1/sandboxes/{sandbox_id}/packages {\"packages\":[\"" KR_IMPORT_NAME "\"]}"
+                               : "POST /api/v1/sandboxes/default/packages {\"packages\":[\"" KR_IMPORT_NAME "\"]}";
     if (kr_api_caller(api, ex, &who))
         kr_api_start(api, ex, &who, &q->spec, on_admitted, q->stream ? HOW_STREAM : 0);
 }
