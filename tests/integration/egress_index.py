@@ -19,8 +19,8 @@ from test_ca import TestCa
 WORD = "w0rd-of-the-index:/%41"  # which an address cannot have as it is
 PIP = """
 import os, subprocess, sys
-def pip(*args):
-    done = subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--retries", "0",
+def pip(*args):  # the system's, not the request to the server that pip of the environment is
+    done = subprocess.run(["/usr/bin/python3", "-m", "pip", "--disable-pip-version-check", "--no-input", "--retries", "0",
                            *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(done.returncode, done.stdout[-1500:])
 """
