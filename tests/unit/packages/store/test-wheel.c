@@ -204,7 +204,7 @@ static bool fits(const char *tags)
         pclose(p);
     snprintf(name, sizeof name, "x-1-%s.whl", tags);
     if (strstr(name, "MACHINE")) {
-        char rest[64];
+        char rest[80];
 
         snprintf(rest, sizeof rest, "%s.whl", machine);
         snprintf(strstr(name, "MACHINE"), 100, "%s", rest);
