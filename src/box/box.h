@@ -392,6 +392,8 @@ bool kr_box_terminal_wants(const struct kr_box_terminal *t);
 int kr_box_terminal_resize(struct kr_box_terminal *t, uint32_t cols, uint32_t rows, struct kr_err *err);
 /* Ends the program and what it started; of one that has ended, forgets it. */
 void kr_box_terminal_close(struct kr_box_terminal *t, const struct kr_caller *who);
+/* All that run and are theirs. */
+void kr_box_terminals_close(struct kr_box *b, const struct kr_caller *who);
 
 /* ---- readers ---- */
 

@@ -565,6 +565,17 @@ void kr_box_terminal_close(struct kr_box_terminal *t, const struct kr_caller *wh
         forget_terminal(t);
 }
 
+void kr_box_terminals_close(struct kr_box *b, const struct kr_caller *who)
+{
+    struct kr_box_terminal *t, *next;
+
+    for (t = TAILQ_FIRST(&b->terminals); t; t = next) {
+        next = TAILQ_NEXT(t, link);
+        if (t->session && is_shown(t, who))
+            kr_box_terminal_close(t, who);
+    }
+}
+
 /* ---- readers ---- */
 
 void kr_terminal_read(struct kr_box_terminal *t, struct kr_terminal_reader *r, uint64_t from)

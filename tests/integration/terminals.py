@@ -133,11 +133,14 @@ def pip_says_at_once_that_a_terminal_cannot_install():
 @check
 def another_size_reaches_the_program():
     s = kept()
-    code = ("import os, signal, sys\nsignal.signal(signal.SIGWINCH, lambda *a: print(os.get_terminal_size().columns))\n"
-            "print('ready', flush=True)\nsignal.pause()")
+    code = ("import os, signal\n"
+            "def told(*_):\n    print(os.get_terminal_size().columns, flush=True)\n"
+            "    if os.get_terminal_size().columns == 132: os._exit(0)\n"
+            "signal.signal(signal.SIGWINCH, told)\nprint('ready', flush=True)\nwhile True: signal.pause()")
     t = opened(s, "python3", "-c", code)
     eventually(lambda: told(s, t)["next"] > 0)
-    equal([s.put(f"{TERMINALS}/{t}/size", {"cols": 132, "rows": 50}).json()[k] for k in ("cols", "rows")], [132, 50])
+    reply = s.put(f"{TERMINALS}/{t}/size", {"cols": 132, "rows": 50})
+    equal([reply.json().get(k) for k in ("cols", "rows")], [132, 50], reply.text)
     contains(output_of(all_of(s, t)), b"132\r\n")
 
 
@@ -484,6 +487,19 @@ def a_revoked_key_ends_its_websocket():
     with Socket(s, t, header=["Authorization: Bearer " + key]) as ws:
         equal(s.delete("/api/v1/keys/" + made.json()["id"]).status in (200, 204), True)
         equal(ws.to_end().code, 1008)
+
+
+@check
+def what_a_disabled_user_runs_ends():
+    s = keyed_server()
+    key = user_key("eve")
+    user = [one["id"] for one in s.get("/api/v1/users").json()["users"] if one["name"] == "eve"][0]
+    t = opened(s, "cat", key=key)
+    equal(s.get(f"{TERMINALS}/{t}", key=key).json()["running"], True)
+    equal(s.request("PATCH", "/api/v1/users/" + user, {"disabled": True}).status, 200)
+    equal(s.get(f"{TERMINALS}/{t}", key=key).status, 403)
+    equal(s.request("PATCH", "/api/v1/users/" + user, {"disabled": False}).status, 200)
+    eventually(lambda: not s.get(f"{TERMINALS}/{t}", key=key).json()["running"])
 
 
 @check

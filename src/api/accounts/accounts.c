@@ -235,6 +235,7 @@ void kr_accounts_end_work(struct kr_api *api, const char *user, const struct kr_
     struct session_list sessions = {0};
     struct kr_err err;
 
+    kr_box_terminals_close(api->box, &them);
     kr_box_sessions(api->box, &them, NULL, on_user_session, &sessions);
     for (size_t i = 0; i < sessions.count; i++)
         kr_box_session_close(api->box, &them, sessions.items[i].sandbox, sessions.items[i].name, &err);
