@@ -2,8 +2,8 @@
  * (src/kernel/python/bytecode.py), the store keeps what belongs to a file of the wheel.
  *
  * Called by install_job.c when a job has ended well; in the background, one cell at a time. Invariants: a wheel without
- * bytecode is complete, so a failure is only logged; no code of a wheel runs in the cell, so what it says of one wheel
- * is no other wheel's word. */
+ * bytecode is complete, so a failure is only logged; no code of a wheel runs in the cell, and each wheel has a cell of
+ * its own, so that one that took over the compiler could only speak of itself. */
 #include "base64.h"
 #include "fd.h"
 #include "install_internal.h"
@@ -14,14 +14,13 @@
 #include <string.h>
 
 #define KEYS_MAX 1000u /* that wait */
-#define KEYS_AT_ONCE 64u
 #define ARCHIVE_MAX (UINT64_C(256) << 20)
 #define LINE_MAX_BYTES (256u << 10)
 #define COMPILE_MS (5u * 60 * 1000)
 
 struct kr_install_compiler {
     struct kr_install *in;
-    char (*keys)[KR_PACKAGE_KEY_ROOM]; /* that wait */
+    char (*keys)[KR_PACKAGE_KEY_ROOM]; /* that wait; the first is the cell's, if there is one */
     size_t count;
     struct kr_install_cell *cell;
     char key[KR_PACKAGE_KEY_ROOM]; /* whose archive comes; "": none */
@@ -100,14 +99,6 @@ static void drop_archive(struct kr_install_compiler *c)
     c->bytes = 0;
 }
 
-static bool is_asked_for(const struct kr_install_compiler *c, const char *key)
-{
-    for (size_t i = 0; i < c->count && i < KEYS_AT_ONCE; i++)
-        if (strcmp(c->keys[i], key) == 0)
-            return true;
-    return false;
-}
-
 static void take_piece(struct kr_install_compiler *c, const json_t *value)
 {
     size_t room = json_string_length(value);
@@ -128,7 +119,7 @@ static void on_compile_line(void *data, const char *line, size_t len)
     const char *key = json_string_value(json_object_get(o, "key"));
     struct kr_err err;
 
-    if (key && is_asked_for(c, key)) {
+    if (key && strcmp(c->keys[0], key) == 0) {
         drop_archive(c);
         c->fd = kr_install_temp(c->in, &err);
         if (c->fd >= 0)
@@ -145,14 +136,13 @@ static void on_compile_line(void *data, const char *line, size_t len)
 static void on_compile_end(void *data, const struct kr_err *err)
 {
     struct kr_install_compiler *c = data;
-    size_t done = c->count < KEYS_AT_ONCE ? c->count : KEYS_AT_ONCE;
 
     c->cell = NULL;
     drop_archive(c);
     if (err)
         kr_log(KR_LOG_WARN, "packages not compiled, ignoring", "error=\"%s\"", err->msg);
-    c->count -= done;
-    memmove(c->keys, c->keys + done, c->count * sizeof *c->keys);
+    c->count--;
+    memmove(c->keys, c->keys + 1, c->count * sizeof *c->keys);
     compile_next(c);
 }
 
@@ -168,15 +158,11 @@ static void compile_next(struct kr_install_compiler *c)
                                         .timeout_ms = COMPILE_MS,
                                         .output_max = UINT64_C(2) << 30,
                                         .line_max = LINE_MAX_BYTES};
-    json_t *keys;
     struct kr_err err;
 
     if (c->count == 0 || c->cell || c->in->is_closing || !spec.code)
         return;
-    keys = json_array();
-    for (size_t i = 0; i < c->count && i < KEYS_AT_ONCE; i++)
-        json_array_append_new(keys, json_string(c->keys[i]));
-    spec.variables = json_pack("{s:{s:o,s:I}}", "REQUEST", "keys", keys, "limit", (json_int_t)ARCHIVE_MAX);
+    spec.variables = json_pack("{s:{s:[s],s:I}}", "REQUEST", "keys", c->keys[0], "limit", (json_int_t)ARCHIVE_MAX);
     kr_install_cell_limits(&spec.limits, COMPILE_MS);
     spec.limits.output = spec.output_max;
     if (kr_install_cell_open(c->in, &spec, &calls, c, &c->cell, &err) < 0) {
