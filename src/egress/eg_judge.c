@@ -225,7 +225,7 @@ int kr_eg_request_read(struct kr_eg_conn *c, struct kr_eg_refusal *ret_refusal)
                                  sizeof c->req.method - 1);
     snprintf(c->req.method, sizeof c->req.method, "%.*s", h->method_text.len, bytes + h->method_text.at);
     r = take_target(c, ret_refusal);
-    if (r < 0)
+    if (r < 0 || !c->target)
         return r;
     if (strcmp(c->req.method, "CONNECT") == 0)
         return read_connect(c, ret_refusal);

@@ -233,7 +233,7 @@ static int measure_items(struct kr_install_job *j)
     uint64_t bytes = 0, files = 0;
 
     for (size_t i = 0; i < j->item_count; i++) {
-        struct kr_package_facts facts;
+        struct kr_package_facts facts = {0};
 
         if (read_item_facts(j, &j->items[i], &facts) < 0)
             continue; /* what is missing is env_make's to say */

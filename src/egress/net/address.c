@@ -193,24 +193,26 @@ void kr_eg_address_set_port(struct sockaddr_storage *address, uint16_t port)
 static bool kernel_has(const struct sockaddr *address, socklen_t len)
 {
     cleanup_fd int fd = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_storage to = {0}, from = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } to = {.room = {0}}, from = {.room = {0}};
     socklen_t from_len = sizeof from;
 
     if (fd < 0)
         return errno != EAFNOSUPPORT;
     memcpy(&to, address, len);
-    kr_eg_address_set_port(&to, 9);
-    if (connect(fd, (struct sockaddr *)&to, len) < 0)
+    kr_eg_address_set_port(&to.room, 9);
+    if (connect(fd, &to.any, len) < 0)
         return errno != ENETUNREACH && errno != EHOSTUNREACH && errno != EADDRNOTAVAIL;
-    if (getsockname(fd, (struct sockaddr *)&from, &from_len) < 0)
+    if (getsockname(fd, &from.any, &from_len) < 0)
         return true;
-    if (address->sa_family == AF_INET) {
-        uint32_t source = ((struct sockaddr_in *)&from)->sin_addr.s_addr;
-
-        return source == ((struct sockaddr_in *)&to)->sin_addr.s_addr || ntohl(source) >> 24 == IN_LOOPBACKNET;
-    }
-    return IN6_ARE_ADDR_EQUAL(&((struct sockaddr_in6 *)&from)->sin6_addr, &((struct sockaddr_in6 *)&to)->sin6_addr) ||
-           IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)&from)->sin6_addr);
+    if (address->sa_family == AF_INET)
+        return from.v4.sin_addr.s_addr == to.v4.sin_addr.s_addr ||
+               ntohl(from.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return IN6_ARE_ADDR_EQUAL(&from.v6.sin6_addr, &to.v6.sin6_addr) || IN6_IS_ADDR_LOOPBACK(&from.v6.sin6_addr);
 }
 
 bool kr_eg_address_is_own(const struct sockaddr *address)

@@ -205,16 +205,17 @@ int kr_path_list_check(const struct kr_path_item *items, size_t count, struct kr
     for (size_t i = 0; i < count; i++)
         size += 2 * strlen(items[i].path) + 1;
     at = room = malloc(size);
-    if (!all || !room)
-        r = kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "names of an archive");
-    for (size_t i = 0; i < count && r == 0; i++) {
-        all[i] = (struct folded){at, &items[i]};
-        at = fold(items[i].path, at, loc);
-    }
-    if (r == 0)
+    if (all && room) {
+        for (size_t i = 0; i < count; i++) {
+            all[i] = (struct folded){at, &items[i]};
+            at = fold(items[i].path, at, loc);
+        }
         qsort(all, count, sizeof *all, by_key);
-    for (size_t i = 0; i + 1 < count && r == 0; i++)
-        r = compare_neighbours(&all[i], &all[i + 1], err);
+        for (size_t i = 0; i + 1 < count && r == 0; i++)
+            r = compare_neighbours(&all[i], &all[i + 1], err);
+    } else {
+        r = kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "names of an archive");
+    }
     if (loc != (locale_t)0)
         freelocale(loc);
     return r;
