@@ -333,7 +333,7 @@ class Storm(Clients):
             if folder not in self.folders:
                 found.append(f"sandboxes/{folder}, which no sandbox has")
                 continue
-            if os.listdir(f"{self.data}/sandboxes/{folder}") not in (["files"], []):
+            if not set(os.listdir(f"{self.data}/sandboxes/{folder}")) <= {"files", "env"}:
                 found.append(f"sandboxes/{folder}: {os.listdir(f'{self.data}/sandboxes/{folder}')}")
             found += [f"sandboxes/{folder}/files/{one}" for one in os.listdir(f"{self.data}/sandboxes/{folder}/files")
                       if one.startswith(".krait-")]
