@@ -400,8 +400,9 @@ def an_init_that_is_killed_costs_its_cell_alone():
         zygote = zygote_pid(engine)
         for _ in range(5):
             inits = [pid for pid, _ in children(parent(zygote)) if parent(pid) == parent(zygote) and pid != zygote]
-            for pid in inits[1:]:  # the first is the session's, the others are in stock or being built
-                os.kill(pid, signal.SIGKILL)
+            for pid in inits[1:]:  # the first is the session's; the others are in stock, being built, or just leaving
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             opens = [engine.next(engine.send("open")) for _ in range(3)]
             for event in opens:
                 if event["event"] == "opened":
