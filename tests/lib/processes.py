@@ -98,7 +98,8 @@ def roles(warden: int) -> dict:
             found["zygote"] += [one for one in pythons if depth_of(one) == depth_of(pid)]
         elif not children:
             found["server"].append(pid)
-    found["server"] = sorted(found["server"], key=lambda pid: (started_at(pid), pid))[:1]
+    born = {pid: started_at(pid) for pid in found["server"]}
+    found["server"] = sorted((pid for pid in born if born[pid]), key=lambda pid: (born[pid], pid))[:1]  # 0: it has ended
     return found
 
 
