@@ -9,6 +9,8 @@
  * < 0: invalid; the first -n bytes are what one U+FFFD stands for (the longest valid beginning, at least 1). */
 int kr_utf8_next(const unsigned char *s, size_t len, uint32_t *ret_char);
 
+/* Writes a character of at most U+10FFFF. How many bytes. */
+size_t kr_utf8_put(uint32_t c, char out[4]);
 /* How many of the len bytes may be handed on now so that no character is cut: all of them, or all but an unfinished,
  * so far valid sequence of at most 3 bytes at the end. Invalid bytes are handed on: they will never become valid. */
 size_t kr_utf8_complete(const void *data, size_t len);

@@ -6,6 +6,7 @@
 #include "buf.h"
 #include "fd.h"
 #include "plain.h"
+#include "utf8.h"
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -127,30 +128,6 @@ static int hex_value(char c)
                                   : -1;
 }
 
-static size_t encode_utf8(uint32_t c, char out[4])
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (c & 0x3f));
-    return 4;
-}
-
 /* \u0041 and \U0001F40D, behind the letter. */
 static int take_code_point(struct parser *p, size_t start, int digits)
 {
@@ -167,7 +144,7 @@ static int take_code_point(struct parser *p, size_t start, int digits)
     }
     if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
         return kr_plain_fail(&p->in, "U+%04X is not a character that a string may have", c);
-    return add_bytes(p, start, bytes, encode_utf8(c, bytes));
+    return add_bytes(p, start, bytes, kr_utf8_put(c, bytes));
 }
 
 static int take_escape(struct parser *p, size_t start)

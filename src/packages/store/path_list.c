@@ -98,30 +98,6 @@ struct folded {
     const struct kr_path_item *item;
 };
 
-static size_t put_utf8(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (char)(0xc0 | c >> 6);
-        out[1] = (char)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12);
-        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | c >> 18);
-    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (c & 0x3f));
-    return 4;
-}
-
 /* Up and down again, so that letters with two lower-case forms (sigma, the long s) become one. */
 static uint32_t lower(uint32_t c, locale_t loc)
 {
@@ -143,7 +119,7 @@ static char *fold(const char *path, char *out, locale_t loc)
             *out++ = path[i++];
             continue;
         }
-        out += put_utf8(out, c == '/' ? 1 : lower(c, loc));
+        out += kr_utf8_put(c == '/' ? 1 : lower(c, loc), out);
         i += (size_t)n;
     }
     *out++ = '\0';
