@@ -1,6 +1,7 @@
 /* Parked sessions: forked, warmed up, waiting for a workspace, limits and code. One pool for each key. */
 #pragma once
 #include "err.h"
+#include "policy.h"
 #include "proto.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,8 +14,7 @@ struct kr_session_spec;
 
 #define KR_POOL_OWNERS_MAX 8u /* owners with a parked session beside their others, in each pool */
 
-/* Code policies and isolation tiers, of which there is one each so far. */
-enum kr_policy { KR_POLICY_OPEN, KR_POLICY_MAX_ };
+/* Isolation tiers, of which there is one so far. */
 enum kr_tier { KR_TIER_CELL, KR_TIER_MAX_ };
 
 /* Everything that a parked session has fixed. It is handed over only to an open of the same key. */

@@ -6,6 +6,7 @@
 #include "buf.h"
 #include "json.h"
 #include "json_load.h"
+#include "policy.h"
 #include "proto.h"
 #include <errno.h>
 #include <stdio.h>
@@ -27,16 +28,30 @@ static const char *put_text(char **at, const char *text, size_t len)
     return start;
 }
 
+/* The copy of a policy, which begins the block, where it is aligned. */
+static const struct kr_policy_spec *put_policy(char **at, const struct kr_policy_spec *policy)
+{
+    char *start = *at;
+
+    if (!policy)
+        return NULL;
+    memcpy(start, policy, sizeof *policy);
+    *at += sizeof *policy;
+    return (const struct kr_policy_spec *)(const void *)start;
+}
+
 int kr_run_spec_copy(const struct kr_run_spec *spec, struct kr_run_spec *ret)
 {
+    size_t policy = spec->policy ? sizeof *spec->policy : 0;
     size_t sandbox = spec->sandbox ? strlen(spec->sandbox) : 0, session = spec->session ? strlen(spec->session) : 0;
     size_t network = spec->network ? strlen(spec->network) : 0;
-    char *texts = malloc(spec->code.len + spec->input.len + sandbox + session + network + 5), *at = texts;
+    char *texts = malloc(policy + spec->code.len + spec->input.len + sandbox + session + network + 5), *at = texts;
 
     if (!texts)
         return -ENOMEM;
     *ret = *spec;
     ret->texts = texts;
+    ret->policy = put_policy(&at, spec->policy);
     ret->code.text = put_text(&at, spec->code.text, spec->code.len);
     ret->input.text = put_text(&at, spec->input.text, spec->input.len);
     ret->sandbox = put_text(&at, spec->sandbox, sandbox);
@@ -58,6 +73,7 @@ void kr_run_spec_done(struct kr_run_spec *spec)
     spec->code = spec->input = (struct kr_text){0};
     spec->variables = spec->env = NULL;
     spec->sandbox = spec->session = spec->network = NULL;
+    spec->policy = NULL;
 }
 
 static size_t value_bytes(const json_t *value)
@@ -79,8 +95,8 @@ static size_t value_bytes(const json_t *value)
 
 size_t kr_run_spec_bytes(const struct kr_run_spec *spec)
 {
-    return spec->code.len + spec->input.len + (spec->variables ? value_bytes(spec->variables) : 0) +
-           (spec->env ? value_bytes(spec->env) : 0);
+    return spec->code.len + spec->input.len + (spec->policy ? sizeof *spec->policy : 0) +
+           (spec->variables ? value_bytes(spec->variables) : 0) + (spec->env ? value_bytes(spec->env) : 0);
 }
 
 static void write_script(struct kr_json *j, const struct kr_run_script *script)
@@ -126,6 +142,18 @@ static void write_readable(struct kr_json *j, const struct kr_run_spec *spec)
         kr_json_key_int(j, "figure_bytes", spec->figure_bytes < most ? spec->figure_bytes : most);
 }
 
+/* Nothing of an open policy, unless the code is to be judged. */
+static void write_policy(struct kr_json *j, const struct kr_run_spec *spec)
+{
+    static const struct kr_policy_spec open_policy = {.mode = KR_POLICY_OPEN};
+    const struct kr_policy_spec *policy = spec->policy ? spec->policy : &open_policy;
+
+    if (policy->mode == KR_POLICY_OPEN && !spec->judge_only)
+        return;
+    kr_json_key(j, "policy");
+    kr_policy_write(j, policy, spec->judge_only);
+}
+
 int kr_run_spec_add_dead(struct kr_buf *json)
 {
     static const char member[] = ",\"dead\":true}";
@@ -167,6 +195,7 @@ int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr
     else
         kr_json_null(&j);
     write_script(&j, spec->script);
+    write_policy(&j, spec);
     kr_json_object_end(&j);
     return kr_json_done(&j);
 }

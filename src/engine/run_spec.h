@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct kr_buf;
+struct kr_policy_spec;
 
 /* `python3 FILE args`: the code is written into `file` first if `write`. */
 struct kr_run_script {
@@ -40,6 +41,9 @@ struct kr_run_spec {
     const struct kr_run_script *script; /* NULL: a snippet. Borrowed, by a copy too */
 
     const struct kr_run_terminal *terminal; /* then the code is absent; its session has a stdin pipe. NULL: code */
+
+    const struct kr_policy_spec *policy; /* what holds for its code; NULL: open */
+    bool judge_only;                     /* the code is judged and not run */
 
     /* What its caller would say to have a package installed, with NAME in its place, for its hint: static. NULL: pip in
      * the session. */

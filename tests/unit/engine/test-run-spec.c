@@ -3,6 +3,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 #include "buf.h"
+#include "policy.h"
 #include "run_spec.h"
 #include <errno.h>
 
@@ -122,6 +123,30 @@ static void images_stay_within_the_output_limit(void)
                         "\"script\":null}"));
 }
 
+static void a_policy_is_copied_and_told(void)
+{
+    struct kr_policy_spec policy = {
+        .mode = KR_POLICY_RESTRICTED, .profiles = 1, .has_imports = true, .imports = "math"};
+    struct kr_run_spec spec = {.code = {"1", 1}, .session = "main", .policy = &policy}, copy;
+
+    CHECK(kr_run_spec_bytes(&spec) == 1 + sizeof policy);
+    CHECK(kr_run_spec_copy(&spec, &copy) == 0);
+    memset(&policy, 0, sizeof policy);
+    CHECK(strcmp(copy.session, "main") == 0);
+    CHECK(writes(&copy, "{\"code\":\"1\",\"name\":\"<run 3>\",\"warm\":false,\"figures\":\"png\",\"stdin\":null,"
+                        "\"script\":null,\"policy\":{\"mode\":\"restricted\",\"imports\":[\"math\"],"
+                        "\"profiles\":[\"basic\"],\"judge_only\":false}}"));
+    kr_run_spec_done(&copy);
+    CHECK(!copy.policy);
+    CHECK(writes(&spec, "{\"code\":\"1\",\"name\":\"<run 3>\",\"warm\":false,\"figures\":\"png\",\"stdin\":null,"
+                        "\"script\":null}")); /* open: nothing */
+    spec.policy = NULL;
+    spec.judge_only = true;
+    CHECK(writes(&spec, "{\"code\":\"1\",\"name\":\"<run 3>\",\"warm\":false,\"figures\":\"png\",\"stdin\":null,"
+                        "\"script\":null,\"policy\":{\"mode\":\"open\",\"imports\":[],\"profiles\":[],"
+                        "\"judge_only\":true}}"));
+}
+
 static void a_full_buffer_is_an_error(void)
 {
     struct kr_run_spec spec = {.code = {"0123456789", 10}};
@@ -138,6 +163,7 @@ int main(void)
     RUN(its_size_counts_every_value);
     RUN(the_kernel_is_told_what_is_there);
     RUN(images_stay_within_the_output_limit);
+    RUN(a_policy_is_copied_and_told);
     RUN(a_full_buffer_is_an_error);
     CHECK_DONE();
 }
