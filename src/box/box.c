@@ -392,7 +392,10 @@ static void on_prune(void *data)
         keep.since = kr_store_now() - (int64_t)b->config.retention_ms * 1000;
     if (b->stopping)
         return;
-    if ((lines = kr_connections_prune(b, keep.since)) > 0)
+    lines = kr_connections_prune(b, keep.since);
+    if (lines == 0)
+        lines = kr_security_prune(b->security, keep.since);
+    if (lines > 0)
         kr_timer_arm(b->pruner, PRUNE_AGAIN_MS);
     if (lines < 0 || (!keep.since && !keep.bytes))
         return;
@@ -628,8 +631,9 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
         TAILQ_INIT(&b->named[i]);
     }
     r = open_data(b, err);
-    if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_connections_open(b) < 0 || kr_changes_open(b) < 0 ||
-                   kr_soon_new(loop, on_kick, b, &b->kick) < 0 || kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 ||
+    if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_connections_open(b) < 0 || kr_box_security_open(b) < 0 ||
+                   kr_changes_open(b) < 0 || kr_soon_new(loop, on_kick, b, &b->kick) < 0 ||
+                   kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 ||
                    kr_timer_new(loop, on_slot_deadline, b, &b->slot_timer) < 0 ||
                    kr_timer_new(loop, on_prune, b, &b->pruner) < 0 ||
                    kr_timer_new(loop, on_settle, b, &b->settler) < 0 || kr_timer_new(loop, NULL, b, &b->stopper) < 0))
@@ -664,6 +668,7 @@ void kr_box_check_stopped(struct kr_box *b)
         return;
     b->stopped = true;
     kr_connections_flush(b);
+    kr_security_flush(b->security);
     kr_box_noted(b, true);
     kr_timer_disarm(b->settler);
     if (kr_store_settle(b->config.store, &err) < 0)
@@ -730,6 +735,7 @@ void kr_box_free(struct kr_box *b)
         return;
     kr_box_egress_close(b);
     kr_connections_close(b);
+    kr_security_free(b->security);
     free_rest(b);
     kr_box_terminals_free(b);
     kr_strays_close(b);

@@ -12,6 +12,7 @@
 #include "profile.h"
 #include "run_spec.h"
 #include "runlog.h"
+#include "security.h"
 #include "store_run.h"
 #include "store_sandbox.h"
 #include "store_template.h"
@@ -44,6 +45,7 @@ struct kr_box_config {
     struct kr_net_rule max_network;    /* the most that a sandbox may ask for */
     struct kr_net_rule fetch_network;  /* what is fetched into any sandbox by its address */
     uint32_t connection_rows;          /* kept in the store */
+    uint32_t security_rows;            /* the same of security events */
     struct kr_egress *egress;          /* borrowed; NULL: sandboxes have no network beyond loopback */
     enum kr_preload preload;           /* of sandboxes that choose none */
     const char *const *mounts;
@@ -78,6 +80,8 @@ struct kr_box_calls {
     void (*on_terminal_ended)(void *data, const char *why); /* exit closed idle killed stopping */
     void (*on_refused)(void *data, const struct kr_err *err);
     void (*on_connection)(void *data, const json_t *row); /* of KR_E_CONNECTION, checked */
+    /* is_told: for the log as well. */
+    void (*on_security)(void *data, const struct kr_security_event *e, bool is_told);
     /* A program in the cell of a run asks for packages: answer with kr_box_run_packaged(). ask NULL: the run ends, and
      * nothing that it has asked for is wanted any more. */
     void (*on_packages)(void *data, struct kr_box_run *run, uint32_t number, const json_t *ask);
@@ -319,6 +323,12 @@ struct kr_box_connection_figures {
     uint64_t unaudited; /* refused ones that the audit log has only as a number */
 };
 void kr_box_connection_figures(const struct kr_box *b, struct kr_box_connection_figures *ret);
+
+/* ---- security events (src/security) ---- */
+
+/* Events that wait reach the store now, for a list that is about to be read (security_store.h). */
+void kr_box_security_settle(struct kr_box *b);
+struct kr_security_figures kr_box_security_figures(const struct kr_box *b);
 
 /* ---- the disk of a user (box_disk.c) ---- */
 

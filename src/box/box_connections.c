@@ -297,3 +297,23 @@ void kr_box_connection_figures(const struct kr_box *b, struct kr_box_connection_
 {
     *ret = b->connections ? b->connections->figures : (struct kr_box_connection_figures){0};
 }
+
+/* ---- what was refused, these among it ---- */
+
+int kr_box_security_open(struct kr_box *b)
+{
+    const struct kr_security_calls calls = {.on_event = b->calls.on_security};
+
+    return kr_security_new(b->loop, b->config.store, b->config.security_rows, &calls, b->data, &b->security);
+}
+
+void kr_box_security_settle(struct kr_box *b)
+{
+    kr_box_connections_settle(b);
+    kr_security_settle(b->security);
+}
+
+struct kr_security_figures kr_box_security_figures(const struct kr_box *b)
+{
+    return kr_security_figures(b->security);
+}

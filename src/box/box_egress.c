@@ -116,6 +116,7 @@ static void on_connection(void *data, const json_t *row)
         strcmp(r->user->id, member(row, "user")) == 0)
         note_refusal(r, row);
     kr_connections_take(b, row);
+    kr_security_note_connection(b->security, row);
     if (b->calls.on_connection)
         b->calls.on_connection(b->data, row);
 }

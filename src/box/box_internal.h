@@ -217,6 +217,7 @@ struct kr_box {
     struct kr_notes *notes;       /* made when first needed */
     struct kr_box_shelf *shelves; /* NULL: nothing enforces limits of folders */
     struct kr_connections *connections;
+    struct kr_security *security;
     struct kr_strays *strays;          /* while the shelf is looked through */
     unsigned doomed_seen, doomed_skip; /* folders that could not be removed do not hold up the others */
 };
@@ -302,6 +303,8 @@ void kr_connections_close(struct kr_box *b);
 /* Removes a small piece of what is past retention (since 0: no bound by age) or too many. How many rows, or -errno,
  * which was logged. */
 int kr_connections_prune(struct kr_box *b, int64_t since);
+
+int kr_box_security_open(struct kr_box *b);
 
 /* The zygote with this preload, else the first (box_sessions.c). */
 uint32_t kr_box_zygote_of(const struct kr_box *b, enum kr_preload preload);

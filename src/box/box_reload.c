@@ -52,6 +52,8 @@ void kr_box_reload(struct kr_box *b, const struct kr_box_config *config)
     b->config.max_network = config->max_network;
     b->config.fetch_network = config->fetch_network;
     b->config.connection_rows = config->connection_rows;
+    b->config.security_rows = config->security_rows;
+    kr_security_set_rows(b->security, config->security_rows);
     b->config.cleanup_interval_ms = config->cleanup_interval_ms;
     b->config.queue_max = config->queue_max;
     b->config.queue_wait_ms = config->queue_wait_ms;

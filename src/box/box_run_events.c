@@ -145,6 +145,7 @@ static void on_end(void *data, struct kr_run *run, const struct kr_run_end *end)
     log_claims(r, end->claim);
     keep_end(r, end);
     kr_box_egress_hint(r);
+    kr_security_note_run(r->box->security, r->user->id, r->sandbox, r->id, end);
     kr_disk_look(r->box, r->user);
     if (r->session->spec.workspace != KR_WORKSPACE_NONE)
         kr_changes_look(r->session, r);

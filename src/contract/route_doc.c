@@ -22,6 +22,7 @@ const struct kr_api_tag kr_api_tags[] = {
     {"keys",      "Keys for the API: made once, shown once, revoked at any time."},
     {"account",   "One's own account: registration, login, key."},
     {"connections", "What sandboxes connected to, and what they were refused."},
+    {"security",  "What code was refused, and which limits it hit."},
     {"audit",     "Who did what, and what was refused."},
     {"info",      "What this server is and can do, and how it is."},
     {KR_API_TAG_000, "Routes of the server that document 000 describes, as its clients know them."},

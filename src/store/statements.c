@@ -22,6 +22,7 @@
 #define AUDIT_COLUMNS "id, at, who, what, object, outcome, address, request, detail"
 #define CONNECTION_COLUMNS                                                                                             \
     "id, owner, sandbox, run, at, ms, how, method, host, verdict, port, address, sent, received, status, why"
+#define EVENT_COLUMNS "id, owner, sandbox, run, at, kind, rule, line, count, text"
 /* Of a sandbox that is gone: its rows go some at a time. */
 #define NOT_DOOMED " AND NOT EXISTS (SELECT 1 FROM connections_doomed AS d WHERE d.sandbox = c.sandbox)"
 /* What a row takes on disk besides its texts, its entries in the indexes included: measured, rounded up. */
@@ -281,6 +282,36 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     [KR_ST_CONNECTION_DOOMED] = {"look for deleted sandboxes",
         "SELECT sandbox FROM connections_doomed WHERE sandbox > '' LIMIT 1"},
     [KR_ST_CONNECTION_DOOMED_DONE] = {"forget a deleted sandbox", "DELETE FROM connections_doomed WHERE sandbox = ?"},
+
+    [KR_ST_EVENT_ADD] = {"add a security event",
+        "INSERT INTO security_events (" EVENT_COLUMNS ") SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 "
+        "WHERE EXISTS (SELECT 1 FROM users WHERE id = ?2) "
+        "AND NOT EXISTS (SELECT 1 FROM sandboxes WHERE id = ?3 AND owner <> ?2)"},
+    [KR_ST_EVENT_TOTAL] = {"count security events", "SELECT count FROM totals WHERE what = 'security_events'"},
+    [KR_ST_EVENT_TRIM] = {"delete security events",
+        "DELETE FROM security_events WHERE n IN (SELECT n FROM security_events INDEXED BY security_events_owner "
+        "WHERE owner = (SELECT owner FROM security_owners ORDER BY count DESC LIMIT 1) ORDER BY at, id LIMIT ?)"},
+    [KR_ST_EVENT_LIST] = {"list security events",
+        "SELECT " EVENT_COLUMNS " FROM security_events INDEXED BY security_events_age "
+        "WHERE (at, id) < (?1, ?2) ORDER BY at DESC, id DESC"},
+    [KR_ST_EVENT_LIST_OWNER] = {"list security events",
+        "SELECT " EVENT_COLUMNS " FROM security_events INDEXED BY security_events_owner "
+        "WHERE owner = ?3 AND (at, id) < (?1, ?2) ORDER BY at DESC, id DESC"},
+    [KR_ST_EVENT_LIST_KIND] = {"list security events",
+        "SELECT " EVENT_COLUMNS " FROM security_events INDEXED BY security_events_kind "
+        "WHERE owner = ?3 AND kind = ?4 AND (at, id) < (?1, ?2) ORDER BY at DESC, id DESC"},
+    [KR_ST_EVENT_LIST_SANDBOX] = {"list security events",
+        "SELECT " EVENT_COLUMNS " FROM security_events INDEXED BY security_events_sandbox "
+        "WHERE sandbox = ?3 AND sandbox <> '' AND (at, id) < (?1, ?2) ORDER BY at DESC, id DESC"},
+    [KR_ST_EVENT_LIST_RUN] = {"list security events",
+        "SELECT " EVENT_COLUMNS " FROM security_events INDEXED BY security_events_run "
+        "WHERE run = ?3 AND run <> '' AND (at, id) < (?1, ?2) ORDER BY at DESC, id DESC"},
+    [KR_ST_EVENT_OLD_DELETE] = {"delete security events",
+        "DELETE FROM security_events WHERE n IN (SELECT n FROM security_events INDEXED BY security_events_age "
+        "WHERE at < ?1 ORDER BY at, id LIMIT ?2)"},
+    [KR_ST_EVENT_USER_DELETE] = {"delete a user's security events",
+        "DELETE FROM security_events WHERE n IN (SELECT n FROM security_events INDEXED BY security_events_owner "
+        "WHERE owner = ?1 LIMIT ?2)"},
 };
 /* clang-format on */
 

@@ -220,6 +220,38 @@ static const char connections[] =
     "CREATE TRIGGER sandboxes_deleted AFTER DELETE ON sandboxes BEGIN"
     "  INSERT OR IGNORE INTO connections_doomed VALUES (old.id); END;";
 
+/* What code was refused. What is past a bound goes from the user who has the most, as of connections; but rows outlive
+ * their sandbox. */
+static const char security_events[] =
+    "CREATE TABLE security_events ("
+    "  n INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL,"
+    "  owner TEXT NOT NULL,"
+    "  sandbox TEXT NOT NULL,"
+    "  run TEXT NOT NULL,"
+    "  at INTEGER NOT NULL,"
+    "  kind TEXT NOT NULL,"
+    "  rule TEXT NOT NULL,"
+    "  line INTEGER NOT NULL,"
+    "  count INTEGER NOT NULL,"
+    "  text TEXT NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX security_events_age ON security_events (at, id);"
+    "CREATE INDEX security_events_owner ON security_events (owner, at, id);"
+    "CREATE INDEX security_events_kind ON security_events (owner, kind, at, id);"
+    "CREATE INDEX security_events_sandbox ON security_events (sandbox, at, id) WHERE sandbox <> '';"
+    "CREATE INDEX security_events_run ON security_events (run, at, id) WHERE run <> '';"
+    "CREATE TABLE security_owners (owner TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX security_owners_count ON security_owners (count);"
+    "INSERT INTO totals VALUES ('security_events', 0, 0);"
+    "CREATE TRIGGER security_events_added AFTER INSERT ON security_events BEGIN"
+    "  UPDATE totals SET count = count + 1 WHERE what = 'security_events';"
+    "  INSERT INTO security_owners VALUES (new.owner, 1) ON CONFLICT DO UPDATE SET count = count + 1; END;"
+    "CREATE TRIGGER security_events_deleted AFTER DELETE ON security_events BEGIN"
+    "  UPDATE totals SET count = count - 1 WHERE what = 'security_events';"
+    "  UPDATE security_owners SET count = count - 1 WHERE owner = old.owner;"
+    "  DELETE FROM security_owners WHERE owner = old.owner AND count <= 0; END;";
+
 const struct kr_migration kr_migrations[] = {
     {1, users_and_keys},
     {2, sandboxes},
@@ -231,6 +263,7 @@ const struct kr_migration kr_migrations[] = {
     {8, templates},
     {9, job_results},
     {10, connections},
+    {11, security_events},
 };
 /* clang-format on */
 const size_t kr_migrations_count = sizeof kr_migrations / sizeof kr_migrations[0];

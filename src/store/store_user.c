@@ -228,7 +228,7 @@ int kr_store_user_delete(struct kr_store *s, const char *id, void (*on_run_gone)
 {
     cleanup_txn struct kr_txn t = {0};
     char ids[KR_STORE_PRUNE_MAX][KR_STORE_ID_ROOM];
-    int count, rows, r = not_root(id, err);
+    int count, rows, events, r = not_root(id, err);
     bool last;
 
     if (r < 0 || (r = kr_store_settle(s, err)) < 0 || (r = kr_txn_begin(&t, s, err)) < 0)
@@ -240,7 +240,10 @@ int kr_store_user_delete(struct kr_store *s, const char *id, void (*on_run_gone)
     rows = kr_st_exec(s, KR_ST_CONNECTION_USER_DELETE, err, "ti", id, (int64_t)KR_STORE_PRUNE_MAX);
     if (rows < 0)
         return rows;
-    last = count < (int)KR_STORE_PRUNE_MAX && rows < (int)KR_STORE_PRUNE_MAX;
+    events = kr_st_exec(s, KR_ST_EVENT_USER_DELETE, err, "ti", id, (int64_t)KR_STORE_PRUNE_MAX);
+    if (events < 0)
+        return events;
+    last = count < (int)KR_STORE_PRUNE_MAX && rows < (int)KR_STORE_PRUNE_MAX && events < (int)KR_STORE_PRUNE_MAX;
     if ((last && (r = delete_user(s, id, err)) < 0) || (r = kr_txn_commit(&t, last, err)) < 0)
         return r;
     for (int i = 0; i < count && on_run_gone; i++)

@@ -65,10 +65,10 @@ int kr_store_user_set_rights(struct kr_store *s, const char *id, unsigned rights
 /* Disables (their keys and tokens are refused from now on) or, with disabled 0, enables again. 0, -ENOENT, or -EPERM
  * for root. fsync. */
 int kr_store_user_set_disabled(struct kr_store *s, const char *id, int64_t disabled, struct kr_err *err);
-/* Deletes the user's runs and connections (KR_STORE_PRUNE_MAX a call of each: 1 means call again; on_run_gone, which
- * may be NULL, gets the id of each run, as in kr_store_runs_prune()), and then in one transaction the user with keys,
- * tokens and sandboxes, whose folders become doomed (store_sandbox.h). 0 when gone, 1, -ENOENT, -EPERM for root.
- * Disable first, or new runs may come in between. fsync. */
+/* Deletes the user's runs, connections and security events (KR_STORE_PRUNE_MAX a call of each: 1 means call again;
+ * on_run_gone, which may be NULL, gets the id of each run, as in kr_store_runs_prune()), and then in one transaction
+ * the user with keys, tokens and sandboxes, whose folders become doomed (store_sandbox.h). 0 when gone, 1, -ENOENT,
+ * -EPERM for root. Disable first, or new runs may come in between. fsync. */
 int kr_store_user_delete(struct kr_store *s, const char *id, void (*on_run_gone)(void *data, const char *run),
                          void *data, struct kr_err *err);
 /* Rows, or -errno. */

@@ -69,6 +69,11 @@ int kr_store_verify(struct kr_store *s, struct kr_err *err)
          "the rows of connections and their total differ"},
         {"SELECT 1 FROM connection_owners AS o WHERE count <> (SELECT count(*) FROM connections WHERE owner = o.owner)",
          "the rows of connections and their users' totals differ"},
+        {"SELECT 1 FROM totals WHERE what = 'security_events' AND count <> (SELECT count(*) FROM security_events)",
+         "the rows of security events and their total differ"},
+        {"SELECT 1 FROM security_owners AS o WHERE count <> (SELECT count(*) FROM security_events WHERE owner = "
+         "o.owner)",
+         "the rows of security events and their users' totals differ"},
         {"SELECT 1 FROM sandboxes WHERE NOT json_valid(settings)", "settings of a sandbox are no JSON"},
         {"SELECT 1 FROM templates WHERE NOT json_valid(settings)", "settings of a template are no JSON"},
     };

@@ -63,6 +63,10 @@ enum kr_metric {
     KR_M_CONNECTION_BYTES,
     KR_M_CONNECTION_ROWS_DROPPED,
     KR_M_CONNECTION_UNAUDITED,
+    /* what code was refused */
+    KR_M_SECURITY_EVENTS,
+    KR_M_SECURITY_DROPPED,
+    KR_M_SECURITY_UNLISTED,
     /* what is kept */
     KR_M_RUNLOG_MEMORY,
     KR_M_RUNLOG_CUTS,

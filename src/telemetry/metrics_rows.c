@@ -41,6 +41,8 @@ static const char *const reasons[] = {"missing", "invalid", "expired", "revoked"
 static const char *const connection_hows[] = {"connect", "http", "index", "fetch", NULL};
 static const char *const verdicts[] = {"ok", "denied", "failed", "limit", NULL};
 static const char *const flows[] = {"sent", "received", NULL};
+/* The words of src/security/security.h. */
+static const char *const security_kinds[] = {"policy", "syscall", "permission", "egress", "limit", NULL};
 static const char *const drops[] = {"burst", "stderr", "file", NULL};
 
 #define COUNTER .type = KR_METRIC_COUNTER
@@ -172,6 +174,17 @@ const struct kr_metric_row kr_metric_rows[KR_METRIC_MAX_] = {
     [KR_M_CONNECTION_UNAUDITED] = { "krait_connection_unaudited_total", COUNTER,
       .help = "Refused connections that the audit log has only as a number: more than 10 of a user in a minute.",
       .example = "rate(krait_connection_unaudited_total[5m])" },
+
+    [KR_M_SECURITY_EVENTS] = { "krait_security_events_total", COUNTER, .labels = {{"kind", security_kinds, 0}},
+      .help = "What code was refused: by the code policy, the system call filter, permissions, the network rule, "
+              "limits.",
+      .example = "sum by (kind) (rate(krait_security_events_total[5m]))" },
+    [KR_M_SECURITY_DROPPED] = { "krait_security_events_dropped_total", COUNTER,
+      .help = "Security events for which there was no room while the store took none.",
+      .example = "increase(krait_security_events_dropped_total[1h]) > 0" },
+    [KR_M_SECURITY_UNLISTED] = { "krait_security_events_unlisted_total", COUNTER,
+      .help = "Security events that are only in the sum of their user's minute: past 300 rows of a user.",
+      .example = "rate(krait_security_events_unlisted_total[5m])" },
 
     [KR_M_RUNLOG_MEMORY] = { "krait_runlog_memory_bytes", GAUGE, .help = "Memory of the logs of runs.",
       .example = "krait_runlog_memory_bytes" },

@@ -16,6 +16,7 @@
 #include "routes.h"
 #include "run_routes.h"
 #include "sandbox_routes.h"
+#include "security_routes.h"
 #include "session_routes.h"
 #include "template_routes.h"
 #include "terminal_routes.h"
@@ -45,6 +46,7 @@ const struct kr_http_route kr_api_routes[] = {
     KR_API_PAGES_ROUTES,
     WATCHING_ROUTES,
     KR_API_CONNECTIONS_ROUTES,
+    KR_API_SECURITY_ROUTES,
     KR_API_INFO_ROUTES,
     RUNS_ROUTES,
     KR_API_SESSIONS_ROUTES(OURS),

@@ -9,6 +9,7 @@
 #include "metrics.h"
 #include "server_resources.h"
 #include "monitor_internal.h"
+#include "security.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +133,18 @@ void kr_monitor_connection(struct kr_monitor *w, const char *how, const char *ve
     kr_metrics_observe(m, KR_M_CONNECTION_SECONDS, KR_AT(how), (double)ms / 1e3);
     kr_metrics_add(m, KR_M_CONNECTION_BYTES, KR_AT("sent"), (double)sent);
     kr_metrics_add(m, KR_M_CONNECTION_BYTES, KR_AT("received"), (double)received);
+}
+
+void kr_monitor_security(struct kr_monitor *w, const struct kr_security_event *e, bool is_told)
+{
+    const char *kind = kr_security_kinds[e->kind];
+
+    kr_metrics_add(metrics_of(w), KR_M_SECURITY_EVENTS, KR_AT(kind), (double)e->count);
+    if (!w || !is_told || e->kind == KR_SECURITY_EGRESS)
+        return;
+    kr_log_with(KR_LOG_INFO, "security event", KR_F_STR("kind", kind), KR_F_STR("rule", e->rule),
+                KR_F_STR("run", e->run), KR_F_STR("sandbox", e->sandbox), KR_F_STR("user", e->user),
+                KR_F_UINT(e->line ? "line" : NULL, e->line), KR_F_STR("text", e->text));
 }
 
 void kr_monitor_package(struct kr_monitor *w, const char *package, const char *result)

@@ -18,6 +18,7 @@ struct kr_http_report;
 struct kr_http_stats;
 struct kr_metrics;
 struct kr_resources_reader;
+struct kr_security_event;
 struct kr_monitor;
 
 #define KR_MONITOR_MISSING_MAX 8u
@@ -94,6 +95,8 @@ void kr_monitor_session_ended(struct kr_monitor *w, const char *why);
 /* A connection to the outside ended or was refused: words and figures of its row (egress_row.h). */
 void kr_monitor_connection(struct kr_monitor *w, const char *how, const char *verdict, uint64_t ms, uint64_t sent,
                            uint64_t received);
+/* Code was refused something. is_told: it gets a line of the log, unless it is a connection, which has one already. */
+void kr_monitor_security(struct kr_monitor *w, const struct kr_security_event *e, bool is_told);
 /* An installation that was asked for: "success", "error" or "blocked" (a warning in the log). */
 void kr_monitor_package(struct kr_monitor *w, const char *package, const char *result);
 /* An exchange is over: for kr_http_config.on_report. A line at info; at debug for /health, /ready and /metrics. */

@@ -410,6 +410,12 @@ static const struct kr_config_row rows[] = {
       .reload = true, .test = "integration/settings:max_data",
       .help = "Bytes of the data folder; past them the oldest runs and audit lines go first." },
 
+    { .section = "data", .key = "security_rows", .flag = "security-rows", .type = KR_SET_COUNT, AT(box.security_rows),
+      .value = "N", .min = 100, .max = 100000000, .fallback = "100000", .example = "10000", .reload = true,
+      .test = "integration/security_events:security_rows",
+      .help = "Security events that are kept in the store: past it the oldest of the user who has the most go. Those "
+              "older than retention go as well." },
+
     { .section = "data", .key = "accept_loss", .flag = "accept-loss", .type = KR_SET_BOOL, AT(box.accepts_loss),
       .fallback = "false", .example = "true", .test = "integration/settings:accept_loss",
       .help = "Start although the folders of all sandboxes are gone, or notes of runs are damaged. For one start, "

@@ -73,11 +73,15 @@ static void collect_figures(void *data, struct kr_metrics *m)
 {
     struct kr_serve *s = data;
     struct kr_box_connection_figures connections;
+    struct kr_security_figures security;
     struct kr_box_figures f;
     uint64_t sandboxes;
 
     kr_box_figures(s->box, &f);
     kr_box_connection_figures(s->box, &connections);
+    security = kr_box_security_figures(s->box);
+    kr_metrics_set(m, KR_M_SECURITY_DROPPED, KR_AT_NONE, (double)security.dropped);
+    kr_metrics_set(m, KR_M_SECURITY_UNLISTED, KR_AT_NONE, (double)security.unlisted);
     kr_metrics_set(m, KR_M_CONNECTION_ROWS_DROPPED, KR_AT_NONE, (double)connections.dropped);
     kr_metrics_set(m, KR_M_CONNECTION_UNAUDITED, KR_AT_NONE, (double)connections.unaudited);
     kr_metrics_set(m, KR_M_SESSIONS, KR_AT("opening"), (double)f.opening);

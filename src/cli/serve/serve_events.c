@@ -71,6 +71,11 @@ static void on_connection(void *data, const json_t *row)
                           (uint64_t)json_integer_value(json_object_get(row, "received")));
 }
 
+static void on_security(void *data, const struct kr_security_event *e, bool is_told)
+{
+    kr_monitor_security(((struct kr_serve *)data)->watch, e, is_told);
+}
+
 static void on_packages(void *data, struct kr_box_run *run, uint32_t number, const json_t *ask)
 {
     struct kr_serve *s = data;
@@ -88,5 +93,6 @@ const struct kr_box_calls kr_serve_box_calls = {
     .on_terminal_ended = on_terminal_ended,
     .on_refused = on_refused,
     .on_connection = on_connection,
+    .on_security = on_security,
     .on_packages = on_packages,
 };

@@ -19,6 +19,7 @@ extern const struct kr_mcp_tool kr_tool_install_package, kr_tool_uninstall_packa
     kr_tool_package_status;
 /* tool_templates.c */
 extern const struct kr_mcp_tool kr_tool_save_template, kr_tool_list_templates, kr_tool_delete_template;
+extern const struct kr_mcp_tool kr_tool_list_security_events;
 /* tool_sessions.c */
 extern const struct kr_mcp_tool kr_tool_list_active_sessions, kr_tool_terminate_session;
 

@@ -30,6 +30,7 @@ const struct kr_mcp_tool *const kr_mcp_tools[] = {
     &kr_tool_save_template,
     &kr_tool_list_templates,
     &kr_tool_delete_template,
+    &kr_tool_list_security_events,
 
     KR_DIALECT_TOOLS,
 };

@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "err.h"
 #include "metrics.h"
+#include "security.h"
 #include "http_method.h"
 #include <ctype.h>
 #include <fcntl.h>
@@ -133,6 +134,9 @@ static void sets_are_those_of_their_enums(void)
     v = values_of(KR_M_CONNECTIONS, 1, &n);
     for (size_t i = 0; i <= n; i++)
         CHECK(i < n ? strcmp(v[i], kr_egress_verdicts[i]) == 0 : !kr_egress_verdicts[i]);
+    v = values_of(KR_M_SECURITY_EVENTS, 0, &n);
+    for (size_t i = 0; i <= n; i++)
+        CHECK(i < n ? strcmp(v[i], kr_security_kinds[i]) == 0 : !kr_security_kinds[i]);
     v = values_of(KR_M_HTTP_REQUESTS, 1, &n);
     CHECK(n == KR_HTTP_OTHER);
     for (size_t i = 0; i < n; i++)
