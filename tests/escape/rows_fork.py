@@ -469,8 +469,8 @@ print('@' + json.dumps(found))
 
 
 def planted_name(stage: Stage, bad: list) -> str:
-    """The word of a session that has ended. Descriptors in flight are counted per user id of the host, which suites
-    beside this one may share: while those of others are collected there is no room (ETOOMANYREFS)."""
+    """The word of a session that has ended. Descriptors in flight are counted per user id of the host: while
+    those of sessions that have ended are collected there is no room (ETOOMANYREFS)."""
     for _ in range(20):
         head = f"WORD = {'linger-' + secrets.token_hex(6)!r}\n"
         session = stage.open()

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """The ways krait is started in: as root, as an ordinary user, inside user namespaces, inside a container's filter.
 
-As a module it gives run.py the table WAYS. As a program (`ways.py WAY COMMAND…`) it becomes what the way says and
-executes the command, so that its pid stays the command's. Invariant: what it cannot become ends it with status 125.
+As a module it gives run.py the table WAYS. As a program (`ways.py WAY UID COMMAND…`) it becomes what the way says and
+executes the command, so that its pid stays the command's. Invariants: what it cannot become ends it with status 125; a
+way's user id belongs to it and to the process that imported this module alone.
 """
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from dataclasses import dataclass
 
 import container_filter
 
-PYTHON = "/usr/bin/python3"
 HERE = os.path.dirname(os.path.realpath(__file__))
-USER = 54321  # an ordinary uid that no user has
-RANGE_START, RANGE_COUNT = 1_000_000, 65_536
+sys.path.insert(0, os.path.join(HERE, "../lib"))
+from own_user import own_user  # noqa: E402
+
+PYTHON = "/usr/bin/python3"
+FIRST_RANGE, RANGE_COUNT = 0x30000000, 65_536
 CLONE_NEWUSER = 0x10000000
 
 
@@ -32,7 +35,9 @@ class Way:
     krait: tuple = ()  # options it needs
 
     def wrap(self, argv: list[str]) -> list[str]:
-        return argv if self.name == "root" else [PYTHON, os.path.join(HERE, "ways.py"), self.name, *argv]
+        if self.name == "root":
+            return argv
+        return [PYTHON, os.path.join(HERE, "ways.py"), self.name, str(self.uid), *argv]
 
     def cannot(self) -> str | None:
         """Why this way does not exist on this machine, or None."""
@@ -49,18 +54,28 @@ class Way:
 
 
 ME = os.geteuid()
-ORDINARY = USER if ME == 0 else ME
+
+
+def ordinary(number: int) -> int:
+    return own_user(number) if ME == 0 else ME
+
+
 WAYS = {
     way.name: way
     for way in (
         Way("root", "as it is", 0, needs_root=True),
-        Way("user", "an ordinary user", ORDINARY),
-        Way("userns", "root of a user namespace with one id", ORDINARY),
-        Way("userns-range", "root of a user namespace with a range of ids", RANGE_START, needs_root=True),
+        Way("user", "an ordinary user", ordinary(0)),
+        Way("userns", "root of a user namespace with one id", ordinary(1)),
+        Way(
+            "userns-range",
+            "root of a user namespace with a range of ids",
+            FIRST_RANGE + os.getpid() % 8192 * RANGE_COUNT,
+            needs_root=True,
+        ),
         Way(
             "contained",
             "an ordinary user behind a container's default filter",
-            ORDINARY,
+            ordinary(2),
             contained=True,
             krait=("--level", "contained", "--allow-contained"),
         ),
@@ -74,11 +89,11 @@ def unshare(flags: int) -> None:
         raise OSError(ctypes.get_errno(), "unshare")
 
 
-def become_user() -> None:
+def become_user(uid: int) -> None:
     if os.geteuid() == 0:
         os.setgroups([])
-        os.setresgid(USER, USER, USER)
-        os.setresuid(USER, USER, USER)
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # changing the uid made /proc/self root's
 
 
@@ -87,9 +102,9 @@ def put(path: str, text: str) -> None:
         f.write(text)
 
 
-def become_userns() -> None:
+def become_userns(uid: int) -> None:
     """Like `unshare -Ur` of an ordinary user."""
-    become_user()
+    become_user(uid)
     uid, gid = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER)
     put("/proc/self/setgroups", "deny")
@@ -97,7 +112,7 @@ def become_userns() -> None:
     put("/proc/self/gid_map", f"0 {gid} 1")
 
 
-def become_userns_range() -> None:
+def become_userns_range(first: int) -> None:
     """Like a rootless container engine with subordinate ids: the maps are written from outside."""
     ready, go = os.pipe(), os.pipe()
     target = os.getpid()
@@ -105,7 +120,7 @@ def become_userns_range() -> None:
     if helper == 0:
         os.read(ready[0], 1)
         for name in ("uid_map", "gid_map"):
-            put(f"/proc/{target}/{name}", f"0 {RANGE_START} {RANGE_COUNT}")
+            put(f"/proc/{target}/{name}", f"0 {first} {RANGE_COUNT}")
         os.write(go[1], b"x")
         os._exit(0)
     unshare(CLONE_NEWUSER)
@@ -119,15 +134,15 @@ def become_userns_range() -> None:
 
 
 def main() -> int:
-    way, command = sys.argv[1], sys.argv[2:]
+    way, uid, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     signal.alarm(20)  # nothing here may wait for long
     try:
         {
             "user": become_user,
             "userns": become_userns,
             "userns-range": become_userns_range,
-            "contained": lambda: container_filter.install(USER),
-        }[way]()
+            "contained": container_filter.install,
+        }[way](uid)
         signal.alarm(0)
         os.execvp(command[0], command)
     except OSError as e:

@@ -11,11 +11,15 @@ import json
 import os
 import queue
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from own_user import own_user  # noqa: E402
 
 CAUSES = (
     "ok exception exit timeout memory_limit cpu_limit disk_limit process_limit signal denied interrupted cancelled "
@@ -23,7 +27,7 @@ CAUSES = (
 ).split()
 KEPT = 1 << 20  # characters of each stream that are kept for looking at
 SLOWER = float(os.environ.get("KR_SLOWER", "1"))  # an emulated machine is waited for so much longer
-USER = 54377  # an ordinary uid that nothing else uses: whatever runs under it is this suite's
+USER = own_user()
 
 
 class Gone(Exception):
