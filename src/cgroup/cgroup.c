@@ -16,7 +16,7 @@
 const char *const kr_cgroup_kind_names[KR_CGROUP_MAX_] = {"none", "v1", "v2", "hybrid"};
 
 /* One row per knob: which layer it serves, in which version, which file, which limit, how it is written. */
-enum knob_form { FORM_BYTES, FORM_BYTES_PAGE, FORM_COUNT, FORM_QUOTA_V1, FORM_QUOTA_V2, FORM_ZERO, FORM_ONE };
+enum knob_form { FORM_BYTES, FORM_BYTES_AND_CHARGE, FORM_COUNT, FORM_QUOTA_V1, FORM_QUOTA_V2, FORM_ZERO, FORM_ONE };
 struct knob {
     uint32_t layer, v2;
     const char *file;
@@ -25,9 +25,9 @@ struct knob {
 };
 static const struct knob knobs[] = {
     {KR_LAYER_CGROUP_MEMORY, 0, "memory.limit_in_bytes", FORM_BYTES, 0},
-    /* A page above: it is tried first, and since Linux 6.13 only failures of the other are counted (memory.failcnt, by
-     * which the cause of a kill is known). */
-    {KR_LAYER_CGROUP_MEMORY, 0, "memory.memsw.limit_in_bytes", FORM_BYTES_PAGE, 1},
+    /* Above the other by the most that is charged at once where the kernel kills for it: it is tried first, and since
+     * Linux 6.13 only failures of the other are counted (memory.failcnt, by which the cause of a kill is known). */
+    {KR_LAYER_CGROUP_MEMORY, 0, "memory.memsw.limit_in_bytes", FORM_BYTES_AND_CHARGE, 1},
     /* v1 counts what waits in TCP sockets apart from all else, without a limit unless one is set; v2 in memory.max. */
     {KR_LAYER_CGROUP_MEMORY, 0, "memory.kmem.tcp.limit_in_bytes", FORM_BYTES, 1},
     {KR_LAYER_CGROUP_PIDS, 0, "pids.max", FORM_COUNT, 0},
@@ -40,6 +40,8 @@ static const struct knob knobs[] = {
 };
 
 #define PERIOD_US 100000u
+/* Eight pages at once: larger allocations fail without a kill (PAGE_ALLOC_COSTLY_ORDER in mm/memcontrol.c). */
+#define CHARGE_MAX (8u * 4096u)
 
 static void knob_text(const struct knob *k, const struct kr_limits *l, char *buf, size_t size)
 {
@@ -48,8 +50,8 @@ static void knob_text(const struct knob *k, const struct kr_limits *l, char *buf
     case FORM_BYTES:
         snprintf(buf, size, "%" PRIu64, l->memory);
         return;
-    case FORM_BYTES_PAGE:
-        snprintf(buf, size, "%" PRIu64, l->memory + 4096);
+    case FORM_BYTES_AND_CHARGE:
+        snprintf(buf, size, "%" PRIu64, l->memory + CHARGE_MAX);
         return;
     case FORM_COUNT:
         snprintf(buf, size, "%" PRIu64, l->processes);
@@ -115,7 +117,7 @@ int kr_group_bound(const struct kr_cgroups *g, const struct kr_group *group, con
     for (unsigned i = 0; i < g->count; i++)
         for (size_t k = 0; k < sizeof knobs / sizeof *knobs; k++) {
             int r = 0;
-            if (((knobs[k].form == FORM_BYTES || knobs[k].form == FORM_BYTES_PAGE) && l.memory > 0) ||
+            if (((knobs[k].form == FORM_BYTES || knobs[k].form == FORM_BYTES_AND_CHARGE) && l.memory > 0) ||
                 (knobs[k].form == FORM_COUNT && l.processes > 0) || knobs[k].form == FORM_ZERO)
                 r = turn(g, i, group, &knobs[k], &l, NULL, err);
             if (r < 0)
