@@ -44,6 +44,7 @@ static_assert(sizeof kr_cause_rows / sizeof kr_cause_rows[0] == KR_CAUSE_MAX_, "
 #define EXIT_OURS 125
 #define EXIT_LIMIT 137 /* whether it was killed or raised: one status for "a limit ended it" */
 #define EXIT_INTERRUPTED 130
+#define EXIT_REFUSED 126 /* as a shell has it for what was found and must not run */
 #define EXIT_TERMINATED 143
 
 static bool ends_with(const char *s, const char *tail)
@@ -228,6 +229,8 @@ static struct kr_verdict decide_claim(const struct kr_cause_facts *f)
         return verdict(KR_CAUSE_EXIT, f->claimed_code & 0xff, 0, false);
     case KR_CLAIM_EXCEPTION:
         return decide_exception(f);
+    case KR_CLAIM_DENIED:
+        return verdict(KR_CAUSE_DENIED, EXIT_REFUSED, 0, false);
     case KR_CLAIM_NONE:
     case KR_CLAIM_MAX_:
         break;

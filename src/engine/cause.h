@@ -47,7 +47,14 @@ extern const struct kr_hit_row kr_hit_rows[];
 extern const size_t kr_hit_rows_count;
 
 /* How the session describes its run's end (S_END): a claim. */
-enum kr_claim { KR_CLAIM_NONE, KR_CLAIM_OK, KR_CLAIM_EXCEPTION, KR_CLAIM_EXIT, KR_CLAIM_MAX_ };
+enum kr_claim {
+    KR_CLAIM_NONE,
+    KR_CLAIM_OK,
+    KR_CLAIM_EXCEPTION,
+    KR_CLAIM_EXIT,
+    KR_CLAIM_DENIED, /* the policy refused the code before it ran */
+    KR_CLAIM_MAX_,
+};
 
 /* What an uncaught exception points at; made from its type, errno and text by kr_blame_of(). */
 enum kr_blame {

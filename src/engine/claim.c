@@ -182,10 +182,71 @@ static int check_variables(const json_t *list, struct kr_err *err)
     return 0;
 }
 
+/* Findings, and refusals while the code ran: objects with an id and a text, of lines that may be null. */
+static int check_rules(const json_t *list, size_t most, struct kr_err *err)
+{
+    json_t *row, *value;
+    int r = 0, line;
+    size_t i;
+
+    if (json_array_size(list) > most)
+        return wrong(err, "too many findings");
+    json_array_foreach(list, i, row)
+    {
+        if (!json_is_object(row))
+            return wrong(err, "a finding that is no object");
+        r = member(row, "id", JSON_STRING, &value, err);
+        if (r > 0 && json_string_length(value) > KR_CLAIM_RULE_MAX)
+            r = 0;
+        if (r > 0)
+            r = member(row, "text", JSON_STRING, &value, err);
+        if (r == 0)
+            return wrong(err, "a finding without its rule or its text");
+        if (r > 0)
+            r = get_int(row, "line", &line, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int check_texts(const json_t *list, struct kr_err *err)
+{
+    json_t *text;
+    size_t i;
+
+    json_array_foreach(list, i, text) if (!json_is_string(text)) return wrong(err, "a recommendation that is no text");
+    return 0;
+}
+
+/* What a policy adds. */
+static int check_policy(const json_t *j, struct kr_claim_end *c, struct kr_err *err)
+{
+    int r = member(j, "findings", JSON_ARRAY, &c->findings, err);
+
+    if (r > 0)
+        r = check_rules(c->findings, KR_CLAIM_FINDINGS_MAX, err);
+    if (r >= 0)
+        r = member(j, "refused", JSON_ARRAY, &c->refused, err);
+    if (r > 0)
+        r = check_rules(c->refused, KR_CLAIM_FINDINGS_MAX, err);
+    if (r >= 0)
+        r = member(j, "analysis", JSON_OBJECT, &c->analysis, err);
+    if (r >= 0)
+        r = member(j, "recommendations", JSON_ARRAY, &c->recommendations, err);
+    if (r > 0)
+        r = check_texts(c->recommendations, err);
+    if (r >= 0 && c->claim == KR_CLAIM_DENIED && json_array_size(c->findings) == 0)
+        r = wrong(err, "a denial without a finding");
+    return r < 0 ? r : 0;
+}
+
 static int check_cause(const json_t *j, struct kr_claim_end *c, struct kr_err *err)
 {
-    static const char *const words[] = {
-        [KR_CLAIM_OK] = "ok", [KR_CLAIM_EXCEPTION] = "exception", [KR_CLAIM_EXIT] = "exit"};
+    static const char *const words[] = {[KR_CLAIM_OK] = "ok",
+                                        [KR_CLAIM_EXCEPTION] = "exception",
+                                        [KR_CLAIM_EXIT] = "exit",
+                                        [KR_CLAIM_DENIED] = "denied"};
     const char *word = json_string_value(json_object_get(j, "cause"));
 
     for (int i = KR_CLAIM_OK; word && i < KR_CLAIM_MAX_; i++)
@@ -212,6 +273,8 @@ static int check_end(const json_t *j, struct kr_claim_end *c, struct kr_err *err
         r = check_variables(c->variables, err);
     if (r >= 0)
         r = member(j, "hint", JSON_STRING, &c->hint, err);
+    if (r >= 0)
+        r = check_policy(j, c, err);
     return r < 0 ? r : 0;
 }
 
@@ -229,6 +292,10 @@ int kr_claim_end(const void *data, size_t len, struct kr_claim_end *ret, struct 
         json_incref(c.error);
         json_incref(c.variables);
         json_incref(c.hint);
+        json_incref(c.findings);
+        json_incref(c.refused);
+        json_incref(c.analysis);
+        json_incref(c.recommendations);
         *ret = c;
     }
     json_decref(j);
@@ -241,6 +308,10 @@ void kr_claim_end_done(struct kr_claim_end *c)
     json_decref(c->error);
     json_decref(c->variables);
     json_decref(c->hint);
+    json_decref(c->findings);
+    json_decref(c->refused);
+    json_decref(c->analysis);
+    json_decref(c->recommendations);
     *c = (struct kr_claim_end){0};
 }
 

@@ -12,6 +12,9 @@ struct kr_claim_ready {
     char python[32];
 };
 
+#define KR_CLAIM_FINDINGS_MAX 200u /* of one end */
+#define KR_CLAIM_RULE_MAX 16u      /* bytes of a rule's id */
+
 /* S_END. The JSON values are owned; the report writes them out again. */
 struct kr_claim_end {
     enum kr_claim claim;
@@ -22,6 +25,12 @@ struct kr_claim_end {
     json_t *error;     /* object or NULL */
     json_t *variables; /* array of strings or NULL */
     json_t *hint;      /* string or NULL */
+
+    /* Of a policy (docs/design/judge.md), each NULL if the session has sent none. */
+    json_t *findings;        /* array of {"id","line","column","end_line","end_column","text","why"}: before the run */
+    json_t *refused;         /* array of {"id","line","text"}: while it ran */
+    json_t *analysis;        /* object: figures of code that was judged and not run */
+    json_t *recommendations; /* array of strings: what its author could do */
 };
 
 /* 0 or -EPROTO. */

@@ -5,6 +5,7 @@
  * its output. What the caller may choose is named only if the server allows it. */
 #include "hint.h"
 #include "limit.h"
+#include "policy.h"
 #include "utf8.h"
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +13,12 @@
 #define NO_PACKAGES "packages cannot be installed in this sandbox; `pip list` names those that are there"
 #define NO_MODULE "ModuleNotFoundError: No module named '"
 #define NO_ROOT "no root: apt, sudo and the like do not work in this sandbox; use what is installed"
+#define MODULE_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
 #define NEARLY 16u /* less than this part is left */
 
 /* Words that a session may send: hints.py. */
 static const char network[] = "network", refused[] = "refused", packages[] = "packages";
+static const char policy[] = "policy ";          /* and the module that an import was refused for */
 static const char no_packages[] = "no packages"; /* only where none can be installed */
 
 static const struct {
@@ -87,6 +90,27 @@ static void write_network(const struct kr_hint_facts *f, char *buf, size_t size)
                  "no network, not even 127.0.0.1, and this server's max_network allows none: bring data in as files");
 }
 
+static bool is_policy(const char *text)
+{
+    size_t len = strlen(text), head = sizeof policy - 1;
+
+    return strncmp(text, policy, head) == 0 && len > head && len - head <= KR_POLICY_MODULE_MAX &&
+           text[head + strspn(text + head, MODULE_CHARACTERS)] == '\0';
+}
+
+/* An import that the policy refused: which profile has the module. */
+static void write_policy(const char *module, char *buf, size_t size)
+{
+    enum kr_policy_profile profile = kr_policy_profile_of(module);
+
+    if (profile != KR_POLICY_PROFILE_MAX_)
+        snprintf(buf, size, "%.100s is a module of the profile %s: run with that profile, or with a list that has it",
+                 module, kr_policy_profiles[profile].name);
+    else
+        snprintf(buf, size,
+                 "no profile has the module %.100s: a list of allowed_imports of the server's has to name it", module);
+}
+
 /* A session's own words: one line of them. */
 static void write_line(const char *text, char *buf, size_t size)
 {
@@ -109,7 +133,9 @@ void kr_hint_write(const struct kr_hint_facts *f, char *buf, size_t size)
         return kr_import_advise(&miss, &f->installs, buf, size);
     if (!text)
         return;
-    if (strcmp(text, refused) == 0 && f->network != KR_NET_NONE)
+    if (is_policy(text))
+        write_policy(text + sizeof policy - 1, buf, size);
+    else if (strcmp(text, refused) == 0 && f->network != KR_NET_NONE)
         snprintf(buf, size, "nothing listens there: 127.0.0.1 is this sandbox's own, so start the server in it first");
     else if (strcmp(text, network) == 0 || strcmp(text, refused) == 0)
         write_network(f, buf, size);

@@ -53,6 +53,27 @@ static void seconds(struct kr_json *j, const char *key, uint64_t ns)
     kr_json_key_double(j, key, (double)us / 1e6);
 }
 
+/* What a policy found and refused: members that are there only if there is something to say. */
+static void report_policy(struct kr_json *j, const struct kr_claim_end *claim)
+{
+    const struct {
+        const char *name;
+        const json_t *value;
+    } rows[] = {
+        {"findings", claim->findings},
+        {"refused", claim->refused},
+        {"analysis", claim->analysis},
+        {"recommendations", claim->recommendations},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].value)
+            continue;
+        kr_json_key(j, rows[i].name);
+        kr_report_value(j, rows[i].value);
+    }
+}
+
 void kr_report_end(struct kr_json *j, const struct kr_run_end *end)
 {
     const struct kr_claim_end *claim = end->claim;
@@ -92,6 +113,7 @@ void kr_report_end(struct kr_json *j, const struct kr_run_end *end)
         kr_json_key_uint(j, "background", end->background);
     else
         kr_json_key_null(j, "background");
+    report_policy(j, claim);
 }
 
 void kr_report_hint(struct kr_json *j, const char *hint)

@@ -4,7 +4,8 @@
 #include "run.h"
 
 /* Members of an open object: cause, exit_code, message, result, error, variables, truncated, limits_hit, wall_s, cpu_s,
- * peak_memory_bytes, output_bytes, background. */
+ * peak_memory_bytes, output_bytes, background; and what a policy has to say: findings, refused, analysis,
+ * recommendations. */
 void kr_report_end(struct kr_json *j, const struct kr_run_end *end);
 /* The member hint: null for "". */
 void kr_report_hint(struct kr_json *j, const char *hint);

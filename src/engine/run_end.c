@@ -154,6 +154,19 @@ static void describe_limit(const struct kr_session *s, const struct kr_verdict *
         snprintf(buf, size, "%s reached: the program %s", text, v->by_kill ? "was killed" : "ended by an exception");
 }
 
+/* The policy refused the code: what it found first, and how much more. */
+static void describe_refusal(const struct kr_run *r, char *buf, size_t size)
+{
+    size_t count = r ? json_array_size(r->claim.findings) : 0;
+    const char *first = r ? json_string_value(json_object_get(r->claim.error, "message")) : NULL;
+
+    if (count > 1)
+        snprintf(buf, size, "the policy refused the code, and nothing of it ran: %.160s (and %zu more)",
+                 first ? first : "", count - 1);
+    else
+        snprintf(buf, size, "the policy refused the code, and nothing of it ran: %.160s", first ? first : "");
+}
+
 /* What happened, without what it means for the variables. False: the cause says it all. */
 static bool describe_end(const struct kr_run *r, const struct kr_session *s, const struct kr_verdict *v, char *buf,
                          size_t size)
@@ -182,7 +195,10 @@ static bool describe_end(const struct kr_run *r, const struct kr_session *s, con
                  name ? name : "");
         return true;
     case KR_CAUSE_DENIED:
-        snprintf(buf, size, "the program was ended by the system call filter (SIGSYS)");
+        if (v->by_kill)
+            snprintf(buf, size, "the program was ended by the system call filter (SIGSYS)");
+        else
+            describe_refusal(r, buf, size);
         return true;
     case KR_CAUSE_LOST:
         if (s->disk_short) {

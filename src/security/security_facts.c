@@ -79,7 +79,7 @@ void kr_security_note_run(struct kr_security *s, const char *user, const char *s
 {
     const struct place place = {s, user, sandbox, run}, *p = &place;
 
-    if (end->verdict.cause == KR_CAUSE_DENIED)
+    if (end->verdict.cause == KR_CAUSE_DENIED && end->verdict.by_kill)
         note_for(p, KR_SECURITY_SYSCALL, "seccomp", 0, end->message);
     note_limits(p, end);
     note_permission(p, end);

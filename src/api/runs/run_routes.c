@@ -103,7 +103,19 @@ static const struct kr_api_table run_table = KR_API_TABLE("RunRequest", "What to
      .example = "[{\"path\":\"a.txt\",\"change\":\"created\",\"size\":2}]"}, \
     {.name = "files_incomplete", .type = KR_API_BOOL, \
      .help = "There may be others, or files among them that were stored from outside while the run began.", \
-     .example = "false"}
+     .example = "false"}, \
+    {.name = "findings", .type = KR_API_ARRAY, .optional = true, \
+     .help = "Why the policy refused the code before it ran: id, line, column, end_line, end_column, text, why.", \
+     .example = "[{\"id\":\"P101\",\"line\":1,\"column\":8,\"end_line\":1,\"end_column\":10," \
+                "\"text\":\"Import 'os' is not allowed\",\"why\":\"the module is not in the list\"}]"}, \
+    {.name = "refused", .type = KR_API_ARRAY, .optional = true, \
+     .help = "What the policy refused while it ran, also if the code went on: id, line, text.", \
+     .example = "[{\"id\":\"P202\",\"line\":3,\"text\":\"Attribute '__class__' is not allowed\"}]"}, \
+    {.name = "analysis", .type = KR_API_OBJECT, .optional = true, \
+     .help = "Of code that was judged and not run: its figures.", \
+     .example = "{\"line_count\":2,\"character_count\":31,\"estimated_complexity\":\"low\"}"}, \
+    {.name = "recommendations", .type = KR_API_STRINGS, .optional = true, \
+     .help = "Of code that was judged and not run: what its author could do.", .example = "[]"}
 
 static const struct kr_api_prop outcome_props[] = {
     {.name = "stdout", .type = KR_API_TEXT, .help = "What it wrote to stdout.", .example = "42\n"},

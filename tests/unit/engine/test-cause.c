@@ -33,6 +33,8 @@ static const struct {
     {"ok", {CLAIM(OK)}, KR_CAUSE_OK, 0, 0},
     {"exception", {RAISES(NONE)}, KR_CAUSE_EXCEPTION, 1, 0},
     {"sys.exit(3)", {CLAIM(EXIT), .claimed_code = 3}, KR_CAUSE_EXIT, 3, 0},
+    {"refused by the policy", {CLAIM(DENIED)}, KR_CAUSE_DENIED, 126, 0},
+    {"a script refused by the policy", {CLAIM(DENIED), .claimed_code = 126, EXITED(126)}, KR_CAUSE_DENIED, 126, 0},
     {"no claim, no end", {0}, KR_CAUSE_LOST, 125, 0},
     /* the process */
     {"script ok", {CLAIM(OK), EXITED(0)}, KR_CAUSE_OK, 0, 0},
@@ -265,6 +267,15 @@ static void claims_are_checked(void)
         "{\"cause\":\"ok\",\"variables\":{}}",
         "{\"cause\":\"ok\",\"variables\":[null]}",
         "{\"cause\":\"ok\",\"hint\":[]}",
+        "{\"cause\":\"denied\"}",
+        "{\"cause\":\"denied\",\"findings\":[]}",
+        "{\"cause\":\"denied\",\"findings\":[1]}",
+        "{\"cause\":\"denied\",\"findings\":[{\"id\":\"P101\"}]}",
+        "{\"cause\":\"denied\",\"findings\":[{\"id\":\"P1234567890123456\",\"text\":\"t\"}]}",
+        "{\"cause\":\"denied\",\"findings\":[{\"id\":\"P101\",\"text\":\"t\",\"line\":\"1\"}]}",
+        "{\"cause\":\"ok\",\"refused\":{}}",
+        "{\"cause\":\"ok\",\"analysis\":[]}",
+        "{\"cause\":\"ok\",\"recommendations\":[1]}",
         "{\"cause\":\"ok\"} x",
         "{\"cause\":\"\xff\"}",
     };
@@ -276,6 +287,22 @@ static void claims_are_checked(void)
     CHECK(kr_claim_end("{\"cause\":\"exit\",\"exit_code\":4,\"result\":\"a\\u0000b\"}", 50, &c, &err) == 0);
     CHECK(c.claim == KR_CLAIM_EXIT && c.exit_code == 4 && json_string_length(c.result) == 3 && !c.error);
     kr_claim_end_done(&c);
+}
+
+static void what_a_policy_says_is_taken(void)
+{
+    static const char json[] =
+        "{\"cause\":\"denied\",\"exit_code\":126,\"findings\":[{\"id\":\"P101\",\"line\":1,\"text\":"
+        "\"t\"}],\"refused\":[{\"id\":\"P201\",\"line\":null,\"text\":\"u\"}],"
+        "\"analysis\":{},\"recommendations\":[\"r\"]}";
+    struct kr_claim_end c;
+    struct kr_err err;
+
+    CHECK(kr_claim_end(json, strlen(json), &c, &err) == 0);
+    CHECK(c.claim == KR_CLAIM_DENIED && json_array_size(c.findings) == 1 && json_array_size(c.refused) == 1);
+    CHECK(c.analysis && json_array_size(c.recommendations) == 1);
+    kr_claim_end_done(&c);
+    CHECK(!c.findings && !c.refused && !c.analysis && !c.recommendations);
 }
 
 static void displays_are_one_line_of_two_members(void)
@@ -415,6 +442,7 @@ int main(void)
     RUN(output_exactly_at_the_cap);
     RUN(raw_output_is_bytes);
     RUN(claims_are_checked);
+    RUN(what_a_policy_says_is_taken);
     RUN(displays_are_one_line_of_two_members);
     RUN(scan_counts_what_a_parser_would_build);
     RUN(scan_counts_slots);

@@ -44,6 +44,10 @@ static const struct {
     {"a shell, conda", {.said = "sh: conda: command not found\n", .failed = true,
      .installs = {.call = "pip install NAME"}},
      "packages are installed by pip install NAME", NULL},
+    {"a module of a profile", {.claimed = "policy numpy.linalg"},
+     "numpy.linalg is a module of the profile data_science", "has it"},
+    {"a module of none", {.claimed = "policy ctypes"}, "no profile has the module ctypes", NULL},
+    {"no module, and a policy", {.claimed = "policy a b"}, "policy a b", "b"},
     {"no module of ours", {.claimed = "module a;b - -"}, "module a;b - -", NULL},
     {"control characters", {.claimed = "do\x1b[2J"}, "do", "do"},
 };
