@@ -26,6 +26,7 @@ from krait_kernel import (
     hints,
     magics,
     names,
+    policy_run,
     reserve,
     shortage,
     streams,
@@ -126,6 +127,8 @@ class Job:
 
     def execute(self) -> None:
         cell, code = None, self.code
+        if policy_run.active(self):
+            policy_run.check(code)
         try:
             self.tree = self.parse(code)
         except SyntaxError:
@@ -133,14 +136,23 @@ class Job:
             if cell is None:
                 raise
         if cell is None:
+            self.judge()
             return self.evaluate()
         self.remember(code, frozenset([cell.first_line]))
+        if policy_run.active(self):
+            policy_run.judge_cell(cell, code)
         around = cells.around(cell, self.names)
         if around is None:
             return cells.run_cell(cell, self.names)
         self.tree = self.parse("\n" * cell.first_line + cell.body, code)
+        self.judge()
         with around:
             return self.evaluate()
+
+    def judge(self) -> None:
+        """Raises if the policy does not allow what is in the tree; else the tree is fit to run."""
+        if policy_run.active(self):
+            policy_run.judge(self.tree, self.code)
 
     def parse(self, source: str, shown: str = ""):
         """The tree of the code. Magics and a common indent are tried only on text that is not
@@ -258,12 +270,20 @@ class Job:
             self.cause = "exit"
             self.exit_code = guard.exit_status(exc)
             return
+        if isinstance(exc, policy_run.Refused):
+            self.refuse(exc)
+            return
         self.cause, self.exit_code = "exception", 1
         self.error = tracebacks.describe(exc, self.name)
         try:
-            self.hint = hints.hint(exc)
+            self.hint = policy_run.hint_of(exc) or hints.hint(exc)
         except Exception:
             self.hint = None
+
+    def refuse(self, exc) -> None:
+        """The policy does not let the code run."""
+        self.cause, self.exit_code = "denied", policy_run.EXIT_REFUSED
+        self.error, self.hint = policy_run.refused_error(exc), policy_run.hint_of(exc)
 
     def leftovers(self, exc: BaseException) -> None:
         """Figures that were open when the run failed. Their own errors are not reported."""
@@ -295,7 +315,7 @@ class Job:
         """The END frame."""
         dumps = channel.dumps
         return (
-            '{"cause":"%s","exit_code":%d,"result":%s,"error":%s,"variables":%s,"hint":%s,'
+            '{"cause":"%s","exit_code":%d,"result":%s,"error":%s,"variables":%s,"hint":%s%s,'
             '"copy":false}'
             % (
                 self.cause,
@@ -304,8 +324,24 @@ class Job:
                 dumps(self.error),
                 dumps([] if self.warm else self.variables),
                 dumps(self.hint),
+                policy_run.members() if policy_run.active(self) else "",
             )
         ).encode("utf-8")
+
+
+class Judged(Job):
+    """A run that is judged, and not run."""
+
+    def region(self) -> None:
+        try:
+            policy_run.validate(self.code, self.parse)
+        except BaseException as exc:
+            self.fail(exc)
+        self.finished = True
+
+
+def _main_names() -> dict:
+    return main.__dict__
 
 
 def run(run_id: int, payload: bytes) -> None:
@@ -368,6 +404,10 @@ def _begin(run_id: int, payload: bytes):
         streams.ready(spec.get("stdin"))
     aio.begin()
     names.refresh_imports()
+    if not channel.quiet:
+        policy_run.begin(spec, _main_names)
+    if policy_run.judging:
+        return Judged(spec)
     if "variables" in spec:
         main.__dict__.update(spec["variables"])
     if "env" in spec:

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-from krait_kernel import channel, display, guard, hints, names, reserve, run, streams, tracebacks
+from krait_kernel import channel, display, guard, hints, names, policy_run, reserve, run, streams, tracebacks
 
 INTERRUPTED = 130  # what a shell reports for a death by SIGINT
 _run_exitfuncs, _exit = atexit._run_exitfuncs, os._exit
@@ -56,6 +56,12 @@ class Script(run.Job):
 
     def prepare(self) -> None:
         sys.argv[:] = self.argv
+        self.find_itself()
+        if policy_run.active(self):
+            policy_run.settle(self.names)
+
+    def find_itself(self) -> None:
+        """Where the file lies, and what is imported from there."""
         if self.file is None:
             sys.path[0:1] = [""]
             return
@@ -71,7 +77,10 @@ class Script(run.Job):
 
     def execute(self) -> None:
         self.remember(self.code)
+        if policy_run.active(self):
+            policy_run.check(self.code)
         self.tree = compile(self.code, self.name, "exec", run.ONLY_AST | run.AWAIT, True)
+        self.judge()
         self.evaluate()
 
     def show(self, value) -> None:
@@ -84,6 +93,10 @@ class Script(run.Job):
         if isinstance(exc, SystemExit):
             self.cause, self.exit_code = "exit", guard.exit_status(exc)
             return
+        if isinstance(exc, policy_run.Refused):
+            self.refuse(exc)
+            streams.emit(2, self.error["traceback"])
+            return
         if isinstance(exc, MemoryError):
             reserve.free()
         self.cause = "exception"
@@ -91,7 +104,7 @@ class Script(run.Job):
         exc.__traceback__ = tb = tracebacks.strip(exc.__traceback__)
         self.error = tracebacks.describe(exc, self.name)
         try:
-            self.hint = hints.hint(exc)
+            self.hint = policy_run.hint_of(exc) or hints.hint(exc)
         except Exception:
             self.hint = None
         self.print_exception(exc, tb)
