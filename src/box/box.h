@@ -70,6 +70,13 @@ struct kr_box_config {
     uint64_t retention_ms, max_data; /* 0: no bound */
 };
 
+/* In whose name a program in a cell asks for packages. Texts are the run's or the terminal's. */
+struct kr_box_asker {
+    const char *id;       /* of the run or the terminal */
+    const char *sandbox;  /* its sandbox's id */
+    struct kr_caller who; /* who started it */
+};
+
 /* What happens, for metrics and logs; any may be NULL. */
 struct kr_box_calls {
     void (*on_session_opened)(void *data, bool pooled, uint64_t ns);
@@ -82,9 +89,9 @@ struct kr_box_calls {
     void (*on_connection)(void *data, const json_t *row); /* of KR_E_CONNECTION, checked */
     /* is_told: for the log as well. */
     void (*on_security)(void *data, const struct kr_security_event *e, bool is_told);
-    /* A program in the cell of a run asks for packages: answer with kr_box_run_packaged(). ask NULL: the run ends, and
-     * nothing that it has asked for is wanted any more. */
-    void (*on_packages)(void *data, struct kr_box_run *run, uint32_t number, const json_t *ask);
+    /* A program in the cell of a run or a terminal asks for packages: answer with kr_box_packaged(). ask NULL: the run
+     * or terminal ends, and nothing that was asked for in it is wanted any more. */
+    void (*on_packages)(void *data, const struct kr_box_asker *by, uint32_t number, const json_t *ask);
 };
 
 /* The engine is borrowed: its owner passes it the warden's events. Makes what is missing in the data directory, and
@@ -272,10 +279,9 @@ uint64_t kr_box_run_waited_ns(const struct kr_box_run *r);  /* from kr_box_run_s
 const char *kr_box_run_code(const struct kr_box_run *r, size_t *ret_len); /* all of it, until it has begun */
 const struct kr_profile *kr_box_run_profile(const struct kr_box_run *r);  /* of the caller that started it */
 struct kr_runlog *kr_box_run_log(const struct kr_box_run *r);             /* borrowed */
-struct kr_caller kr_box_run_caller(const struct kr_box_run *r);           /* who started it; texts are the run's */
-/* A part of the answer to on_packages of a run, or the last one (JSON on one line). 0; -ESRCH: the run has ended;
- * -ENOBUFS: a part that was dropped. */
-int kr_box_run_packaged(struct kr_box *b, const char *id, uint32_t number, const char *json, size_t len, bool is_last);
+/* A part of the answer to on_packages of the run or terminal of that id, or the last one (JSON on one line). 0; -ESRCH:
+ * it has ended; -ENOBUFS: a part that was dropped. */
+int kr_box_packaged(struct kr_box *b, const char *id, uint32_t number, const char *json, size_t len, bool is_last);
 
 /* A reader of the run comes, and leaves. When the last has left and the run goes on, it is cancelled at once
  * (leave_cancels) or after linger_ms. By id, because a run may be over by the time its reader leaves. */

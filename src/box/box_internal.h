@@ -361,6 +361,9 @@ int kr_folder_copy(struct kr_box *b, const char *from, const struct kr_limits *l
 void kr_box_terminal_takes(struct kr_box_terminal *t);
 /* The box goes: no reader is left. */
 void kr_box_terminals_free(struct kr_box *b);
+/* The program of the terminal of that id, and how many asks of its are not answered. NULL: there is none, or it has
+ * ended. */
+struct kr_run *kr_box_terminal_program(struct kr_box *b, const char *id, unsigned **ret_packages);
 
 /* ---- box_notes.c ---- */
 /* Keeps why a session was ended between two runs. */
@@ -376,14 +379,18 @@ bool kr_box_session_wait_again(struct kr_box_session *session, const struct kr_e
 /* The box stops: cancels what waits, ends idle sessions. */
 void kr_box_sessions_stop(struct kr_box *b);
 
+/* ---- box_packages.c ---- */
+/* of_engine asks in the name of `by`; *open counts what is not answered yet. */
+void kr_box_packages_ask(struct kr_box *b, const struct kr_box_asker *by, unsigned *open, struct kr_run *of_engine,
+                         uint32_t number, const json_t *ask);
+/* It ends: what it has asked for is not wanted any more. */
+void kr_box_packages_over(struct kr_box *b, const struct kr_box_asker *by, unsigned *open);
+void kr_box_run_on_packages(void *run, struct kr_run *of_engine, uint32_t number, const json_t *ask);
+void kr_box_run_packages_over(struct kr_box_run *r);
+
 /* ---- box_runs.c ---- */
 struct kr_json;
 /* Of any user. */
-/* ---- box_packages.c ---- */
-void kr_box_on_packages(void *run, struct kr_run *of_engine, uint32_t number, const json_t *ask);
-/* The run ends: what its cell has asked for is not wanted any more. */
-void kr_box_packages_over(struct kr_box_run *r);
-
 struct kr_box_run *kr_box_run_by_id(struct kr_box *b, const char *id);
 void kr_box_run_log_json(struct kr_box_run *r, enum kr_event_type type, struct kr_buf *buf, struct kr_json *j);
 void kr_box_run_log_started(struct kr_box_run *r);

@@ -139,7 +139,7 @@ static void on_end(void *data, struct kr_run *run, const struct kr_run_end *end)
         kr_session_pause(kr_run_session(run), false); /* on_log_room() does not reach it any more */
     else
         kr_box_session_leave(r->session);
-    kr_box_packages_over(r);
+    kr_box_run_packages_over(r);
     r->run = NULL;
     kr_box_run_set_state(r, KR_BOX_RUN_ENDING);
     log_claims(r, end->claim);
@@ -264,7 +264,7 @@ bool kr_box_run_begin(struct kr_box_run *r)
     static const struct kr_run_calls calls = {.on_output = on_output,
                                               .on_display = on_display,
                                               .on_input = on_input,
-                                              .on_packages = kr_box_on_packages,
+                                              .on_packages = kr_box_run_on_packages,
                                               .on_end = on_end};
     struct kr_box_session *session = r->session;
     bool frozen = kr_session_spent(session->engine_session);

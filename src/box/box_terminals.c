@@ -28,6 +28,9 @@ struct kr_box_terminal {
     struct kr_run *run;             /* NULL: it has not begun, or has ended */
     struct kr_timer *timer;         /* until it is idle for too long; then, until it is forgotten */
     char id[KR_STORE_ID_ROOM], user[KR_STORE_ID_ROOM], sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
+    char address[KR_BOX_ADDRESS_ROOM], request[KR_BOX_REQUEST_ROOM]; /* of the request that opened it */
+    struct kr_box_asker asker;                                       /* its texts are those above */
+    unsigned packages;      /* asks of its cell for packages that are not answered yet */
     kr_box_terminal_fn *fn; /* the starter's, until it was called */
     void *data;
     struct kr_run_terminal how; /* its texts are in `texts` */
@@ -235,6 +238,7 @@ static void end_terminal(struct kr_box_terminal *t)
     struct kr_box *b = t->box;
     struct kr_caller who = {.user = t->user, .address = "", .request = ""};
 
+    kr_box_packages_over(b, &t->asker, &t->packages);
     t->session->terminal = NULL;
     t->session = NULL;
     t->run = NULL;
@@ -296,6 +300,25 @@ static void on_terminal_end(void *data, struct kr_run *run, const struct kr_run_
         kr_box_session_end(session, "asked");
 }
 
+static void on_terminal_packages(void *data, struct kr_run *run, uint32_t number, const json_t *ask)
+{
+    struct kr_box_terminal *t = data;
+
+    kr_box_packages_ask(t->box, &t->asker, &t->packages, run, number, ask);
+}
+
+struct kr_run *kr_box_terminal_program(struct kr_box *b, const char *id, unsigned **ret_packages)
+{
+    struct kr_box_terminal *t;
+
+    TAILQ_FOREACH(t, &b->terminals, link)
+    if (t->run && strcmp(t->id, id) == 0) {
+        *ret_packages = &t->packages;
+        return t->run;
+    }
+    return NULL;
+}
+
 static void refuse_terminal(struct kr_box_terminal *t, const struct kr_err *err)
 {
     struct kr_box_session *session = t->session;
@@ -310,7 +333,8 @@ static void refuse_terminal(struct kr_box_terminal *t, const struct kr_err *err)
 /* Its session has a process, or will have none. */
 static void on_terminal_session(void *data, const struct kr_box_session_info *info, const struct kr_err *err)
 {
-    static const struct kr_run_calls calls = {.on_output = on_terminal_output, .on_end = on_terminal_end};
+    static const struct kr_run_calls calls = {
+        .on_output = on_terminal_output, .on_end = on_terminal_end, .on_packages = on_terminal_packages};
     struct kr_box_terminal *t = data;
     struct kr_box_session *session = t->session;
     struct kr_run_spec spec = {.terminal = &t->how, .raw = true};
@@ -361,6 +385,15 @@ static struct kr_box_terminal *new_terminal(struct kr_box *b, const struct kr_ca
     snprintf(t->user, sizeof t->user, "%s", who->user);
     snprintf(t->sandbox, sizeof t->sandbox, "%s", s->row.id);
     snprintf(t->sandbox_name, sizeof t->sandbox_name, "%s", s->row.name);
+    snprintf(t->address, sizeof t->address, "%s", who->address ? who->address : "");
+    snprintf(t->request, sizeof t->request, "%s", who->request ? who->request : "");
+    t->asker = (struct kr_box_asker){.id = t->id,
+                                     .sandbox = t->sandbox,
+                                     .who = {.user = t->user,
+                                             .rights = who->rights,
+                                             .address = t->address,
+                                             .request = t->request,
+                                             .profile = kr_box_profile(b, who)}};
     t->created_us = t->used_us = kr_store_now();
     return t;
 }

@@ -107,9 +107,9 @@ int kr_install_start(struct kr_install *in, const struct kr_caller *who, const s
  * blocked, hash, broken, too_large, timeout, cancelled, no_space, failed. */
 json_t *kr_install_result(struct kr_install *in, const struct kr_store_job *row);
 
-/* A program in the cell of a run asks (box.h's on_packages): for the run's sandbox, in the name of who started it. The
- * answers go by kr_box_run_packaged(). */
-void kr_install_on_session(struct kr_install *in, const struct kr_box_run *run, uint32_t number, const json_t *ask);
+/* A program in the cell of a run or a terminal asks (box.h's on_packages): for its sandbox, in the name of who started
+ * it. The answers go by kr_box_packaged(). */
+void kr_install_on_session(struct kr_install *in, const struct kr_box_asker *by, uint32_t number, const json_t *ask);
 
 /* ---- looking ---- */
 

@@ -2,8 +2,9 @@
  * session's kernel, the engine and the box.
  *
  * Called by `krait serve` with what the box hands on. Invariants: what a cell sends is read by a table of members and
- * nothing more of it is used; the sandbox is that of the run, the caller the one that started it; a job that nothing
- * else waits for ends with the program that asked for it, and with its run; each ask has one last answer. */
+ * nothing more of it is used; the sandbox is that of the run or terminal, the caller the one that started it; a job
+ * that nothing else waits for ends with the program that asked for it, and with its run or terminal; each ask has one
+ * last answer. */
 #include "import_name.h"
 #include "install_internal.h"
 #include "runlog.h"
@@ -21,7 +22,7 @@ struct kr_install_session {
     struct kr_job_watch watch; /* the first member */
     LIST_ENTRY(kr_install_session) link;
     struct kr_install *in;
-    char run[KR_STORE_ID_ROOM], user[KR_STORE_ID_ROOM], job[KR_STORE_ID_ROOM];
+    char by[KR_STORE_ID_ROOM], user[KR_STORE_ID_ROOM], job[KR_STORE_ID_ROOM]; /* by: the run or terminal */
     uint32_t number;
     bool own; /* the job was started for it */
     struct kr_runlog_reader *reader;
@@ -30,7 +31,7 @@ struct kr_install_session {
 
 /* ---- answers ---- */
 
-static void send_answer(struct kr_install *in, const char *run, uint32_t number, json_t *answer, bool is_last)
+static void send_answer(struct kr_install *in, const char *by, uint32_t number, json_t *answer, bool is_last)
 {
     char *text = json_dumps(answer, JSON_COMPACT);
 
@@ -43,15 +44,15 @@ static void send_answer(struct kr_install *in, const char *run, uint32_t number,
         text = json_dumps(answer, JSON_COMPACT);
     }
     if (text)
-        (void)kr_box_run_packaged(in->config.box, run, number, text, strlen(text), is_last);
+        (void)kr_box_packaged(in->config.box, by, number, text, strlen(text), is_last);
     free(text);
     json_decref(answer);
 }
 
-static void refuse_session(struct kr_install *in, const char *run, uint32_t number, const char *kind,
+static void refuse_session(struct kr_install *in, const char *by, uint32_t number, const char *kind,
                            const struct kr_err *err)
 {
-    send_answer(in, run, number,
+    send_answer(in, by, number,
                 json_pack("{s:b,s:b,s:s,s:s}", "end", 1, "ok", 0, "kind", kind, "error",
                           kr_err_row((enum kr_err_kind)err->kind)->text_is_public ? err->msg : "the server failed"),
                 true);
@@ -75,7 +76,7 @@ static void send_text(const struct kr_install_session *ask, const char *text, si
 
         if (!part || n == 0)
             return;
-        send_answer(ask->in, ask->run, ask->number, json_pack("{s:o}", "text", part), false);
+        send_answer(ask->in, ask->by, ask->number, json_pack("{s:o}", "text", part), false);
         text += n;
         len -= n;
     }
@@ -108,7 +109,7 @@ static void on_session_job_end(struct kr_job_watch *watch, const struct kr_store
             json_pack("{s:b,s:s,s:s}", "ok", 0, "kind", "failed", "error",
                       err && kr_err_row((enum kr_err_kind)err->kind)->text_is_public ? err->msg : "the job was lost");
     json_object_set_new(answer, "end", json_true());
-    send_answer(ask->in, ask->run, ask->number, answer, true);
+    send_answer(ask->in, ask->by, ask->number, answer, true);
     session_ask_free(ask);
 }
 
@@ -124,13 +125,13 @@ static void withdraw(struct kr_install_session *ask)
     session_ask_free(ask);
 }
 
-static void withdraw_all(struct kr_install *in, const char *run, uint32_t number)
+static void withdraw_all(struct kr_install *in, const char *by, uint32_t number)
 {
     struct kr_install_session *ask, *next;
 
     for (ask = LIST_FIRST(&in->sessions); ask; ask = next) {
         next = LIST_NEXT(ask, link);
-        if (strcmp(ask->run, run) == 0 && (number == 0 || ask->number == number))
+        if (strcmp(ask->by, by) == 0 && (number == 0 || ask->number == number))
             withdraw(ask);
     }
 }
@@ -186,7 +187,7 @@ static int read_missing(const struct kr_install *in, const json_t *ask, json_t *
     return *ret_names ? 0 : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "an install");
 }
 
-static int follow(struct kr_install *in, const struct kr_box_run *run, uint32_t number, struct kr_job *job, bool own)
+static int follow(struct kr_install *in, const struct kr_box_asker *by, uint32_t number, struct kr_job *job, bool own)
 {
     struct kr_install_session *ask = calloc(1, sizeof *ask);
     const struct kr_store_job *row = kr_job_row(job);
@@ -196,8 +197,8 @@ static int follow(struct kr_install *in, const struct kr_box_run *run, uint32_t 
     ask->in = in;
     ask->number = number;
     ask->own = own;
-    snprintf(ask->run, sizeof ask->run, "%s", kr_box_run_id(run));
-    snprintf(ask->user, sizeof ask->user, "%s", kr_box_run_user(run));
+    snprintf(ask->by, sizeof ask->by, "%s", by->id);
+    snprintf(ask->user, sizeof ask->user, "%s", by->who.user);
     snprintf(ask->job, sizeof ask->job, "%s", row->id);
     ask->watch.on_end = on_session_job_end;
     LIST_INSERT_HEAD(&in->sessions, ask, link);
@@ -209,9 +210,8 @@ static int follow(struct kr_install *in, const struct kr_box_run *run, uint32_t 
     return 0;
 }
 
-void kr_install_on_session(struct kr_install *in, const struct kr_box_run *run, uint32_t number, const json_t *ask)
+void kr_install_on_session(struct kr_install *in, const struct kr_box_asker *by, uint32_t number, const json_t *ask)
 {
-    struct kr_caller who = kr_box_run_caller(run);
     const char *op = json_string_value(json_object_get(ask, "op"));
     struct kr_install_refusal refusal = {.verdict = KR_PACKAGE_FINE};
     struct kr_install_ask what = {.op = KR_INSTALL};
@@ -221,7 +221,7 @@ void kr_install_on_session(struct kr_install *in, const struct kr_box_run *run, 
     int r;
 
     if (!ask || (op && strcmp(op, "cancel") == 0)) {
-        withdraw_all(in, kr_box_run_id(run), ask ? number : 0);
+        withdraw_all(in, by->id, ask ? number : 0);
         return;
     }
     if (op && strcmp(op, "auto") == 0) {
@@ -230,13 +230,13 @@ void kr_install_on_session(struct kr_install *in, const struct kr_box_run *run, 
     } else {
         r = read_session_ask(ask, &what, &err);
     }
-    what.sandbox = kr_box_run_sandbox(run);
+    what.sandbox = by->sandbox;
     what.ret_refusal = &refusal;
     if (r >= 0)
-        r = kr_install_start(in, &who, &what, &job, &err);
-    if (r >= 0 && follow(in, run, number, job, r == 0) < 0)
+        r = kr_install_start(in, &by->who, &what, &job, &err);
+    if (r >= 0 && follow(in, by, number, job, r == 0) < 0)
         r = kr_err_set(&err, KR_ERR_SYSTEM, ENOMEM, "an install");
     if (r < 0)
-        refuse_session(in, kr_box_run_id(run), number, kr_package_verdict_names[refusal.verdict], &err);
+        refuse_session(in, by->id, number, kr_package_verdict_names[refusal.verdict], &err);
     json_decref(missing);
 }

@@ -23,7 +23,7 @@ struct kr_fork {
 
 /* Hooks of the Python side, set once. */
 struct kr_hooks {
-    PyObject *after_fork, *start, *run, *venv, *packaged;
+    PyObject *after_fork, *start, *run, *venv, *packaged, *terminal;
 };
 extern struct kr_hooks kr_hooks;
 
@@ -48,6 +48,8 @@ PyObject *kr_py_scratch(PyObject *self, PyObject *args);
  * the channel. */
 struct kr_frame;
 unsigned char *kr_session_frame(struct kr_frame *head);
+/* Hands KR_S_PACKAGED to the relay of what programs of the cell ask for. An exception may be set on return. */
+void kr_session_packaged(const struct kr_frame *head, const unsigned char *payload);
 
 /* kernel_terminal.c: serves KR_S_TERMINAL until its program has ended. */
 void kr_terminal_serve(uint32_t run, unsigned char *payload, size_t len);

@@ -95,7 +95,7 @@ PyObject *kr_py_recv_packaged(PyObject *self, PyObject *args)
 
 /* An answer for a program of the cell came where another frame was awaited. An exception is set if a handler of the
  * user's has raised one meanwhile. */
-static void hand_packaged(const struct kr_frame *head, const unsigned char *payload)
+void kr_session_packaged(const struct kr_frame *head, const unsigned char *payload)
 {
     PyObject *r = PyObject_CallFunction(kr_hooks.packaged, "Iy#", (unsigned int)head->id, (const char *)payload,
                                         (Py_ssize_t)head->len);
@@ -135,7 +135,7 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
             continue;
         r = NULL;
         if (head.type == KR_S_PACKAGED)
-            hand_packaged(&head, payload);
+            kr_session_packaged(&head, payload);
         else if (head.type == KR_S_REPLY && head.id == run)
             r = PyBytes_FromStringAndSize((const char *)payload, (Py_ssize_t)head.len);
         free(payload);
@@ -532,7 +532,7 @@ static _Noreturn void serve(void)
         else if (head.type == KR_S_TERMINAL)
             kr_terminal_serve(head.id, payload, head.len);
         else if (head.type == KR_S_PACKAGED) {
-            hand_packaged(&head, payload);
+            kr_session_packaged(&head, payload);
             PyErr_Clear(); /* between runs it has nowhere to go */
         } else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT && head.type != KR_S_STEER)
             _exit(114); /* those come too late for their run */

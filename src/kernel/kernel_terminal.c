@@ -3,7 +3,8 @@
  * Called by kernel_session.c for KR_S_TERMINAL. The program is a process session of its own with the pseudo-terminal as
  * its controlling terminal, and has no other descriptor; the relay is the session's process. Invariants: bytes are
  * passed on as they are, each once; a side that takes nothing holds back the other, and neither holds back the channel;
- * KR_S_EXITED is sent after the last byte that the program's terminal held at its end. */
+ * KR_S_EXITED is sent after the last byte that the program's terminal held at its end. Python runs here for one thing:
+ * the handler of SIGURG, by which programs ask for packages as they do in a run (python/relay.py). */
 #include "fd.h"
 #include "frame.h"
 #include "kernel.h"
@@ -176,8 +177,7 @@ static void steer(const struct kr_s_steer *how)
         (void)kill(-group, (int)how->signo);
 }
 
-/* A frame is there: of this terminal, or of one whose end crossed it. None of packages is asked for here (pip finds
- * SIGURG ignored, and says so); an answer that comes all the same is nobody's. */
+/* A frame is there: of this terminal, or of one whose end crossed it. */
 static void on_frame(void)
 {
     struct kr_frame head;
@@ -187,8 +187,10 @@ static void on_frame(void)
     if (head.type == KR_S_STEER && head.id == relay.run) {
         memcpy(&how, payload, sizeof how);
         steer(&how);
-    } else if (head.type != KR_S_STEER && head.type != KR_S_INTERRUPT && head.type != KR_S_REPLY &&
-               head.type != KR_S_PACKAGED) {
+    } else if (head.type == KR_S_PACKAGED) {
+        kr_session_packaged(&head, payload);
+        PyErr_Clear();
+    } else if (head.type != KR_S_STEER && head.type != KR_S_INTERRUPT && head.type != KR_S_REPLY) {
         _exit(114);
     }
     free(payload);
@@ -235,6 +237,10 @@ static bool turn(int *ret_status)
 
     int wait_ms = relay.program_fd < 0 && waiting(&relay.out) == 0 ? 0 : waiting(&relay.in) > 0 ? RETRY_MS : -1;
 
+    /* Before the poll, for the handler may take frames of the channel. One that comes in between is sent again by the
+     * program that waits. */
+    if (PyErr_CheckSignals() < 0)
+        PyErr_Clear();
     choose(p);
     if (poll(p, P_MAX_, wait_ms) < 0 && errno != EINTR)
         return false;
@@ -307,6 +313,15 @@ static int begin_terminal(const struct kr_s_terminal *how, char **words, struct 
     return r < 0 ? r : start_program(words + 1, err);
 }
 
+/* To the relay: what is asked for from now on is asked in this terminal. */
+static void say_terminal(uint32_t run)
+{
+    PyObject *r = PyObject_CallFunction(kr_hooks.terminal, "I", (unsigned int)run);
+
+    Py_XDECREF(r);
+    PyErr_Clear();
+}
+
 void kr_terminal_serve(uint32_t run, unsigned char *payload, size_t len)
 {
     static char *words[WORDS_MAX + 1];
@@ -318,7 +333,7 @@ void kr_terminal_serve(uint32_t run, unsigned char *payload, size_t len)
     relay = (struct relay){.master = -1, .slave = -1, .program_fd = -1, .run = run};
     if (take_texts((char *)payload + sizeof how, len - sizeof how, how.texts, words) < 0)
         _exit(114);
-    (void)signal(SIGURG, SIG_IGN); /* what pip sends: no handler of Python's runs here to answer it */
+    say_terminal(run);
     if (begin_terminal(&how, words, &err) < 0) {
         (void)kr_frame_write(KR_CHANNEL_FD, KR_S_FAILED, run, &err, sizeof err);
         _exit(112);

@@ -7,19 +7,20 @@ static PyObject *py_set_hooks(PyObject *self, PyObject *args)
 {
     struct kr_hooks h;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOO", &h.after_fork, &h.start, &h.run, &h.venv, &h.packaged))
+    if (!PyArg_ParseTuple(args, "OOOOOO", &h.after_fork, &h.start, &h.run, &h.venv, &h.packaged, &h.terminal))
         return NULL;
     Py_INCREF(h.after_fork);
     Py_INCREF(h.start);
     Py_INCREF(h.run);
     Py_INCREF(h.venv);
     Py_INCREF(h.packaged);
+    Py_INCREF(h.terminal);
     kr_hooks = h;
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"set_hooks", py_set_hooks, METH_VARARGS, "set_hooks(after_fork, start, run, venv, packaged)"},
+    {"set_hooks", py_set_hooks, METH_VARARGS, "set_hooks(after_fork, start, run, venv, packaged, terminal)"},
     {"serve", kr_py_serve, METH_VARARGS, "serve(control_fd): fork sessions until the warden is gone"},
     {"fail", kr_py_fail, METH_VARARGS, "fail(control_fd, text): tell the warden why this zygote cannot serve"},
     {"send", kr_py_send, METH_VARARGS, "send(type, run, payload): one frame to the engine"},

@@ -119,18 +119,6 @@ def it_works_on_the_files_of_its_sandbox():
 
 
 @check
-def pip_says_at_once_that_a_terminal_cannot_install():
-    """And the terminal goes on; what is only looked at works."""
-    s = kept()
-    t = opened(s, "sh", "-c", "pip install inside-x; echo status $?; uv pip uninstall -q pip; pip freeze >/dev/null; "
-               "env -i /krait/bin/pip uninstall -y six; kill -URG 2; echo alive $?")
-    shown = output_of(all_of(s, t))
-    for part in (b"ERROR: a terminal cannot do this", b"/packages", b"status 1\r\n", b"alive 0\r\n"):
-        contains(shown, part)
-    equal(told(s, t)["cause"], "exit")
-
-
-@check
 def another_size_reaches_the_program():
     s = kept()
     code = ("import os, signal\n"

@@ -76,12 +76,12 @@ static void on_security(void *data, const struct kr_security_event *e, bool is_t
     kr_monitor_security(((struct kr_serve *)data)->watch, e, is_told);
 }
 
-static void on_packages(void *data, struct kr_box_run *run, uint32_t number, const json_t *ask)
+static void on_packages(void *data, const struct kr_box_asker *by, uint32_t number, const json_t *ask)
 {
     struct kr_serve *s = data;
 
     if (s->api.install)
-        kr_install_on_session(s->api.install, run, number, ask);
+        kr_install_on_session(s->api.install, by, number, ask);
 }
 
 const struct kr_box_calls kr_serve_box_calls = {

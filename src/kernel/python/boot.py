@@ -223,7 +223,14 @@ def main(argv: list) -> None:
             "a zygote must have one thread, this one has %d after its imports" % count
         )
     start = kernel.start
-    _krait.set_hooks(after_fork, start.start, kernel.run.run, start.use_venv, start.on_packaged)
+    _krait.set_hooks(
+        after_fork,
+        start.start,
+        kernel.run.run,
+        start.use_venv,
+        start.on_packaged,
+        start.on_terminal,
+    )
     sys.stdout.flush()
     sys.stderr.flush()
     kernel.forktricks.share()

@@ -114,6 +114,11 @@ def on_packaged(number: int, payload: bytes) -> None:
         pass
 
 
+def on_terminal(number: int) -> None:
+    """The terminal of that number begins: its programs may ask for packages, as those of a run."""
+    channel.run = number
+
+
 def system(command):
     """Execute the command in a subshell.
 

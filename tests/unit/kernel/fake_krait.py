@@ -47,7 +47,7 @@ _run = 0
 calls: list = []  # what start() asked for
 
 
-def set_hooks(after_fork, start, run, venv, packaged):
+def set_hooks(after_fork, start, run, venv, packaged, terminal):
     _hooks[:] = [after_fork, start, run, venv, packaged]
 
 
