@@ -48,8 +48,9 @@ PyObject *kr_py_scratch(PyObject *self, PyObject *args);
  * the channel. */
 struct kr_frame;
 unsigned char *kr_session_frame(struct kr_frame *head);
-/* Hands KR_S_PACKAGED to the relay of what programs of the cell ask for. An exception may be set on return. */
-void kr_session_packaged(const struct kr_frame *head, const unsigned char *payload);
+/* Has the relay of what programs of the cell ask for take the KR_S_PACKAGED that are next on the channel. False: none
+ * is. An exception may be set on return, of a handler of the user's. */
+bool kr_session_take_packaged(void);
 
 /* kernel_terminal.c: serves KR_S_TERMINAL until its program has ended. */
 void kr_terminal_serve(uint32_t run, unsigned char *payload, size_t len);

@@ -22,6 +22,7 @@
 
 #define GO_MS 10000
 #define MASK_TRIES 8
+#define HEAD_TRIES 1000 /* milliseconds */
 
 static struct kr_fork current;
 static char scratch[256];   /* "" in a cell */
@@ -76,6 +77,26 @@ PyObject *kr_py_send(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Is the channel's next frame an answer about packages? Waits for the rest of a head of which a part has come, for as
+ * long as `tries` say. */
+static bool next_is_packaged(int tries)
+{
+    static const struct timespec moment = {0, 1000000};
+    struct kr_frame head;
+
+    if (session_pid == 0 || is_copy())
+        return false;
+    for (;;) {
+        ssize_t n = recv(KR_CHANNEL_FD, &head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
+
+        if (n == (ssize_t)sizeof head)
+            return head.type == KR_S_PACKAGED;
+        if (n <= 0 || tries-- == 0)
+            return false;
+        (void)nanosleep(&moment, NULL);
+    }
+}
+
 PyObject *kr_py_recv_packaged(PyObject *self, PyObject *args)
 {
     struct kr_frame head;
@@ -83,9 +104,7 @@ PyObject *kr_py_recv_packaged(PyObject *self, PyObject *args)
     PyObject *r;
 
     (void)self, (void)args;
-    if (session_pid == 0 || is_copy() ||
-        recv(KR_CHANNEL_FD, &head, sizeof head, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)sizeof head ||
-        head.type != KR_S_PACKAGED)
+    if (!next_is_packaged(0))
         Py_RETURN_NONE;
     payload = kr_session_frame(&head);
     r = Py_BuildValue("Iy#", (unsigned int)head.id, (const char *)payload, (Py_ssize_t)head.len);
@@ -93,14 +112,20 @@ PyObject *kr_py_recv_packaged(PyObject *self, PyObject *args)
     return r;
 }
 
-/* An answer for a program of the cell came where another frame was awaited. An exception is set if a handler of the
- * user's has raised one meanwhile. */
-void kr_session_packaged(const struct kr_frame *head, const unsigned char *payload)
+/* The relay reads them itself: of a frame that is read here a handler of a signal could overtake the next. What it does
+ * not take is dropped. */
+bool kr_session_take_packaged(void)
 {
-    PyObject *r = PyObject_CallFunction(kr_hooks.packaged, "Iy#", (unsigned int)head->id, (const char *)payload,
-                                        (Py_ssize_t)head->len);
+    struct kr_frame head;
+    PyObject *r;
 
+    if (!next_is_packaged(HEAD_TRIES))
+        return false;
+    r = PyObject_CallFunction(kr_hooks.packaged, NULL);
+    if (r != Py_True && next_is_packaged(0))
+        free(kr_session_frame(&head));
     Py_XDECREF(r);
+    return true;
 }
 
 PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
@@ -123,7 +148,7 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
         gil = PyEval_SaveThread();
         n = poll(&p, 1, -1);
         code = errno;
-        if (n > 0)
+        if (n > 0 && !next_is_packaged(HEAD_TRIES))
             payload = kr_session_frame(&head);
         PyEval_RestoreThread(gil);
         if (n < 0 && code == EINTR) {
@@ -134,8 +159,8 @@ PyObject *kr_py_recv_reply(PyObject *self, PyObject *args)
         if (n <= 0)
             continue;
         r = NULL;
-        if (head.type == KR_S_PACKAGED)
-            kr_session_packaged(&head, payload);
+        if (!payload)
+            (void)kr_session_take_packaged();
         else if (head.type == KR_S_REPLY && head.id == run)
             r = PyBytes_FromStringAndSize((const char *)payload, (Py_ssize_t)head.len);
         free(payload);
@@ -507,11 +532,13 @@ static unsigned char *wait_frame(struct kr_frame *head)
         int n;
         PyThreadState *gil = PyEval_SaveThread();
         n = poll(&p, 1, -1);
-        if (n > 0)
+        if (n > 0 && !next_is_packaged(HEAD_TRIES))
             payload = kr_session_frame(head);
         PyEval_RestoreThread(gil);
         /* A handler the user installed; what it raises between runs has nowhere to go. */
         if (PyErr_CheckSignals() < 0)
+            PyErr_Clear();
+        if (!payload && kr_session_take_packaged())
             PyErr_Clear();
         if (payload)
             return payload;
@@ -531,10 +558,8 @@ static _Noreturn void serve(void)
             on_run(head.id, payload, head.len);
         else if (head.type == KR_S_TERMINAL)
             kr_terminal_serve(head.id, payload, head.len);
-        else if (head.type == KR_S_PACKAGED) {
-            kr_session_packaged(&head, payload);
-            PyErr_Clear(); /* between runs it has nowhere to go */
-        } else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT && head.type != KR_S_STEER)
+        else if (head.type != KR_S_REPLY && head.type != KR_S_INTERRUPT && head.type != KR_S_STEER &&
+                 head.type != KR_S_PACKAGED)
             _exit(114); /* those come too late for their run */
         free(payload);
     }

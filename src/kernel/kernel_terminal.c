@@ -181,16 +181,19 @@ static void steer(const struct kr_s_steer *how)
 static void on_frame(void)
 {
     struct kr_frame head;
-    unsigned char *payload = kr_session_frame(&head);
+    unsigned char *payload;
     struct kr_s_steer how;
 
+    if (kr_session_take_packaged()) {
+        PyErr_Clear();
+        return;
+    }
+    payload = kr_session_frame(&head);
     if (head.type == KR_S_STEER && head.id == relay.run) {
         memcpy(&how, payload, sizeof how);
         steer(&how);
-    } else if (head.type == KR_S_PACKAGED) {
-        kr_session_packaged(&head, payload);
-        PyErr_Clear();
-    } else if (head.type != KR_S_STEER && head.type != KR_S_INTERRUPT && head.type != KR_S_REPLY) {
+    } else if (head.type != KR_S_STEER && head.type != KR_S_INTERRUPT && head.type != KR_S_REPLY &&
+               head.type != KR_S_PACKAGED) {
         _exit(114);
     }
     free(payload);

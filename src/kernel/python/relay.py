@@ -24,6 +24,8 @@ TURNS = 4  # at a time
 
 _listener = None
 _clients: list = []
+_handed: list = []  # answers for the turn that is on, as (number, payload)
+_taken = 0  # how many answers there were
 _last = 0  # number of a question
 _turning = _again = False  # again: a signal has come within the turn
 _unlink, _stat = os.unlink, os.stat
@@ -111,24 +113,44 @@ def turn() -> None:
 
 
 def _turn() -> None:
+    global _taken
     had = bool(_clients)
-    _listen()
-    _accept()
     for _answer in range(TURN):
-        got = _krait.recv_packaged()
+        got = _handed.pop(0) if _handed else _krait.recv_packaged()
         if got is None:
             break
-        answered(*got)
+        _taken += 1
+        _answered(*got)
+    _listen()
+    _accept()
     for one in _clients[:CLIENTS]:
         one.look()
         if not one.read() or not one.write():
             _clients.remove(one)
             one.close()
     if had and not _clients:
+        _handed.clear()
         _close()
 
 
-def answered(number: int, payload: bytes) -> None:
+def take() -> bool:
+    """Reads the answers that are next on the channel. False: none was taken.
+
+    A turn does it, as none can begin within it: of two answers the later one cannot be the first,
+    nor can a client leave the list that is walked. In a handler of the user's that came within a
+    turn, they are kept for that.
+    """
+    before = _taken
+    if not _turning:
+        turn()
+        return _taken != before
+    got = _krait.recv_packaged()
+    if got is not None:
+        _handed.append(got)
+    return got is not None
+
+
+def _answered(number: int, payload: bytes) -> None:
     for one in _clients:
         if one.number == number:
             one.answer(payload)

@@ -104,14 +104,16 @@ def on_urgent(_signal, _frame) -> None:
         pass  # the program says that it has no answer
 
 
-def on_packaged(number: int, payload: bytes) -> None:
-    """An answer for such a program that came while the session read its channel."""
+def on_packaged() -> bool:
+    """An answer for such a program is next on the channel, which the session reads for something
+    else. False: it is to be dropped.
+    """
     try:
         from krait_kernel import relay
 
-        relay.answered(number, payload)
+        return relay.take()
     except Exception:
-        pass
+        return False
 
 
 def on_terminal(number: int) -> None:

@@ -78,22 +78,32 @@ def recv_frame():
 def recv_reply(run):
     while True:
         _select([_channel], [], [])
+        if _take_packaged():
+            continue
         frame = recv_frame()
         if frame is None:
             return b'{"eof":true}'
-        if frame[0] == PACKAGED:
-            _hooks[4](frame[1], frame[2])
         if frame[0] == REPLY and frame[1] == run:
             return frame[2]
 
 
-def recv_packaged():
+def _is_packaged():
     if not _select([_channel], [], [], 0)[0]:
-        return None
+        return False
     head = _recv(HEAD.size, socket.MSG_PEEK)
-    if len(head) < HEAD.size or HEAD.unpack(head)[1] != PACKAGED:
-        return None
-    return recv_frame()[1:]
+    return len(head) == HEAD.size and HEAD.unpack(head)[1] == PACKAGED
+
+
+def recv_packaged():
+    return recv_frame()[1:] if _is_packaged() else None
+
+
+def _take_packaged():
+    if not _is_packaged():
+        return False
+    if not _hooks[4]() and _is_packaged():
+        recv_frame()
+    return True
 
 
 def drain(fd):
@@ -222,6 +232,8 @@ def _serve_one():
     for _ in range(10):
         _nothing()
     _select([_channel], [], [])
+    if _take_packaged():
+        return
     frame = recv_frame()
     if frame is None:
         _os_exit(0)
@@ -231,8 +243,6 @@ def _serve_one():
         except Exception as exc:
             raise Failed from exc
         send(STARTED, 0, reply)
-    elif frame[0] == PACKAGED:
-        _hooks[4](frame[1], frame[2])
     elif frame[0] == RUN:
         _run = frame[1]
         try:

@@ -253,6 +253,23 @@ def a_signal_within_a_turn_begins_no_other():
 
 
 @check
+def answers_that_the_session_comes_upon_keep_their_order():
+    """One is come upon, and a signal comes, while the one before is handed to its program."""
+    code = "import signal, socket\nfrom krait_kernel import channel, start\nframes = [(9, b'1'), (9, b'2'), (9, b'3')]\n"
+    code += "class Fake:\n    recv_packaged = staticmethod(lambda: frames.pop(0) if frames else None)\n"
+    code += "class Nesting(relay.Client):\n    def answer(self, line):\n        if line == b'1':\n"
+    code += "            os.kill(os.getpid(), signal.SIGURG)\n            start.on_packaged()\n"
+    code += "        super().answer(line)\nreal, relay._krait = relay._krait, Fake\nours, theirs = socket.socketpair()\n"
+    code += "one = Nesting(ours.detach())\none.number, one.run, one.ended = 9, channel.run, True\n"
+    code += "relay._clients[:] = [one]\ntook = start.on_packaged(), start.on_packaged()\nrelay._krait = real\n"
+    code += "theirs.settimeout(10)\ngot = theirs.recv(100)\ntheirs.close()\nos.kill(os.getpid(), signal.SIGURG)\n"
+    code += "took, got, len(relay._clients)"
+    with zygote.session(venv=True) as session:
+        end = run(session, code, engine())
+        equal(end["result"], repr(((True, False), b"1\n2\n3\n", 0)), end)
+
+
+@check
 def a_program_is_answered_after_the_folder_was_cleared():
     code = "import signal\nos.kill(os.getpid(), signal.SIGURG)\nos.unlink(relay.ADDRESS)\npip('install', 'a').returncode"
     with zygote.session(venv=True) as session:
