@@ -27,6 +27,7 @@ struct kr_install_session {
     bool own; /* the job was started for it */
     struct kr_runlog_reader *reader;
     struct kr_runlog *log;
+    json_t *last; /* the job has ended: its answer, which waits until the log has been read to its end */
 };
 
 /* ---- answers ---- */
@@ -63,6 +64,7 @@ static void session_ask_free(struct kr_install_session *ask)
     LIST_REMOVE(ask, link);
     kr_runlog_reader_close(ask->reader);
     kr_runlog_unref(ask->log);
+    json_decref(ask->last);
     free(ask);
 }
 
@@ -82,17 +84,27 @@ static void send_text(const struct kr_install_session *ask, const char *text, si
     }
 }
 
-/* Output of the job, as its program prints it. */
+/* Frees it. */
+static void send_last(struct kr_install_session *ask)
+{
+    send_answer(ask->in, ask->by, ask->number, json_incref(ask->last), true);
+    session_ask_free(ask);
+}
+
+/* Output of the job, as its program prints it. What is not in memory any more comes a little later. */
 static void on_log_more(void *data, struct kr_runlog_reader *reader)
 {
     struct kr_install_session *ask = data;
     struct kr_event event;
+    int r;
 
-    while (kr_runlog_peek(reader, &event) == 1) {
+    while ((r = kr_runlog_peek(reader, &event)) == 1) {
         if (event.type == KR_EVENT_STDOUT || event.type == KR_EVENT_STDERR)
             send_text(ask, event.data, event.len);
         kr_runlog_take(reader);
     }
+    if (ask->last && (r < 0 || kr_runlog_done(reader)))
+        send_last(ask);
 }
 
 static void on_session_job_end(struct kr_job_watch *watch, const struct kr_store_job *row, const struct kr_err *err)
@@ -102,24 +114,26 @@ static void on_session_job_end(struct kr_job_watch *watch, const struct kr_store
 
     if (answer && ask->reader)
         json_object_del(answer, "output"); /* it has been sent */
-    if (ask->reader)
-        on_log_more(ask, ask->reader);
     if (!answer)
         answer =
             json_pack("{s:b,s:s,s:s}", "ok", 0, "kind", "failed", "error",
                       err && kr_err_row((enum kr_err_kind)err->kind)->text_is_public ? err->msg : "the job was lost");
     json_object_set_new(answer, "end", json_true());
-    send_answer(ask->in, ask->by, ask->number, answer, true);
-    session_ask_free(ask);
+    ask->last = answer;
+    if (ask->reader)
+        on_log_more(ask, ask->reader);
+    else
+        send_last(ask);
 }
 
 /* The program has gone, or its run has ended. */
 static void withdraw(struct kr_install_session *ask)
 {
-    struct kr_job *job = kr_jobs_running(ask->in->config.jobs, ask->user, ask->job);
+    struct kr_job *job = ask->last ? NULL : kr_jobs_running(ask->in->config.jobs, ask->user, ask->job);
     struct kr_err ignored;
 
-    kr_job_unwatch(&ask->watch);
+    if (!ask->last) /* else it has heard of the job's end */
+        kr_job_unwatch(&ask->watch);
     if (job && ask->own && !kr_job_is_watched(job))
         (void)kr_jobs_cancel(ask->in->config.jobs, ask->user, ask->job, &ignored);
     session_ask_free(ask);
