@@ -175,6 +175,8 @@ int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct k
 /* A descriptor of the folder on the shelf that has its files and its environment (package_env.h); the caller's to
  * close. Or -errno. */
 int kr_box_sandbox_home(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err);
+/* The folder of all of them, which was checked when the box was opened: its descriptor, the box's own. */
+int kr_box_shelf(const struct kr_box *b);
 /* Has a zygote imported modules of this package (canonical name) before it forks, so that a live session finds those? A
  * session whose environment has such a module comes from a zygote without. */
 bool kr_box_preloads(const char *package);

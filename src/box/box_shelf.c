@@ -397,3 +397,8 @@ void kr_shelf_end(struct kr_box *b)
     free(s->limits);
     free(s);
 }
+
+int kr_box_shelf(const struct kr_box *b)
+{
+    return b->shelf;
+}

@@ -76,6 +76,8 @@ void kr_install_reload(struct kr_install *in, const struct kr_install_config *co
     next.builder = in->config.builder;
     next.compiler = in->config.compiler;
     next.index = in->index; /* of the egress process, which was started with it */
+    if (next.store_max != in->config.store_max)
+        kr_install_sweep_soon(in);
     in->config = next;
 }
 

@@ -205,5 +205,7 @@ void kr_install_compiler_close(struct kr_install *in);
 /* ---- install_sweep.c ---- */
 int kr_install_sweep_open(struct kr_install *in, struct kr_err *err);
 /* No new one; then, once none is under way. */
+/* The bound of the store has changed. */
+void kr_install_sweep_soon(struct kr_install *in);
 void kr_install_sweep_stop(struct kr_install *in);
 void kr_install_sweep_close(struct kr_install *in);

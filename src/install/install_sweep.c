@@ -2,17 +2,14 @@
  *
  * Called by install.c. Invariant: one sweep at a time, on the thread pool; a store without a bound is only cleared of
  * what killed processes have left. */
-#include "fd.h"
 #include "install_internal.h"
 #include "log.h"
 #include "loop.h"
 #include "metrics.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define FIRST_MS (60u * 1000)
+#define SOON_MS 1000u /* after the bound has changed */
 #define EVERY_MS (15u * 60 * 1000)
 #define GRACE_S 3600u
 
@@ -21,7 +18,8 @@ struct kr_install_sweeper {
     struct kr_timer *timer;
     struct kr_work work;
     struct kr_package_sweep sweep;
-    int shelf;
+    bool is_running, again;
+    int shelf;                         /* the box's */
     struct kr_package_store_size size; /* afterwards */
     uint64_t freed;
     int result;
@@ -43,7 +41,7 @@ static void on_swept(void *data)
     struct kr_install_sweeper *s = data;
 
     s->in->works--;
-    s->shelf = kr_fd_close(s->shelf);
+    s->is_running = false;
     if (s->result < 0)
         kr_log(KR_LOG_WARN, "sweep of the store of packages failed, ignoring", "error=\"%s\"", s->err.msg);
     else if (s->freed > 0)
@@ -51,7 +49,8 @@ static void on_swept(void *data)
     kr_metrics_set(s->in->config.metrics, KR_M_PACKAGE_STORE_BYTES, KR_AT_NONE, (double)s->size.bytes);
     kr_metrics_set(s->in->config.metrics, KR_M_PACKAGE_STORE_WHEELS, KR_AT_NONE, (double)s->size.folders);
     if (s->timer)
-        kr_timer_arm(s->timer, EVERY_MS);
+        kr_timer_arm(s->timer, s->again ? SOON_MS : EVERY_MS);
+    s->again = false;
 }
 
 static void on_sweep_time(void *data)
@@ -59,15 +58,8 @@ static void on_sweep_time(void *data)
     static const struct kr_work_calls calls = {.run = run_sweep, .done = on_swept, .dropped = on_swept};
     struct kr_install_sweeper *s = data;
     struct kr_install *in = s->in;
-    char path[4096];
 
-    snprintf(path, sizeof path, "%s/sandboxes", kr_box_config(in->config.box)->data);
-    s->shelf = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (s->shelf < 0) {
-        kr_log(KR_LOG_WARN, "sweep of the store of packages failed, ignoring", "errno=%d", errno);
-        kr_timer_arm(s->timer, EVERY_MS);
-        return;
-    }
+    s->shelf = kr_box_shelf(in->config.box);
     s->sweep = (struct kr_package_sweep){.bytes_max = in->config.store_max ? in->config.store_max : UINT64_MAX,
                                          .grace_s = GRACE_S,
                                          .roots = &s->shelf,
@@ -75,6 +67,7 @@ static void on_sweep_time(void *data)
     if (in->config.timeout_ms / 1000 > GRACE_S)
         s->sweep.grace_s = (uint32_t)(in->config.timeout_ms / 1000);
     in->works++;
+    s->is_running = true;
     kr_work_start(in->loop, &s->work, &calls, s);
 }
 
@@ -86,9 +79,20 @@ int kr_install_sweep_open(struct kr_install *in, struct kr_err *err)
     if (!in->sweeper || kr_timer_new(in->loop, on_sweep_time, in->sweeper, &in->sweeper->timer) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the sweep of packages");
     in->sweeper->in = in;
-    in->sweeper->shelf = -1;
     kr_timer_arm(in->sweeper->timer, FIRST_MS);
     return 0;
+}
+
+void kr_install_sweep_soon(struct kr_install *in)
+{
+    struct kr_install_sweeper *s = in->sweeper;
+
+    if (!s || !s->timer)
+        return;
+    if (s->is_running)
+        s->again = true;
+    else
+        kr_timer_arm(s->timer, SOON_MS);
 }
 
 void kr_install_sweep_stop(struct kr_install *in)

@@ -4,7 +4,9 @@ later and how, and every setting of [packages]."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -315,11 +317,37 @@ def max_files() -> None:
 
 @check
 def store_size() -> None:
-    """What it bounds is swept by time (tests/unit/packages); here: it is taken, and a bound below what is installed
-    takes nothing away that is in use."""
+    """A bound below what is installed takes nothing away that is in use."""
     with place("--packages-store-size", "1K") as (s, _index, _folder):
         assert install(s, "lone-thing")["ok"]
         equal(value_of(s, "import lone_thing; print(lone_thing.VALUE)"), "2")
+
+
+@check
+def a_smaller_store_is_swept_for_at_once() -> None:
+    """What no environment refers to goes, what one does stays."""
+    with site() as (index, folder):
+        all_names = ["fresh-thing", "kept-thing", "more-thing", "old-thing"]
+        for name in all_names:
+            module = name.replace("-", "_")
+            index.add(wheels.wheel(folder, name, modules={module + ".py": "VALUE = 1\n"}))
+        settings = Path(folder, "krait.toml")
+        settings.write_text("[packages]\nstore_size = \"1G\"\n")
+        with Server(args=["--config", str(settings), *index_args(index)]) as s:
+            store, marks = (Path(s.data, "data/packages", one) for one in ("store", "index"))
+            assert install(s, "kept-thing", "old-thing", "fresh-thing")["ok"]
+            uninstall(s, "old-thing", "fresh-thing")
+            assert install(s, "more-thing")["ok"]  # the generation before the last one counts as well
+            keys = {json.loads((one / "krait.json").read_text())["name"]: one.name for one in store.iterdir()}
+            equal(sorted(keys), all_names)
+            for name in ("kept-thing", "old-thing"):
+                os.utime(marks / keys[name], (1, 1))
+            settings.write_text("[packages]\nstore_size = \"1K\"\n")
+            s.process.send_signal(signal.SIGHUP)
+            eventually(lambda: not (store / keys["old-thing"]).exists(), 60, "the sweep")
+            eventually(lambda: "store of packages swept" in s.log_text(), 30, "a line about the sweep")
+            equal({one.name for one in store.iterdir()}, set(keys.values()) - {keys["old-thing"]})
+            equal(value_of(s, "import kept_thing; print(kept_thing.VALUE)"), "1")
 
 
 main()

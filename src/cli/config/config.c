@@ -484,8 +484,8 @@ static const struct kr_config_row rows[] = {
     { .section = "packages", .key = "store_size", .flag = "packages-store-size", .type = KR_SET_SIZE,
       AT(install.store_max), .value = "SIZE", .max = 1024 * TIB, .zero = "no bound", .fallback = "20G",
       .example = "100G", .reload = true, .test = "integration/packages:store_size",
-      .help = "Bytes of the store of unpacked wheels. Past them, what no sandbox has installed goes, longest unused "
-              "first." },
+      .help = "Room on the disk for the store of unpacked wheels. Past it, what no sandbox has installed goes, longest "
+              "unused first." },
 };
 
 /* What the documents call limits. */

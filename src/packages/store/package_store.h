@@ -53,7 +53,7 @@ int kr_package_own_facts(int env, const char *key, struct kr_package_facts *ret_
 int kr_package_store_add_bytecode(struct kr_package_store *s, const char *key, int fd, struct kr_err *err);
 
 struct kr_package_store_size {
-    uint64_t bytes; /* of all folders, as their wheels said when they were unpacked */
+    uint64_t bytes; /* of all folders, as blocks on the disk */
     uint32_t folders;
 };
 int kr_package_store_measure(struct kr_package_store *s, struct kr_package_store_size *ret_size);

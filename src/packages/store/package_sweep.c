@@ -38,37 +38,50 @@ struct looking {
     struct folders *all;
 };
 
+/* What it takes on the disk: blocks of files, of bytecode that came later, of folders. What cannot be read, of a
+ * damaged disk, counts as empty, and can be removed. */
+static int add_blocks(int folder, const char *name, void *data)
+{
+    uint64_t *bytes = data;
+    struct stat st;
+
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    *bytes += (uint64_t)st.st_blocks * 512;
+    if (S_ISDIR(st.st_mode)) { /* no deeper than the names that a wheel may have */
+        cleanup_fd int fd = kr_package_open_folder(folder, name);
+
+        if (fd >= 0)
+            (void)kr_package_each_name(fd, add_blocks, data);
+    }
+    return 0;
+}
+
 static int add_folder(int store, const char *key, void *data)
 {
     struct looking *l = data;
     struct folders *all = l->all;
     struct stat st;
-    json_t *facts;
-    int r;
 
     if (!kr_package_key_valid(key))
         return 0;
-    facts = kr_package_load_facts(store, key, &r);
-    if (!facts && r == -ENOENT)
+    if (fstatat(store, key, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
         return 0; /* just removed */
     if (all->count == all->room) {
         size_t room = all->room ? 2 * all->room : 64;
         struct folder *items = realloc(all->items, room * sizeof *items);
 
-        if (!items) {
-            json_decref(facts);
+        if (!items)
             return -ENOMEM;
-        }
         all->items = items;
         all->room = room;
     }
-    /* Facts that cannot be read are of a damaged disk: the folder counts as empty, and can be removed. */
-    all->items[all->count] = (struct folder){.bytes = (uint64_t)json_integer_value(json_object_get(facts, "bytes"))};
+    all->items[all->count] = (struct folder){.bytes = 0};
+    add_blocks(store, key, &all->items[all->count].bytes);
     memcpy(all->items[all->count].key, key, strlen(key) + 1);
     if (fstatat(l->s->index, key, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(store, key, &st, AT_SYMLINK_NOFOLLOW) == 0)
         all->items[all->count].used = st.st_mtim.tv_sec;
     all->count++;
-    json_decref(facts);
     return 0;
 }
 
@@ -219,10 +232,9 @@ static int clear_mark(int index, const char *key, void *data)
 }
 
 /* What happens with the lock held. */
-static int sweep_store(struct kr_package_store *s, const struct kr_package_sweep *sweep, uint64_t *freed)
+static int make_room(struct kr_package_store *s, const struct kr_package_sweep *sweep, uint64_t *freed)
 {
     cleanup_fd int lock = kr_package_store_lock(s, LOCK_EX);
-    struct looking l = {.s = s};
     json_t *needed = json_object();
     int r = lock < 0 ? lock : needed ? 0 : -ENOMEM;
 
@@ -231,7 +243,26 @@ static int sweep_store(struct kr_package_store *s, const struct kr_package_sweep
     if (r == 0)
         r = take_out(s, sweep, needed, freed);
     json_decref(needed);
-    return r < 0 ? r : kr_package_each_name(s->index, clear_mark, &l);
+    return r;
+}
+
+static int clear_marks(struct kr_package_store *s)
+{
+    cleanup_fd int lock = kr_package_store_lock(s, LOCK_EX);
+    struct looking l = {.s = s};
+
+    return lock < 0 ? lock : kr_package_each_name(s->index, clear_mark, &l);
+}
+
+/* Installs wait for the lock: a store that is small enough is measured without it. */
+static int sweep_store(struct kr_package_store *s, const struct kr_package_sweep *sweep, uint64_t *freed)
+{
+    struct kr_package_store_size size = {0};
+    int r = kr_package_store_measure(s, &size);
+
+    if (r == 0 && size.bytes > sweep->bytes_max)
+        r = make_room(s, sweep, freed);
+    return r < 0 ? r : clear_marks(s);
 }
 
 int kr_package_store_sweep(struct kr_package_store *s, const struct kr_package_sweep *sweep, uint64_t *ret_freed,

@@ -102,7 +102,8 @@ static void a_wheel_is_added_once(void)
     CHECK(kr_package_store_open(data, &again, &err) == 0); /* another process has the same names */
     CHECK(kr_package_store_add(again, fd, MAKER_NAME, sha256, &kr_wheel_limits_default, NULL, other, &err) == 0);
     CHECK(strcmp(key, other) == 0 && count_in(data, "packages/store") == 1 && count_in(data, "packages/tmp") == 0);
-    CHECK(kr_package_store_measure(again, &size) == 0 && size.folders == 1 && size.bytes == facts.bytes);
+    CHECK(kr_package_store_measure(again, &size) == 0 && size.folders == 1);
+    CHECK(size.bytes >= 8 * 512u && size.bytes % 512 == 0 && size.bytes > facts.bytes); /* blocks */
     kr_package_store_free(again);
     kr_package_store_free(s);
     close(fd);
