@@ -144,10 +144,15 @@ static const char *name_limit(const struct kr_session *s, enum kr_cause cause, u
 
 static void describe_limit(const struct kr_session *s, const struct kr_verdict *v, char *buf, size_t size)
 {
+    bool with_others = v->cause == KR_CAUSE_PROCESS_LIMIT && s->engine->info.level == KR_LEVEL_CONTAINED;
     char text[96];
 
     name_limit(s, v->cause, v->hits, text, sizeof text);
-    if (s->disk_over == KR_MEASURE_OVER_GAP)
+    if (with_others) /* neither a control group nor a user namespace: RLIMIT_NPROC counts per user id */
+        snprintf(buf, size,
+                 "%s reached, which counts all processes of the server's user here: the program ended by an exception",
+                 text);
+    else if (s->disk_over == KR_MEASURE_OVER_GAP)
         snprintf(buf, size, "/workspace counts as past the %s, as %s: the program was killed", text,
                  kr_measure_gap_texts[s->disk_gap]);
     else
