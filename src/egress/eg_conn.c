@@ -315,17 +315,30 @@ static void refuse_as(struct kr_eg_conn *c, const struct kr_eg_refusal *refusal)
 
 /* ---- limits ---- */
 
+/* A client that has seen nothing of the reply is told why. */
+static void end_at_limit(struct kr_eg_conn *c, const char *why)
+{
+    if (c->state == KR_EG_CONN_HTTP && !kr_eg_http_has_answered(c))
+        kr_eg_conn_refuse(c, 429, KR_EG_LIMIT, why);
+    else
+        kr_eg_conn_abort(c, KR_EG_LIMIT, why);
+}
+
 bool kr_eg_conn_moved(struct kr_eg_conn *c, uint64_t sent, uint64_t received)
 {
+    bool hour_left = kr_eg_sandbox_moved(c->eg, c->sandbox, sent + received);
+
     c->sent += sent;
     c->received += received;
     c->moved += sent + received;
     c->idle_from_ns = kr_clock_ns();
     if (c->moved > c->eg->limits.connection_bytes)
-        kr_eg_conn_abort(c, KR_EG_LIMIT, "more bytes than one connection may move ([egress] max_bytes)");
-    else if (!kr_eg_sandbox_moved(c->eg, c->sandbox, sent + received))
-        kr_eg_conn_abort(c, KR_EG_LIMIT, "more bytes than a sandbox may move in an hour ([egress] hour_bytes)");
-    return !is_closed(c);
+        end_at_limit(c, "more bytes than one connection may move ([egress] max_bytes)");
+    else if (!hour_left)
+        end_at_limit(c, "more bytes than a sandbox may move in an hour ([egress] hour_bytes)");
+    else
+        return true;
+    return false;
 }
 
 static void on_conn_deadline(void *data)

@@ -28,6 +28,8 @@ ssize_t kr_eg_conn_read_client(struct kr_eg_conn *c, size_t max);
 
 void kr_eg_http_begin(struct kr_eg_conn *c);
 void kr_eg_http_connected(struct kr_eg_conn *c);
+/* Whether the client has been sent something of the reply. */
+bool kr_eg_http_has_answered(const struct kr_eg_conn *c);
 /* Frees c->http. */
 void kr_eg_http_drop(struct kr_eg_conn *c);
 

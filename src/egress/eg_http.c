@@ -158,9 +158,7 @@ static int write_reply(struct kr_eg_conn *c, struct exchange *x)
 /* The reply, or what there is of it, cannot be passed on. */
 static void fail(struct kr_eg_conn *c, const char *why)
 {
-    const struct exchange *x = c->http;
-
-    if (x->head_sent || x->interims > 0)
+    if (kr_eg_http_has_answered(c))
         kr_eg_conn_abort(c, KR_EG_FAILED, why);
     else
         kr_eg_conn_refuse(c, 502, KR_EG_FAILED, why);
@@ -497,6 +495,13 @@ void kr_eg_http_connected(struct kr_eg_conn *c)
     kr_eg_stream_set_calls(c->upstream, &upstream, c);
     if (push_up(c))
         want_next(c);
+}
+
+bool kr_eg_http_has_answered(const struct kr_eg_conn *c)
+{
+    const struct exchange *x = c->http;
+
+    return x && (x->head_sent || x->interims > 0);
 }
 
 void kr_eg_http_drop(struct kr_eg_conn *c)

@@ -96,7 +96,7 @@ def resolve_timeout():
                     wrap=names.wrap) as s:
             status, _, body = run(s, code % "silent.example.test")
             equal(status, 504)
-            contains(body, b"not resolved within 300 ms")
+            contains(body, b"not resolved within 1000 ms")
             equal(run(s, code % hosts), (200, "", b"outside"))
 
 
@@ -159,13 +159,42 @@ def max_bytes():
     code = """
 small = ask("http://localhost:%d/bytes/1000")
 large = ask("http://localhost:%d/bytes/500000")
-out = small[0], len(small[2]), large[1] == "", len(large[2]) == 500000
+out = small[0], len(small[2]), large[0] in (200, 429), len(large[2]) == 500000
 """
     with Web() as web:
         with server(local(web.port), web.port, args=["--egress-max-bytes", "64K"]) as s:
-            equal(run(s, code % (web.port, web.port)), (200, 1000, False, False))
+            equal(run(s, code % (web.port, web.port)), (200, 1000, True, False))  # cut, or refused before its head
         with server(local(web.port), web.port) as s:
             equal(run(s, code % (web.port, web.port)), (200, 1000, True, True))
+
+
+@check
+def a_limit_that_is_met_before_the_reply_is_told():
+    code = """
+got = ask("http://localhost:%d/long-head")
+out = got[0], got[2][-80:]
+"""
+    with Web() as web:
+        web.raw["long-head"] = b"HTTP/1.1 200 OK\r\nX-Long: %s\r\nContent-Length: 4\r\n\r\ndone" % (b"x" * 5000)
+        for args, setting in ((["--egress-max-bytes", "4K"], b"max_bytes"), (["--egress-hour-bytes", "4K"], b"hour_bytes")):
+            with server(local(web.port), web.port, args=args) as s:
+                status, why = run(s, code % web.port)
+                equal(status, 429)
+                contains(why, setting)
+        with server(local(web.port), web.port) as s:
+            equal(run(s, code % web.port), (200, b"done"))
+
+
+@check
+def the_public_address_is_krait_itself():
+    code = 'out = ask("http://localhost:%d/")'
+    with Web() as web:
+        with server(local(web.port), web.port, args=["--public-url", "http://localhost:%d/krait" % web.port]) as s:
+            status, why, _ = run(s, code % web.port)
+            equal(status, 403)
+            contains(why, "localhost is krait itself")
+        with server(local(web.port), web.port, args=["--public-url", "http://localhost:%d" % (web.port ^ 1)]) as s:
+            equal(run(s, code % web.port), (200, "", b"outside"))
 
 
 @check
