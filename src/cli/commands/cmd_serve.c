@@ -64,13 +64,22 @@ static void note_image(void *arg, int image)
         s->image = (struct stat){0};
 }
 
-/* What it must never connect to, whatever a rule says: ourselves. */
+/* What it must never connect to, whatever a rule says: ourselves, by a port of this machine or, where a proxy is in
+ * front, by the name and the port of the public URL. */
 static void choose_egress(struct kr_serve *s)
 {
     struct kr_egress_config *e = &s->config->egress;
+    const char *url = s->config->api.public_url;
+    struct kr_web_address public;
 
     e->own_ports = s->ports;
     e->own_ports_count = s->config->listener_count;
+    if (url && kr_web_address_parse(url, strlen(url), &public, NULL) == 0) {
+        snprintf(s->own_host, sizeof s->own_host, "%s%s%s:%u", public.v6 ? "[" : "", public.host, public.v6 ? "]" : "",
+                 public.port);
+        s->own_hosts[0] = s->own_host;
+        e->own_hosts = (struct kr_words){.items = s->own_hosts, .count = 1};
+    }
     kr_cli_egress_use(&s->warden, e);
 }
 

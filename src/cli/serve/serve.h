@@ -5,6 +5,7 @@
 #include "config.h"
 #include "package_env.h"
 #include "warden.h"
+#include "web_address.h"
 #include <stdio.h>
 #include <sys/stat.h>
 #include <uv.h>
@@ -33,6 +34,8 @@ struct kr_serve {
     int reload_in, reload_out; /* serve_reload.c: files that were read again, to the server; -1 without sources */
     int sockets[KR_CONFIG_LISTENERS_MAX];
     uint16_t ports[KR_CONFIG_LISTENERS_MAX];
+    char own_host[KR_WEB_HOST_ROOM + 8]; /* of the public URL, "NAME:PORT"; or "" */
+    const char *own_hosts[1];
     char shelf[4096], wheels[4096]; /* folders of the data directory */
     struct kr_serve_python python;
     int exit_status; /* of a start that failed with its own */
