@@ -24,6 +24,7 @@
 
 #define ADDRESSES_MAX 16u
 #define NEXT_ADDRESS_MS 250u
+#define SMALL_BUFFER (96 << 10) /* of a socket, in each direction; the kernel doubles it for its own use */
 
 const char *const kr_eg_verdict_names[KR_EG_VERDICT_MAX_] = {[KR_EG_OK] = "ok",
                                                              [KR_EG_DENIED] = "denied",
@@ -53,7 +54,8 @@ struct kr_eg_dial {
     void *data;
     char host[KR_EG_HOST_ROOM];
     uint16_t port;
-    bool exempt; /* reserved addresses are allowed */
+    bool exempt;  /* reserved addresses are allowed */
+    bool crowded; /* the sandbox has many connections */
     struct lookup *lookup;
     struct kr_timer *deadline, *stagger;
     struct kr_soon *soon;
@@ -197,6 +199,14 @@ static void on_attempt_writable(void *data)
     end_dial(d);
 }
 
+void kr_eg_bound_buffers(int fd)
+{
+    static const int bytes = SMALL_BUFFER;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes); /* fails for no socket of ours */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 static int begin_attempt(struct attempt *a)
 {
     static const struct kr_watch_calls calls = {NULL, on_attempt_writable};
@@ -207,6 +217,8 @@ static int begin_attempt(struct attempt *a)
     if (fd < 0)
         return -errno;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* without it requests are slower, only */
+    if (a->dial->crowded)
+        kr_eg_bound_buffers(fd);
     if (connect(fd, address,
                 address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)) < 0 &&
         errno != EINPROGRESS)
@@ -413,6 +425,7 @@ int kr_eg_dial_start(struct kr_eg *eg, const struct kr_eg_dial_ask *ask, kr_eg_d
     d->end.fd = -1;
     /* One that does not fit is no host: cut it would be another one. */
     snprintf(d->host, sizeof d->host, "%s", strlen(ask->host) < sizeof d->host ? ask->host : "");
+    d->crowded = kr_eg_sandbox_is_crowded(eg, ask->sandbox);
     d->exempt = ask->trusted || kr_eg_words_have_host(&eg->config->private_hosts, d->host, d->port);
     r = kr_timer_new(&eg->loop, on_dial_deadline, d, &d->deadline);
     if (r >= 0)

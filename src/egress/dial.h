@@ -40,5 +40,9 @@ int kr_eg_dial_start(struct kr_eg *eg, const struct kr_eg_dial_ask *ask, kr_eg_d
 /* on_end does not come any more. Takes NULL. */
 void kr_eg_dial_cancel(struct kr_eg_dial *d);
 
+/* Bounds what the kernel keeps for a socket in both directions, in place of buffers that grow by themselves, to tens of
+ * MiB where a client does not read. */
+void kr_eg_bound_buffers(int fd);
+
 /* Is it one of the words "NAME[:PORT]"? `host` in lower case; an address of IPv6 without brackets. */
 bool kr_eg_words_have_host(const struct kr_words *words, const char *host, uint16_t port);

@@ -600,6 +600,8 @@ void kr_eg_conn_open(struct kr_eg_cell *cell, int fd)
         return;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* without it answers are slower, only */
+    if (cell->sandbox->connections >= KR_EG_ROOMY_CONNECTIONS)
+        kr_eg_bound_buffers(fd);
     c = new_conn(cell, fd);
     if (!c) {
         kr_fd_close(fd);

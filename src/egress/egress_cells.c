@@ -73,6 +73,16 @@ bool kr_eg_sandbox_is_full(struct kr_eg *eg, const struct kr_eg_sandbox *s)
     return s->hour == hour_now() && s->bytes >= eg->limits.hour_bytes;
 }
 
+bool kr_eg_sandbox_is_crowded(const struct kr_eg *eg, const char *id)
+{
+    const struct kr_eg_sandbox *s;
+
+    LIST_FOREACH(s, &eg->sandboxes, link)
+    if (strcmp(s->id, id) == 0)
+        return s->connections > KR_EG_ROOMY_CONNECTIONS;
+    return false;
+}
+
 /* Those that nothing refers to any more, and whose hour is over. */
 static void forget_sandboxes(struct kr_eg *eg)
 {

@@ -51,6 +51,9 @@ struct kr_eg_sandbox *kr_eg_sandbox_ref(struct kr_eg *eg, const char *id);
 void kr_eg_sandbox_unref(struct kr_eg_sandbox *s);
 /* Counts moved bytes. False: past hour_bytes. */
 bool kr_eg_sandbox_moved(struct kr_eg *eg, struct kr_eg_sandbox *s, uint64_t bytes);
+/* Whether it has so many connections open that each more gets small buffers (kr_eg_bound_buffers()). */
+#define KR_EG_ROOMY_CONNECTIONS 16u
+bool kr_eg_sandbox_is_crowded(const struct kr_eg *eg, const char *id);
 /* Whether hour_bytes are used up. */
 bool kr_eg_sandbox_is_full(struct kr_eg *eg, const struct kr_eg_sandbox *s);
 

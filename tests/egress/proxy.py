@@ -3,8 +3,10 @@
 engine (tests/lib/egress.py), which has to be there afterwards, against servers on loopback."""
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
+import stat
 import struct
 import sys
 import threading
@@ -13,7 +15,7 @@ from typing import Callable
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
-from check import check, equal, main  # noqa: E402
+from check import check, equal, main, skip  # noqa: E402
 from egress import Cell, Egress  # noqa: E402
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -209,6 +211,58 @@ def a_narrower_rule_ends_what_hides_its_host():
                     equal(s.recv(9), b"go on")
                     s.shutdown(socket.SHUT_WR)
                 egress.row(lambda row: row["how"] == "connect" and row["verdict"] == verdict)
+
+
+# ---- buffers ----
+
+
+def sockets_to(port: int, pids: list[int]) -> list[int]:
+    """The room for what comes in, of each socket of these processes whose peer has this port."""
+    libc, found = ctypes.CDLL(None, use_errno=True), []
+    for pid in pids:
+        pidfd = os.pidfd_open(pid)
+        for name in os.listdir("/proc/%d/fd" % pid):
+            fd = libc.syscall(438, pidfd, int(name), 0)  # pidfd_getfd
+            if fd < 0:
+                continue
+            if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                os.close(fd)
+                continue
+            with socket.socket(fileno=fd) as s:
+                try:
+                    if s.family == socket.AF_INET and s.getpeername()[1] == port:
+                        found.append(s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+                except OSError:  # a listening one
+                    pass
+        os.close(pidfd)
+    return found
+
+
+def family(pid: int) -> list[int]:
+    with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
+        return [pid] + [one for child in file.read().split() for one in family(int(child))]
+
+
+@check
+def many_connections_have_small_buffers():
+    """Of one sandbox; the first 16 of another one have what the kernel gives."""
+    if os.geteuid() != 0:
+        skip("needs root: the sockets of another process")
+    with Host(lambda s: s.recv(1)) as host, Egress(private_hosts=[host.name]) as egress:
+        port, small = int(host.name.split(":")[1]), 2 * (96 << 10)  # the kernel doubles what it is told
+        for sandbox, count, wanted in (("crowded", 20, 4), ("other", 3, 4)):
+            cell = egress.cell(sandbox=sandbox)
+            held = []
+            for _ in range(count):  # in turn: what counts is how many there are when the server is connected to
+                held.append(s := connect(cell))
+                s.sendall(("CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (host.name, host.name)).encode())
+                head(s)
+            rooms = sockets_to(port, family(egress.process.pid))
+            equal(rooms.count(small), wanted, "%s of %s" % (sandbox, rooms))
+            if sandbox == "crowded":
+                kept = held
+        for s in kept + held:
+            s.close()
 
 
 # ---- counted ----
