@@ -33,7 +33,16 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 KERNEL = os.path.join(ROOT, "src/kernel/python")
 PYTHON = os.environ.get("KR_TEST_PYTHON", "/usr/bin/python3")
 if sys.argv[1:2] != ["zygote"]:
+    import atexit
+    import shutil
+    import tempfile
+
     sys.path.insert(0, os.path.join(ROOT, "tests/lib"))
+    # User code runs without a cell here, so what it leaves in its temporary folder has to go with the suite.
+    SCRATCH = tempfile.mkdtemp(prefix="kernel-test-")
+    _maker = os.getpid()
+    atexit.register(lambda: os.getpid() == _maker and shutil.rmtree(SCRATCH, ignore_errors=True))
+    tempfile.tempdir = SCRATCH
 HEAD = struct.Struct("=IHHII")  # length, type, descriptors, id, pad: as in src/wire/frame.h
 START, STARTED, RUN, DISPLAY, INPUT, REPLY, END, FORKED, INTERRUPT = range(1, 10)
 PACKAGES, PACKAGED = 20, 21

@@ -2,7 +2,7 @@
 """The one line after a failure that can be helped, and that there is none after others."""
 import subprocess
 
-from fake_krait import PYTHON, Zygote
+from fake_krait import PYTHON, SCRATCH, Zygote
 from check import check, contains, equal, main, skip
 
 zygote = Zygote()
@@ -117,19 +117,18 @@ def modules_that_python_lacks():
 
 @check
 def parts_of_a_namespace():
-    make = "import os, sys\nos.makedirs('/tmp/ns%d/spaced/inner' % os.getpid())\nsys.path.append('/tmp/ns%d' % os.getpid())\n"
+    make = "import os, sys\nos.makedirs('%s/ns/spaced/inner')\nsys.path.append('%s/ns')\n" % (SCRATCH, SCRATCH)
     assert (hint(make + "import spaced.inner.more") or "").startswith("module spaced.inner.more - -")
 
 
 @check
 def modules_of_the_workspace():
-    make = "import os\nos.makedirs('/tmp/ws%d/parts')\nos.chdir('/tmp/ws%d')\n" % (0, 0)
-    make = make.replace("/tmp/ws0", "/tmp/ws%d" % __import__("os").getpid())
+    make = "import os\nos.makedirs('%s/ws/parts')\nos.chdir('%s/ws')\n" % (SCRATCH, SCRATCH)
     contains(
         hint(make + "open('parts/tools_of_mine.py', 'w').close()\nimport tools_of_mine") or "",
         "tools_of_mine.py lies in parts/: `import parts.tools_of_mine`",
     )
-    make = make.replace("/tmp/ws", "/tmp/wsb")
+    make = make.replace("/ws", "/wsb")
     got = hint(make + "open('MyTools.py', 'w').close()\nimport mytools") or ""
     assert got.startswith("module mytools MyTools "), got
 

@@ -2,7 +2,7 @@
 """Notebook habits: which lines are magics, and what the magics do."""
 import re
 
-from fake_krait import Zygote, load_kernel
+from fake_krait import SCRATCH, Zygote, load_kernel
 from check import check, contains, equal, main
 
 zygote = Zygote()
@@ -11,7 +11,7 @@ magics = load_kernel().magics
 
 def run(*codes, **how):
     with zygote.session() as session:
-        session.run("import os, tempfile\nos.chdir(tempfile.mkdtemp())\ndel os, tempfile")
+        session.run("import os, tempfile\nos.chdir(tempfile.mkdtemp(dir='%s'))\ndel os, tempfile" % SCRATCH)
         for code in codes[:-1]:
             session.run(code)
         return session.run(codes[-1], **how)
@@ -135,7 +135,7 @@ def pip_install_says_what_is_there():
 def directory_and_environment():
     with zygote.session() as session:
         session.run(
-            "import os, tempfile\nd = os.path.realpath(tempfile.mkdtemp())\nos.makedirs(d + '/sub')"
+            "import os, tempfile\nd = os.path.realpath(tempfile.mkdtemp(dir='%s'))\nos.makedirs(d + '/sub')" % SCRATCH
         )
         equal(session.run("%cd {d}")["stdout"].strip(), session.run("print(d)")["stdout"].strip())
         equal(session.run("x = %pwd\nx == d")["result"], "True")
@@ -184,7 +184,7 @@ def shell_cells():
 @check
 def written_files():
     with zygote.session() as session:
-        session.run("import os, tempfile\nos.chdir(tempfile.mkdtemp())")
+        session.run("import os, tempfile\nos.chdir(tempfile.mkdtemp(dir='%s'))" % SCRATCH)
         equal(
             session.run("%%writefile a.py\nx = '!ls'\n%not a magic here\n")["stdout"],
             "Writing a.py\n",

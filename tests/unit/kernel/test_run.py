@@ -2,7 +2,7 @@
 """Running snippets: values, variables, await, tracebacks, exits. A real zygote and sessions,
 with fake_krait.py in place of the extension.
 """
-from fake_krait import Zygote
+from fake_krait import SCRATCH, Zygote
 from check import check, contains, equal, main
 
 zygote = Zygote()
@@ -287,8 +287,8 @@ def pickling_and_introspection_of_user_classes():
 @check
 def module_written_a_moment_ago_is_found():
     end = run(
-        "import os, sys, tempfile\nos.chdir(tempfile.mkdtemp())\ntry:\n    import fresh_mod\nexcept ImportError: pass\n"
-        "open('fresh_mod.py', 'w').write('v = 5\\n')",
+        "import os, sys, tempfile\nos.chdir(tempfile.mkdtemp(dir='%s'))\ntry:\n    import fresh_mod\nexcept ImportError: pass\n"
+        "open('fresh_mod.py', 'w').write('v = 5\\n')" % SCRATCH,
         "import fresh_mod\nfresh_mod.v, os.listdir('.')",
     )
     equal(end["result"], "(5, ['fresh_mod.py'])")
