@@ -38,6 +38,7 @@ struct kr_session_spec {
     int32_t workspace; /* index in the engine's table; KR_WORKSPACE_NONE: a sized tmpfs; KR_WORKSPACE_SHELF: `folder` */
     char folder[KR_FOLDER_ROOM]; /* of the shelf */
     bool venv;                   /* the environment in `folder` at /venv, whatever the workspace is */
+    bool read_only;              /* its workspace, for this session */
     uint32_t mounts;             /* bits: the engine's data sets */
     struct kr_limits limits;
     enum kr_background background;

@@ -110,16 +110,15 @@ static void write_folder(struct kr_json *j, const struct kr_session *s)
     char path[4096];
     int kind = s->engine->info.level == KR_LEVEL_CONTAINED ? kr_session_host_folder(s, path, sizeof path) : -1;
 
-    if (kind < 0)
-        return;
-    kr_json_key_str(j, "host_workspace", path);
-    kr_json_key_bool(j, "read_only", kind > 0);
+    if (kind >= 0)
+        kr_json_key_str(j, "host_workspace", path);
+    kr_json_key_bool(j, "read_only", kind > 0 || s->spec.read_only);
 }
 
 /* Needs no JSON: the struct of S_START has it all. */
 static bool is_plain(const struct kr_session *s)
 {
-    return !s->spec.script && !s->spec.env_count && s->spec.limits.cpu_milli <= 1000 &&
+    return !s->spec.script && !s->spec.read_only && !s->spec.env_count && s->spec.limits.cpu_milli <= 1000 &&
            s->engine->info.level != KR_LEVEL_CONTAINED;
 }
 

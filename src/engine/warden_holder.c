@@ -162,6 +162,7 @@ static int start_cell(struct kr_held *held, const struct kr_session_spec *spec, 
                                   .workspace = spec->workspace,
                                   .mounts = spec->mounts,
                                   .venv = spec->venv && can_mount,
+                                  .read_only = spec->read_only && can_mount, /* else Landlock's (start.py) */
                                   .owner = spec->owner,
                                   .limits = spec->limits};
     int r;

@@ -97,6 +97,7 @@ static int gather(struct kr_cell *c, const struct kr_w_start *req, struct kr_i_a
         fds[(*ret_n)++] = tree;
     }
     how->mounts = req->mounts;
+    how->read_only = req->read_only;
     return 0;
 }
 

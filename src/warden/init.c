@@ -135,6 +135,15 @@ static unsigned shown(const struct kr_view *view, unsigned cpus)
     return cpus < view->cpus ? cpus : view->cpus;
 }
 
+/* For this cell alone, and for good: the right to undo it goes with the init's last one. */
+static int lock_workspace(struct kr_err *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    if (syscall(SYS_mount_setattr, AT_FDCWD, "/workspace", 0, &attr, sizeof attr) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "make /workspace read-only");
+    return 0;
+}
+
 /* `trees`: the workspace if there is one, then the environment if there is one, then the data sets in the order of
  * their bits; -1 behind the last. */
 static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, const int *trees, struct kr_err *err)
@@ -146,6 +155,8 @@ static int attach(const struct kr_init_args *a, const struct kr_i_attach *how, c
     if (how->cpus != 0 && (r = kr_gauges_show_cpus(shown(a->view, how->cpus), err)) < 0)
         return r;
     if (how->workspace != 0 && (r = put_mount(*trees++, "/workspace", err)) < 0)
+        return r;
+    if (how->read_only != 0 && (r = lock_workspace(err)) < 0)
         return r;
     if (how->venv != 0 && (r = put_mount(*trees++, "/venv", err)) < 0)
         return r;

@@ -83,12 +83,15 @@ static int check_workspace(const struct kr_warden *w, int32_t workspace, struct 
 
 static int check_mounts(const struct kr_warden *w, const struct kr_w_start *req, struct kr_err *err)
 {
-    if ((req->mounts != 0 || req->venv != 0) && w->standing.level == KR_LEVEL_CONTAINED)
-        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "level contained mounts nothing: no data sets, no environments");
+    if ((req->mounts != 0 || req->venv != 0 || req->read_only != 0) && w->standing.level == KR_LEVEL_CONTAINED)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0,
+                          "level contained mounts nothing: no data sets, no environments, no read-only workspace");
     if (((uint64_t)req->mounts >> w->config->mount_count) != 0)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "mounts 0x%x were not given at start", req->mounts);
     if (req->venv > 1 || (req->venv != 0 && w->shelf.dir < 0))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "environment %u: no shelf was given at start", req->venv);
+    if (req->read_only > 1)
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "read_only %u", req->read_only);
     return 0;
 }
 

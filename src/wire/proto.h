@@ -185,7 +185,8 @@ struct kr_w_start {
     uint32_t mounts;             /* bit i: the read-only folder i of those given at start, at /data/NAME */
     char folder[KR_FOLDER_ROOM]; /* lower-case letters and digits, NUL terminated; "" unless on the shelf or venv */
     uint64_t owner;              /* that of OPEN, unless that had none */
-    uint32_t venv, pad;          /* 1: the folder's environment (FOLDER/env) at /venv, whatever the workspace is */
+    uint32_t venv;               /* 1: the folder's environment (FOLDER/env) at /venv, whatever the workspace is */
+    uint32_t read_only;          /* 1: its workspace, whatever that is */
     struct kr_limits limits;
 };
 struct kr_w_signal {
@@ -316,7 +317,8 @@ struct kr_i_attach {
     uint32_t workspace, resize;     /* a mount came along for it; resize 0: the sizes are what they were at GO */
     uint32_t mounts;                /* bits, of the names given at start: one mount came along for each */
     uint32_t cpus;                  /* processors that its /proc shows; 0: as at GO */
-    uint32_t venv, pad;             /* 1: a mount came along for it */
+    uint32_t venv;                  /* 1: a mount came along for it */
+    uint32_t read_only;             /* 1: /workspace, whatever is there */
 };
 struct kr_z_hello {
     uint32_t version, landlock_abi;

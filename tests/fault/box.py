@@ -51,6 +51,7 @@ class Scenario:
     network: str = "none"
     user: int = 0
     owner: int = 0
+    read_only: bool = False
 
     def request(self) -> dict:
         return {
@@ -61,6 +62,7 @@ class Scenario:
             "workspace": 0 if self.workspace else None,
             "limits": ASKED,
             "owner": self.owner,
+            "read_only": self.read_only,
             "env": {},
         }
 
@@ -69,7 +71,8 @@ SCENARIOS = {
     "root": Scenario("root"),
     "loopback": Scenario("loopback", workspace=False, network="loopback"),
     "user": Scenario("user", user=64123),
-    "owner": Scenario("owner", ("--user-memory", str(1 << 28)), workspace=False, owner=7),
+    "owner": Scenario("owner", ("--user-memory", str(1 << 28)), workspace=False, owner=7,
+                      read_only=True),
 }
 
 

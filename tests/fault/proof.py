@@ -261,7 +261,7 @@ def mount_aside(session: int) -> str:
 # ---- what a clean cell is ------------------------------------------------------------------------
 
 
-def ideal(inside: dict, out: dict, user_level: bool, loopback: bool) -> list[str]:
+def ideal(inside: dict, out: dict, user_level: bool, loopback: bool, read_only: bool = False) -> list[str]:
     """What is wrong with the clean cell that the others are compared with."""
     none = "0" * 16
     expected = {
@@ -280,7 +280,7 @@ def ideal(inside: dict, out: dict, user_level: bool, loopback: bool) -> list[str
         "write aside": "EACCES",
         "write /usr": ("EROFS", "EACCES"),
         "write /tmp": "ok",
-        "write /workspace": "ok",
+        "write /workspace": "EROFS" if read_only else "ok",
         "become root": "EPERM",
         "chroot": "EPERM",
         "kill init": "EPERM",

@@ -263,6 +263,7 @@ static int take_spec(const struct kr_engine_app *app, const json_t *request, str
         return r;
     spec->owner = (uint64_t)json_integer_value(json_object_get(request, "owner"));
     spec->joins = json_is_true(json_object_get(request, "joins"));
+    spec->read_only = json_is_true(json_object_get(request, "read_only"));
     spec->venv = folder != NULL;
     if (folder && snprintf(spec->folder, sizeof spec->folder, "%s", folder) >= (int)sizeof spec->folder)
         return wrong(err, "venv", "the name of a folder of --shelf");
