@@ -8,6 +8,7 @@
 #include "cause.h"
 #include "engine.h"
 #include "err.h"
+#include "policy.h"
 #include "limit.h"
 #include "profile.h"
 #include "run_spec.h"
@@ -143,9 +144,10 @@ struct kr_sandbox {
     struct kr_net_rule network;
     enum kr_preload preload;
     enum kr_background background;
-    uint32_t mounts;   /* bits of the data sets */
-    bool allow_build;  /* packages without a wheel may be built from source, if the server allows it */
-    bool auto_install; /* a module that a run does not find is installed, once, and the run begins anew */
+    uint32_t mounts;              /* bits of the data sets */
+    struct kr_policy_spec policy; /* without its profile `network`, `network` above is none */
+    bool allow_build;             /* packages without a wheel may be built from source, if the server allows it */
+    bool auto_install;            /* a module that a run does not find is installed, once, and the run begins anew */
 };
 void kr_sandbox_done(struct kr_sandbox *s);
 #define cleanup_box_sandbox __attribute__((cleanup(kr_sandbox_done)))

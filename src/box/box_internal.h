@@ -60,15 +60,17 @@ struct kr_box_session {
     const struct kr_profile *profile; /* of the caller who opened it */
     char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
-    bool auto_install;               /* of its sandbox (box.h) */
-    char home[KR_STORE_ID_ROOM];     /* the sandbox's folder on the shelf, whose environment it sees */
-    bool thrown_away;                /* with its one run */
-    bool retired;                    /* it ends when no run is in it and none waits */
-    bool restarted;                  /* it is a new process under a name that was used before; the first run says so */
-    bool chatted;                    /* it wrote between runs, and that was logged */
-    const char *end_reason;          /* of kr_box_session_end(); NULL: it has not been called */
-    uint64_t cell;                   /* of its process, as the egress process knows it; 0: it does not */
-    enum kr_box_session_state state; /* changed by kr_box_session_set_state() alone */
+    bool auto_install;                /* of its sandbox (box.h) */
+    struct kr_policy_ask *policy_ask; /* what the run that opened it asked for, owned; NULL: nothing */
+    struct kr_policy_spec *policy;    /* what its process was opened with, owned; NULL: open */
+    char home[KR_STORE_ID_ROOM];      /* the sandbox's folder on the shelf, whose environment it sees */
+    bool thrown_away;                 /* with its one run */
+    bool retired;                     /* it ends when no run is in it and none waits */
+    bool restarted;                   /* it is a new process under a name that was used before; the first run says so */
+    bool chatted;                     /* it wrote between runs, and that was logged */
+    const char *end_reason;           /* of kr_box_session_end(); NULL: it has not been called */
+    uint64_t cell;                    /* of its process, as the egress process knows it; 0: it does not */
+    enum kr_box_session_state state;  /* changed by kr_box_session_set_state() alone */
     struct kr_session *engine_session; /* its process; NULL unless LIVE or LEAVING */
     struct kr_session_spec spec;       /* env is owned */
     int64_t created_us, used_us;
@@ -135,6 +137,7 @@ struct kr_box_run {
     size_t queued_bytes;     /* of the copy, until it has begun */
     bool cancelled, restarted;
     struct kr_net_rule *network;     /* that it asked for, owned; NULL: its session's */
+    struct kr_policy_spec *policy;   /* what holds for it, owned; NULL: open */
     unsigned refused_count;          /* connections that its rule refused, … */
     char refused[KR_HINT_ROOM];      /* … and the first of them */
     char notice[KR_BOX_NOTICE_ROOM]; /* what happened to its session since the last run, "" if nothing */
@@ -256,9 +259,20 @@ int kr_box_sandbox_use(struct kr_box *b, const struct kr_caller *who, const char
 int kr_box_session_check_name(const char *name, struct kr_err *err);
 struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sandbox, const char *name);
 /* A new one, WAITING. 0 or -errno. */
+struct kr_box_session_how {
+    const char *name;
+    bool thrown_away;                   /* with its one run */
+    bool in_folder;                     /* its workspace is the sandbox's folder */
+    const struct kr_policy_ask *policy; /* what its run asks for; NULL: nothing */
+};
 int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_profile *profile,
-                       const struct kr_sandbox *s, const char *name, bool thrown_away, bool in_folder,
-                       struct kr_box_session **ret, struct kr_err *err);
+                       const struct kr_sandbox *s, const struct kr_box_session_how *how, struct kr_box_session **ret,
+                       struct kr_err *err);
+/* What runs in this session may do now: the sandbox's policy and what the session was opened with. */
+void kr_box_session_policy_now(const struct kr_box_session *session, const struct kr_sandbox *s,
+                               struct kr_policy_spec *ret);
+/* It was opened with that policy, or has the same rights under another list. */
+bool kr_box_session_has_rights(const struct kr_box_session *session, const struct kr_policy_spec *policy);
 /* Does what is next: a run, a new process, its end. */
 void kr_box_session_proceed(struct kr_box_session *session);
 /* The only function that changes its state. */

@@ -8,6 +8,7 @@
 #include "hash.h"
 #include "json.h"
 #include "log.h"
+#include "policy_json.h"
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
@@ -161,6 +162,9 @@ void kr_box_run_free_texts(struct kr_box_run *r)
     r->user->queued_bytes -= r->queued_bytes;
     r->queued_bytes = 0;
     kr_run_spec_done(&r->spec);
+    r->spec.policy = NULL;
+    free(r->policy);
+    r->policy = NULL;
 }
 
 void kr_box_run_free(struct kr_box_run *r)
@@ -301,15 +305,96 @@ static int take_network(struct kr_box_run *r, const struct kr_net_rule *own, str
            -ERANGE;
 }
 
+/* ---- its policy ---- */
+
+#define JUDGE_MS 5000u /* of code that is judged and not run */
+#define JUDGE_MEMORY (UINT64_C(256) << 20)
+
+static int keep_policy(struct kr_box_run *r, const struct kr_policy_spec *policy, struct kr_err *err)
+{
+    if (policy->mode == KR_POLICY_OPEN)
+        return 0;
+    if (r->spec.shell)
+        return kr_err_set(err, KR_ERR_DENIED, 0, "shell commands are not allowed under the policy restricted");
+    r->policy = malloc(sizeof *policy);
+    if (!r->policy)
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a run");
+    *r->policy = *policy;
+    return 0;
+}
+
+static int take_policy(struct kr_box_run *r, const struct kr_policy_spec *has, const struct kr_policy_ask *ask,
+                       struct kr_err *err)
+{
+    struct kr_policy_spec policy;
+    int e = kr_policy_narrow(has, ask, "the sandbox", &policy, err);
+
+    if (e >= 0 && r->network && r->network->kind != KR_NET_NONE && !kr_policy_has(&policy, KR_POLICY_NETWORK))
+        return kr_err_set(err, KR_ERR_INVALID, 0,
+                          "network: %s needs the profile network, which the policy of this run does not have",
+                          kr_net_kind_names[r->network->kind]),
+               -EINVAL;
+    return e < 0 ? e : keep_policy(r, &policy, err);
+}
+
+/* In a session that is there: its rights are those of its cell, its list of modules may be narrowed. */
+static int join_policy(struct kr_box_run *r, const struct kr_sandbox *s, const struct kr_policy_ask *ask,
+                       struct kr_err *err)
+{
+    struct kr_box_session *session = r->session;
+    struct kr_policy_spec now, policy;
+    int e;
+
+    kr_box_session_policy_now(session, s, &now);
+    e = kr_policy_narrow(&now, ask, "the session", &policy, err);
+    if (e >= 0 && !kr_policy_same_rights(&now, &policy))
+        return kr_err_set(err, KR_ERR_CONFLICT, 0,
+                          "policy: session %.40s is there already with other rights; use another session, or a fresh "
+                          "one",
+                          session->name);
+    if (e >= 0 && session->state == KR_BOX_SESSION_LIVE && !session->current && !session->waiting_count &&
+        !kr_box_session_has_rights(session, &now))
+        kr_box_session_end(session, "reset"); /* the policy of its sandbox has changed: a new session under that one */
+    return e < 0 ? e : keep_policy(r, &policy, err);
+}
+
+/* A session for code that is judged: it needs nothing of the sandbox. */
+static int take_judge(struct kr_box *b, struct kr_box_run *r, const struct kr_profile *profile,
+                      const struct kr_sandbox *s, const struct kr_policy_ask *ask, struct kr_err *err)
+{
+    struct kr_box_session_how how = {.name = r->id, .thrown_away = true, .policy = ask};
+    struct kr_sandbox mine = *s; /* borrowed */
+    int e;
+
+    mine.settings = NULL;
+    mine.preload = KR_PRELOAD_BASIC;
+    mine.network = (struct kr_net_rule){.kind = KR_NET_NONE};
+    mine.mounts = 0;
+    mine.auto_install = false;
+    if (!mine.limits.memory || mine.limits.memory > JUDGE_MEMORY)
+        mine.limits.memory = JUDGE_MEMORY;
+    r->spec.timeout_ms = JUDGE_MS;
+    r->spec.fresh = true;
+    r->spec.shell = r->spec.interactive = false;
+    e = take_policy(r, &mine.policy, ask, err);
+    return e < 0 ? e : kr_box_session_new(b, r->user, profile, &mine, &how, &r->session, err);
+}
+
 /* Finds the session that it runs in, or makes one. */
 static int take_session(struct kr_box *b, const struct kr_caller *who, const struct kr_run_spec *spec,
                         struct kr_box_run *r, struct kr_err *err)
 {
     const struct kr_profile *profile = kr_box_profile(b, who);
     const char *name = spec->session ? spec->session : KR_BOX_MAIN;
+    struct kr_policy_ask ask = {0};
+    struct kr_box_session_how how = {.name = name, .in_folder = true, .policy = &ask};
     struct kr_sandbox *s = NULL;
-    int e = kr_box_sandbox_use(b, who, spec->sandbox, &s, err);
+    int e = spec->asks.policy ? kr_policy_ask_mode(&ask, spec->asks.policy, err) : 0;
 
+    if (e >= 0)
+        e = kr_policy_ask_json(&ask, NULL, spec->asks.profiles, spec->asks.allowed_imports, err);
+    if (e >= 0)
+        e = kr_box_sandbox_use(b, who, spec->sandbox, &s, err);
     if (e < 0)
         return e;
     snprintf(r->sandbox, sizeof r->sandbox, "%s", s->row.id);
@@ -320,6 +405,8 @@ static int take_session(struct kr_box *b, const struct kr_caller *who, const str
     r->touches = kr_store_now() - s->row.used >= TOUCH_US;
     if (r->touches)
         s->row.used = kr_store_now();
+    if (spec->judge_only)
+        return take_judge(b, r, profile, s, &ask, err);
     e = take_network(r, &s->network, err);
     if (e < 0)
         return e;
@@ -327,11 +414,19 @@ static int take_session(struct kr_box *b, const struct kr_caller *who, const str
         struct kr_sandbox mine = *s; /* borrowed: its cell is made for this run, under the rule of this run */
 
         mine.network = r->network ? *r->network : s->network;
-        return kr_box_session_new(b, r->user, profile, &mine, r->id, true, spec->sandbox != NULL, &r->session, err);
+        how = (struct kr_box_session_how){
+            .name = r->id, .thrown_away = true, .in_folder = spec->sandbox != NULL, .policy = &ask};
+        e = take_policy(r, &s->policy, &ask, err);
+        return e < 0 ? e : kr_box_session_new(b, r->user, profile, &mine, &how, &r->session, err);
     }
     r->session = kr_box_session_by_name(b, s->row.id, name);
-    if (!r->session)
-        return kr_box_session_new(b, r->user, profile, s, name, false, true, &r->session, err);
+    if (!r->session) {
+        e = take_policy(r, &s->policy, &ask, err);
+        return e < 0 ? e : kr_box_session_new(b, r->user, profile, s, &how, &r->session, err);
+    }
+    e = join_policy(r, s, &ask, err);
+    if (e < 0)
+        return e;
     if (r->session->state == KR_BOX_SESSION_LIVE && !r->session->current &&
         r->session->spec.workspace == KR_WORKSPACE_SHELF && strcmp(r->session->spec.folder, s->row.folder) != 0)
         kr_box_session_end(r->session,

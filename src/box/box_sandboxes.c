@@ -57,6 +57,7 @@ static int read_settings(const struct kr_box *b, const struct kr_caller *who, st
         kr_log(KR_LOG_WARN, "settings of a sandbox are out of bounds, using the server's", "sandbox=%s why=\"%s\"",
                s->row.id, ignored.msg);
         kr_box_sandbox_defaults(b, who, s);
+        kr_sandbox_settings_keep_policy(&server, s->settings, s); /* the server's may be wider than the sandbox's */
     }
     return 0;
 }

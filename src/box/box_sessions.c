@@ -80,6 +80,8 @@ static void free_env(struct kr_session_spec *spec)
 void kr_box_session_free(struct kr_box_session *session)
 {
     free_env(&session->spec);
+    free(session->policy);
+    free(session->policy_ask);
     kr_changes_leave(session);
     kr_box_user_drop(session->box, session->user);
     free(session);
@@ -149,6 +151,43 @@ uint32_t kr_box_zygote_of(const struct kr_box *b, enum kr_preload preload)
     return 0;
 }
 
+/* ---- its policy ---- */
+
+static const struct kr_policy_spec open_policy = {.mode = KR_POLICY_OPEN};
+
+void kr_box_session_policy_now(const struct kr_box_session *session, const struct kr_sandbox *s,
+                               struct kr_policy_spec *ret)
+{
+    *ret = s->policy;
+    if (session->policy_ask)
+        kr_policy_clip(&s->policy, session->policy_ask, ret);
+}
+
+bool kr_box_session_has_rights(const struct kr_box_session *session, const struct kr_policy_spec *policy)
+{
+    return kr_policy_same_rights(session->policy ? session->policy : &open_policy, policy);
+}
+
+/* Its rights become those of its cell. 0 or -ENOMEM. */
+static int take_policy(struct kr_box_session *session, const struct kr_sandbox *s)
+{
+    struct kr_policy_spec now;
+
+    free(session->policy);
+    session->policy = NULL;
+    kr_box_session_policy_now(session, s, &now);
+    if (!kr_policy_has(&now, KR_POLICY_NETWORK))
+        session->spec.network = (struct kr_net_rule){.kind = KR_NET_NONE};
+    session->spec.read_only = !kr_policy_has(&now, KR_POLICY_FILESYSTEM);
+    if (now.mode == KR_POLICY_OPEN)
+        return 0;
+    session->policy = malloc(sizeof now);
+    if (!session->policy)
+        return -ENOMEM;
+    *session->policy = now;
+    return 0;
+}
+
 /* What its sessions are opened with: the sandbox as it is now. 0 or -ENOMEM. */
 static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s, bool in_folder)
 {
@@ -166,12 +205,25 @@ static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s,
     if (session->spec.workspace == KR_WORKSPACE_SHELF)
         snprintf(session->spec.folder, sizeof session->spec.folder, "%s", s->row.folder);
     kr_changes_forget(session);
+    if (take_policy(session, s) < 0)
+        return -ENOMEM;
     return copy_env(json_object_get(s->settings, "env"), &session->spec);
 }
 
+static int keep_ask(struct kr_box_session *session, const struct kr_policy_ask *ask)
+{
+    if (!ask || kr_policy_ask_is_empty(ask))
+        return 0;
+    session->policy_ask = malloc(sizeof *ask);
+    if (!session->policy_ask)
+        return -ENOMEM;
+    *session->policy_ask = *ask;
+    return 0;
+}
+
 int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_profile *profile,
-                       const struct kr_sandbox *s, const char *name, bool thrown_away, bool in_folder,
-                       struct kr_box_session **ret, struct kr_err *err)
+                       const struct kr_sandbox *s, const struct kr_box_session_how *how, struct kr_box_session **ret,
+                       struct kr_err *err)
 {
     struct kr_box_session *session;
 
@@ -184,24 +236,24 @@ int kr_box_session_new(struct kr_box *b, struct kr_box_user *u, const struct kr_
     session->user = u;
     session->profile = profile;
     u->refs++;
-    session->thrown_away = thrown_away;
+    session->thrown_away = how->thrown_away;
     session->created_us = session->used_us = kr_store_now();
     session->asked_ns = kr_clock_ns();
     session->deadline_ns = kr_clock_after_ms(b->config.queue_wait_ms);
     TAILQ_INIT(&session->waiting);
     snprintf(session->sandbox, sizeof session->sandbox, "%s", s->row.id);
     snprintf(session->sandbox_name, sizeof session->sandbox_name, "%s", s->row.name);
-    snprintf(session->name, sizeof session->name, "%s", name);
-    if (fill_spec(session, s, in_folder) < 0) {
+    snprintf(session->name, sizeof session->name, "%s", how->name);
+    if (keep_ask(session, how->policy) < 0 || fill_spec(session, s, how->in_folder) < 0) {
         kr_box_session_free(session);
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a session's environment");
     }
     TAILQ_INSERT_TAIL(&b->sessions, session, link);
-    if (!thrown_away)
+    if (!how->thrown_away)
         TAILQ_INSERT_TAIL(bucket(b, session->sandbox, session->name), session, named_link);
     kr_box_session_set_state(session, KR_BOX_SESSION_WAITING);
-    if (!thrown_away)
-        session->restarted = kr_store_session_known(b->config.store, u->id, s->row.id, name, NULL) == 1;
+    if (!how->thrown_away)
+        session->restarted = kr_store_session_known(b->config.store, u->id, s->row.id, how->name, NULL) == 1;
     *ret = session;
     return 0;
 }
@@ -619,7 +671,8 @@ int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const cha
     if (!u)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a user");
     if (!session)
-        r = kr_box_session_new(b, u, kr_box_profile(b, who), &s, name, false, true, &session, err);
+        r = kr_box_session_new(b, u, kr_box_profile(b, who), &s,
+                               &(struct kr_box_session_how){.name = name, .in_folder = true}, &session, err);
     kr_box_user_drop(b, u);
     if (r < 0 || !session)
         return r;

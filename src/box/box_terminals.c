@@ -403,10 +403,11 @@ static int begin_terminal(struct kr_box_terminal *t, const struct kr_caller *who
 {
     struct kr_box *b = t->box;
     struct kr_box_user *u = kr_box_user_get(b, who->user);
+    struct kr_box_session_how named = {.name = t->id, .thrown_away = true, .in_folder = true};
     int r = u ? kr_box_user_may_run(b, u, err) : kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a user");
 
     if (r >= 0)
-        r = kr_box_session_new(b, u, kr_box_profile(b, who), s, t->id, true, true, &t->session, err);
+        r = kr_box_session_new(b, u, kr_box_profile(b, who), s, &named, &t->session, err);
     if (u)
         kr_box_user_drop(b, u);
     if (r < 0)
@@ -430,6 +431,8 @@ int kr_box_terminal_open(struct kr_box *b, const struct kr_caller *who, const st
         r = kr_err_set(err, KR_ERR_BUSY, 0, KR_STOPPING);
     if (r >= 0)
         r = kr_box_sandbox_find(b, who, how->sandbox, &s, err);
+    if (r >= 0 && s.policy.mode != KR_POLICY_OPEN)
+        r = kr_err_set(err, KR_ERR_DENIED, 0, "terminals are not allowed under the policy restricted");
     if (r >= 0)
         r = check_bounds(b, who, s.row.id, err);
     if (r < 0)

@@ -4,6 +4,7 @@
  * argument; an error names the setting; no limit is past the server's ceiling. */
 #include "sandbox_settings.h"
 #include "json.h"
+#include "policy_json.h"
 #include "report.h"
 #include <assert.h>
 #include <errno.h>
@@ -252,6 +253,97 @@ static void tell_background(struct kr_json *j, const struct kr_sandbox *s)
     kr_json_str(j, kr_background_names[s->background]);
 }
 
+/* ---- policy ---- */
+
+static int ask_policy(const json_t *settings, struct kr_policy_ask *ask, struct kr_err *err)
+{
+    return kr_policy_ask_json(ask, json_object_get(settings, "policy"), json_object_get(settings, "profiles"),
+                              json_object_get(settings, "allowed_imports"), err);
+}
+
+static void take_policy(struct kr_sandbox *s, const struct kr_policy_spec *policy)
+{
+    s->policy = *policy;
+    if (!kr_policy_has(policy, KR_POLICY_NETWORK))
+        s->network = (struct kr_net_rule){.kind = KR_NET_NONE};
+}
+
+/* Three rows that count together, when each of them is known to be well formed. */
+static int narrow_policy(const struct kr_setting_server *server, const json_t *settings, struct kr_sandbox *s,
+                         struct kr_err *err)
+{
+    struct kr_policy_ask ask = {0};
+    struct kr_policy_spec made;
+    int r = ask_policy(settings, &ask, err);
+
+    if (r < 0)
+        return r;
+    if (server->highest) /* they were set by way of a listener with a wider one, or under one */
+        kr_policy_clip(&server->profile->policy, &ask, &made);
+    else if ((r = kr_policy_narrow(&server->profile->policy, &ask, "the server", &made, err)) < 0)
+        return r;
+    take_policy(s, &made);
+    return 0;
+}
+
+void kr_sandbox_settings_keep_policy(const struct kr_setting_server *server, const json_t *settings,
+                                     struct kr_sandbox *s)
+{
+    struct kr_policy_ask ask = {0};
+    struct kr_policy_spec made;
+    struct kr_err ignored;
+
+    if (ask_policy(settings, &ask, &ignored) < 0) {
+        ask = (struct kr_policy_ask){.has_mode = true, .mode = KR_POLICY_RESTRICTED};
+        kr_policy_ask_no_imports(&ask);
+    }
+    kr_policy_clip(&server->profile->policy, &ask, &made);
+    take_policy(s, &made);
+}
+
+/* Whether its own part is well formed. */
+static int apply_policy(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
+                        struct kr_err *err)
+{
+    struct kr_policy_ask ask = {0};
+
+    (void)server, (void)s;
+    return kr_policy_ask_json(&ask, value, NULL, NULL, err);
+}
+
+static int apply_profiles(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
+                          struct kr_err *err)
+{
+    struct kr_policy_ask ask = {0};
+
+    (void)server, (void)s;
+    return kr_policy_ask_json(&ask, NULL, value, NULL, err);
+}
+
+static int apply_imports(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
+                         struct kr_err *err)
+{
+    struct kr_policy_ask ask = {0};
+
+    (void)server, (void)s;
+    return kr_policy_ask_json(&ask, NULL, NULL, value, err);
+}
+
+static void tell_policy(struct kr_json *j, const struct kr_sandbox *s)
+{
+    kr_json_str(j, kr_policy_names[s->policy.mode]);
+}
+
+static void tell_profiles(struct kr_json *j, const struct kr_sandbox *s)
+{
+    kr_policy_write_profiles(j, &s->policy);
+}
+
+static void tell_imports(struct kr_json *j, const struct kr_sandbox *s)
+{
+    kr_policy_write_imports(j, &s->policy);
+}
+
 /* ---- yes and no ---- */
 
 static const char *const answers[] = {"no", "yes", NULL};
@@ -380,6 +472,43 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .help = "Whether a module that a run does not find is installed, once, and the run begins anew.",
         .example = "yes",
     },
+    {
+        .name = "policy",
+        .type = KR_SETTING_WORD,
+        .merge = KR_SETTING_REPLACES,
+        .words = kr_policy_names,
+        .run_fields = "policy",
+        .apply = apply_policy,
+        .tell = tell_policy,
+        .bound = "open or restricted; not wider than the server's `policy`",
+        .help = "`restricted`: code is judged before it runs and watched while it runs.",
+        .example = "restricted",
+    },
+    {
+        .name = "profiles",
+        .type = KR_SETTING_NAMES,
+        .merge = KR_SETTING_REPLACES,
+        .words = kr_policy_profile_names,
+        .max = KR_POLICY_PROFILE_MAX_,
+        .run_fields = "profiles",
+        .apply = apply_profiles,
+        .tell = tell_profiles,
+        .bound = "of basic, data_science, network, filesystem those that the server's policy has",
+        .help = "Under `restricted`: what it may import, reach and write. Asks for `restricted`.",
+        .example = "[\"basic\",\"data_science\"]",
+    },
+    {
+        .name = "allowed_imports",
+        .type = KR_SETTING_NAMES,
+        .merge = KR_SETTING_REPLACES,
+        .max = KR_POLICY_IMPORTS_MAX,
+        .run_fields = "allowed_imports",
+        .apply = apply_imports,
+        .tell = tell_imports,
+        .bound = "modules that the server's policy allows, 128 at most",
+        .help = "Modules that may be imported, in the place of those of the profiles. Asks for `restricted`.",
+        .example = "[\"math\",\"xml.etree\"]",
+    },
 };
 const size_t kr_sandbox_settings_count = sizeof kr_sandbox_settings / sizeof *kr_sandbox_settings;
 static_assert(sizeof kr_sandbox_settings / sizeof *kr_sandbox_settings <= KR_SANDBOX_SETTINGS_MAX,
@@ -412,7 +541,7 @@ int kr_sandbox_settings_apply(const struct kr_setting_server *server, const json
     }
     for (size_t i = 0; i < kr_sandbox_settings_count && r >= 0; i++)
         r = kr_sandbox_settings[i].apply(server, json_object_get(settings, kr_sandbox_settings[i].name), s, err);
-    return r;
+    return r < 0 ? r : narrow_policy(server, settings, s, err);
 }
 
 /* Members into an object, where null takes one away. 0 or -1. */

@@ -59,6 +59,10 @@ extern const size_t kr_sandbox_settings_count;
  * setting is refused by name. 0 or -errno. */
 int kr_sandbox_settings_apply(const struct kr_setting_server *server, const json_t *settings, struct kr_sandbox *s,
                               struct kr_err *err);
+/* The server's policy, narrowed by the settings as far as they can be read, or, if they cannot be, to no module at
+ * all: for settings that are refused as a whole and must not widen anything by that. */
+void kr_sandbox_settings_keep_policy(const struct kr_setting_server *server, const json_t *settings,
+                                     struct kr_sandbox *s);
 /* Changes as a client sends them, into the settings: null takes a setting away. 0 or -ENOMEM. */
 int kr_sandbox_settings_change(json_t *settings, const json_t *changes);
 /* As they were set; of a secret one only the names. */

@@ -65,6 +65,7 @@ struct kr_api_field {
     size_t given;          /* KR_API_GIVEN(struct …, timeout_given): a uint8_t (enum kr_api_given); 0: not kept */
     bool required;         /* refused without it. A required one has no default */
     bool tacit;            /* tools/list leaves its help out: the name says it */
+    bool unlisted;         /* tools/list leaves it out: few callers need it, and every model would read it */
     bool nullable;         /* null is allowed, and is the default's value, or as if absent */
     bool nul_ok;           /* TEXT: U+0000 may be in it */
     bool secret;           /* never echoed, not even to its sender */

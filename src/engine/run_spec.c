@@ -51,6 +51,7 @@ int kr_run_spec_copy(const struct kr_run_spec *spec, struct kr_run_spec *ret)
         return -ENOMEM;
     *ret = *spec;
     ret->texts = texts;
+    ret->asks = (struct kr_run_asks){0};
     ret->policy = put_policy(&at, spec->policy);
     ret->code.text = put_text(&at, spec->code.text, spec->code.len);
     ret->input.text = put_text(&at, spec->input.text, spec->input.len);

@@ -28,6 +28,12 @@ struct kr_run_terminal {
     size_t argc;
 };
 
+/* What its caller asks of its policy, which may only narrow what its sandbox has. NULL: nothing. */
+struct kr_run_asks {
+    const char *policy;                 /* "open", "restricted" */
+    json_t *profiles, *allowed_imports; /* arrays of texts */
+};
+
 struct kr_run_spec {
     /* for the kernel */
     struct kr_text code;
@@ -56,9 +62,10 @@ struct kr_run_spec {
     bool shell;          /* the code is a shell command's (shell_snippet.h): its last words may be its hint */
 
     /* for the box */
-    const char *sandbox; /* id or name; NULL: the default one */
-    const char *session; /* NULL: KR_BOX_MAIN, or with `fresh` one that is thrown away */
-    const char *network; /* the text of a rule that is not past the sandbox's (net_rule.h); NULL: the sandbox's */
+    const char *sandbox;     /* id or name; NULL: the default one */
+    const char *session;     /* NULL: KR_BOX_MAIN, or with `fresh` one that is thrown away */
+    const char *network;     /* the text of a rule that is not past the sandbox's (net_rule.h); NULL: the sandbox's */
+    struct kr_run_asks asks; /* borrowed, and not in a copy: the box makes `policy` of it */
     bool fresh; /* a session of its own, thrown away with the run, in a folder of its own unless `sandbox` is given */
     bool interactive;   /* input() asks; else it reads the end of input */
     bool leave_cancels; /* the run is cancelled when its last reader leaves; else it lives on for linger_ms */

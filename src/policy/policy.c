@@ -252,6 +252,65 @@ int kr_policy_narrow(const struct kr_policy_spec *has, const struct kr_policy_as
     return 0;
 }
 
+/* Adds a module to the list of a policy that is being made; what does not fit is left out. */
+static void keep_module(struct kr_policy_spec *made, const char *item, size_t len)
+{
+    size_t used = strlen(made->imports);
+    char module[KR_POLICY_MODULE_MAX + 1];
+
+    snprintf(module, sizeof module, "%.*s", (int)len, item);
+    if (has_item(made->imports, module))
+        return;
+    if (used + len + 2 <= sizeof made->imports)
+        snprintf(made->imports + used, sizeof made->imports - used, "%s%s", used > 0 ? "," : "", module);
+}
+
+/* The modules of `from` that `list` has, or has a prefix of. */
+static void keep_within(struct kr_policy_spec *made, const struct kr_policy_spec *from, const char *list)
+{
+    const char *at = from->imports, *item;
+    size_t len;
+
+    while (from->has_imports && next_item(&at, &item, &len))
+        if (list_allows(list, item, len))
+            keep_module(made, item, len);
+    for (int i = 0; !from->has_imports && i < KR_POLICY_PROFILE_MAX_; i++)
+        for (const char *const *m = kr_policy_profiles[i].modules; (from->profiles & KR_POLICY_BIT(i)) && *m; m++)
+            if (list_allows(list, *m, strlen(*m)))
+                keep_module(made, *m, strlen(*m));
+}
+
+void kr_policy_clip(const struct kr_policy_spec *has, const struct kr_policy_ask *ask, struct kr_policy_spec *ret)
+{
+    struct kr_policy_spec made = *has;
+    const char *at = ask->imports, *item;
+    char module[KR_POLICY_MODULE_MAX + 1];
+    size_t len;
+
+    if (ask->has_profiles || ask->has_imports || (ask->has_mode && ask->mode == KR_POLICY_RESTRICTED))
+        made.mode = KR_POLICY_RESTRICTED;
+    if (ask->has_profiles)
+        made.profiles = has->mode == KR_POLICY_OPEN ? ask->profiles : has->profiles & ask->profiles;
+    if (made.mode == KR_POLICY_RESTRICTED)
+        made.profiles |= KR_POLICY_BIT(KR_POLICY_BASIC);
+    if (ask->has_imports) {
+        made.has_imports = true;
+        made.imports[0] = '\0';
+        while (next_item(&at, &item, &len)) {
+            snprintf(module, sizeof module, "%.*s", (int)len, item);
+            if (kr_policy_allows(has, module))
+                keep_module(&made, item, len);
+        }
+        keep_within(&made, has, ask->imports);
+    }
+    *ret = made;
+}
+
+bool kr_policy_same_rights(const struct kr_policy_spec *a, const struct kr_policy_spec *b)
+{
+    return a->mode == b->mode && a->profiles == b->profiles;
+}
+
 bool kr_policy_is_same(const struct kr_policy_spec *a, const struct kr_policy_spec *b)
 {
     return a->mode == b->mode && a->profiles == b->profiles && a->has_imports == b->has_imports &&

@@ -38,6 +38,7 @@ struct kr_policy_profile_row {
     const char *help;           /* a sentence */
 };
 extern const struct kr_policy_profile_row kr_policy_profiles[KR_POLICY_PROFILE_MAX_];
+extern const char *const kr_policy_profile_names[KR_POLICY_PROFILE_MAX_ + 1]; /* NULL terminated */
 
 #define KR_POLICY_MODULE_MAX 128u   /* bytes of a module's name */
 #define KR_POLICY_IMPORTS_MAX 128u  /* modules of a list */
@@ -82,6 +83,11 @@ bool kr_policy_ask_is_empty(const struct kr_policy_ask *ask);
  * 0; or -ERANGE with err that names the setting, if it is more than `has`; or -EINVAL if it contradicts itself. */
 int kr_policy_narrow(const struct kr_policy_spec *has, const struct kr_policy_ask *ask, const char *whose,
                      struct kr_policy_spec *ret, struct kr_err *err);
+/* The same, but what is more than `has` is left out, and nothing is refused: for what was asked for under a wider
+ * policy. */
+void kr_policy_clip(const struct kr_policy_spec *has, const struct kr_policy_ask *ask, struct kr_policy_spec *ret);
+/* `a` and `b` give the same rights: they may differ in modules. */
+bool kr_policy_same_rights(const struct kr_policy_spec *a, const struct kr_policy_spec *b);
 bool kr_policy_is_same(const struct kr_policy_spec *a, const struct kr_policy_spec *b);
 
 /* ---- what holds ---- */

@@ -44,6 +44,9 @@ const struct kr_policy_profile_row kr_policy_profiles[] = {
         "Paths, files and archives.",
     },
 };
+const char *const kr_policy_profile_names[] = {"basic", "data_science", "network", "filesystem", NULL};
 /* clang-format on */
+static_assert(sizeof kr_policy_profile_names / sizeof *kr_policy_profile_names == KR_POLICY_PROFILE_MAX_ + 1,
+              "every profile has its name");
 static_assert(sizeof kr_policy_profiles / sizeof *kr_policy_profiles == KR_POLICY_PROFILE_MAX_,
               "every profile has its row");

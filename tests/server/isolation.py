@@ -46,7 +46,8 @@ NAMES = {
 PLAIN = set("""limit recursive download after_b64 from since until what outcome cause running all code timeout variables stdin env
     stream file_urls files fresh interactive max_output text eof limits mounts network preload dir file expires_in rights email
     password old new disabled package version background readable verdict allow_build auto_install url overwrite wait system
-    packages requirements upgrade allow_similar build description shared cols rows term command data kind rule""".split())
+    packages requirements upgrade allow_similar build description shared cols rows term command data kind rule policy
+    profiles allowed_imports""".split())
 TOOLS = "/api/v1/tools"
 NOWHERE = "http://127.0.0.1:9/file"  # a private address: its fetch is a job that has failed
 NAMED_IN = {"/api/v1/login": "username", "/api/v1/sandboxes": "sandbox", "/api/v1/sandboxes/{sandbox_id}": "sandbox",

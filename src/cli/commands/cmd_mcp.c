@@ -98,13 +98,15 @@ static int split_flags(int argc, char **argv, struct kr_mcp_spec *spec, char **l
     return 0;
 }
 
-/* A desktop's environment has a HOST and a DEBUG of its own: only names that are krait's count here. */
+/* A desktop's environment has a HOST and a DEBUG of its own: only names that are krait's, or of document 001 (its
+ * clients give them to the program that they start), count here. */
 static void own_environment(char **ret)
 {
     size_t count = 0;
 
     for (char **e = environ; *e && count < ENVIRONMENT_MAX; e++)
-        if (strncmp(*e, "KRAIT_", 6) == 0 || strncmp(*e, "HOME=", 5) == 0 || strncmp(*e, "XDG_", 4) == 0)
+        if (strncmp(*e, "KRAIT_", 6) == 0 || strncmp(*e, "SANDBOX_", 8) == 0 || strncmp(*e, "HOME=", 5) == 0 ||
+            strncmp(*e, "XDG_", 4) == 0)
             ret[count++] = *e;
     ret[count] = NULL;
 }
@@ -113,7 +115,7 @@ static int load_settings(struct kr_serve *s, int argc, char **argv, struct kr_mc
 {
     cleanup_free char **left = calloc((size_t)argc + 1, sizeof *left);
     char *environment[ENVIRONMENT_MAX + 1];
-    struct kr_config_how how = {.argv = left, .environment = environment};
+    struct kr_config_how how = {.argv = left, .environment = environment, .strange_env = true};
     int r;
 
     if (!left)
@@ -132,6 +134,15 @@ static int load_settings(struct kr_serve *s, int argc, char **argv, struct kr_mc
 
 /* ---- which way ---- */
 
+/* A document's client gave it to this program, which it takes for a server of its own; or it is about what code may do,
+ * wherever it was given. */
+static bool is_ours_alone(const struct kr_config_row *row, const struct kr_config_origin *origin)
+{
+    bool is_policy = row->section && strcmp(row->section, "policy") == 0;
+
+    return origin->source >= KR_FROM_TOML && (is_policy || (origin->name && strncmp(origin->name, "SANDBOX_", 8) == 0));
+}
+
 /* What a server that is joined can do for its client. Every other setting on the command line asks for an engine of
  * our own. */
 static bool can_join(const struct kr_config *c)
@@ -142,7 +153,8 @@ static bool can_join(const struct kr_config *c)
     bool is_fine = c->mcp.tools == KR_TOOLS_ALL;
 
     for (size_t i = 0; is_fine && i < count; i++) {
-        bool known = kr_config_origin_of(c, &row[i])->source != KR_FROM_FLAG;
+        const struct kr_config_origin *origin = kr_config_origin_of(c, &row[i]);
+        bool known = origin->source != KR_FROM_FLAG && !is_ours_alone(&row[i], origin);
 
         for (size_t k = 0; !known && k < sizeof fine / sizeof *fine; k++)
             known = strcmp(row[i].flag, fine[k]) == 0;

@@ -34,6 +34,16 @@ static const struct kr_opt_row rows[] = {
       .example = "allow:pypi.org",
       .help = "none; loopback: nothing but 127.0.0.1 of its own; index: the package index, too (PIP_INDEX_URL); "
               "allow:HOST,…: those hosts, too; open: every public address." },
+    { .name = "policy", .type = KR_OPT_CHOICE, .offset = AT(policy), .value = "MODE", .choices = kr_policy_names,
+      .fallback = "open", .example = "restricted",
+      .help = "open; or restricted: the program is judged before it runs and watched while it runs." },
+    { .name = "profile", .type = KR_OPT_LIST, .offset = AT(profiles), .value = "NAME",
+      .example = "data_science,filesystem",
+      .help = "What restricted allows beside basic: data_science, network, filesystem; may be given again. Without "
+              "network there is no network, without filesystem /workspace is read-only." },
+    { .name = "allowed-imports", .type = KR_OPT_LIST, .offset = AT(allowed_imports), .value = "LIST",
+      .example = "math,json",
+      .help = "Modules that may be imported, in the place of those of the profiles; may be given again." },
     { .name = "env", .letter = 'e', .type = KR_OPT_LIST, .offset = AT(env), .value = "K=V", .example = "DEBUG=1",
       .help = "Set a variable of the environment; may be given again." },
     { .name = "figures", .type = KR_OPT_TEXT, .offset = AT(figures), .value = "DIR", .example = "figures",
@@ -104,6 +114,24 @@ static void forget_in_run_warden(void *arg)
         explicit_bzero(a->credentials, strlen(a->credentials));
 }
 
+/* Lists ask for `restricted`; with --policy open they are an error. */
+static int prepare_policy(struct kr_run_app *a, const struct kr_run_options *o, struct kr_err *err)
+{
+    static const struct kr_policy_spec open_policy = {.mode = KR_POLICY_OPEN};
+    struct kr_policy_ask ask = {.has_mode = o->policy >= 0, .mode = (enum kr_policy)(o->policy >= 0 ? o->policy : 0)};
+    int r = 0;
+
+    for (size_t i = 0; i < o->profiles.count && r >= 0; i++)
+        r = kr_policy_ask_profiles_text(&ask, o->profiles.items[i], err);
+    for (size_t i = 0; i < o->allowed_imports.count && r >= 0; i++)
+        r = kr_policy_ask_imports_text(&ask, o->allowed_imports.items[i], err);
+    if (r >= 0)
+        r = kr_policy_narrow(&open_policy, &ask, "krait", &a->policy, err);
+    if (r < 0 || kr_policy_has(&a->policy, KR_POLICY_NETWORK) || !o->network || strcmp(o->network, "none") == 0)
+        return r;
+    return kr_err_set(err, KR_ERR_INVALID, 0, "--network: the policy restricted has none without --profile network");
+}
+
 static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, char **args, int count,
                        struct kr_run_source *source, struct kr_warden_config *config, char **ret_workspace,
                        struct kr_err *err)
@@ -120,10 +148,14 @@ static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, cha
             return kr_err_set(err, KR_ERR_INVALID, 0, "--env: \"%.60s\" is not NAME=VALUE; for example DEBUG=1",
                               o->env.items[i]);
     r = kr_cli_common_apply(&o->common, config, err);
+    if (r >= 0)
+        r = prepare_policy(a, o, err);
     if (r >= 0 && o->workspace)
         r = kr_cli_add_workspace(config, o->workspace, o->read_only, ret_workspace, err);
     if (r >= 0)
-        r = kr_run_source_load(source, o->code, args, count, *ret_workspace, err);
+        r = kr_run_source_load(
+            source, o->code, args, count, *ret_workspace,
+            *ret_workspace || !kr_policy_has(&a->policy, KR_POLICY_FILESYSTEM) ? "/tmp" : "/workspace", err);
     if (r >= 0)
         r = prepare_egress(a, o, err);
     if (r >= 0 && o->figures)
@@ -149,7 +181,7 @@ static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, cha
 
 int kr_cmd_run(int argc, char **argv)
 {
-    struct kr_run_options options = {0};
+    struct kr_run_options options = {.policy = -1};
     cleanup_free char *workspace = NULL;
     struct kr_run_source source = {0};
     struct kr_warden_config config;

@@ -31,6 +31,7 @@ const struct kr_config_section kr_config_sections[] = {
     { "terminals", "Terminals of sandboxes" },
     { "templates", "The template that is built at start" },
     { "sandboxes", "What sandboxes are made of" },
+    { "policy",    "What code may do as governance within its cell" },
     { "mcp",       "What MCP clients see" },
     { "egress",    "What sandboxes reach outside" },
     { "mirror",    "Where packages come from" },
@@ -318,6 +319,32 @@ static const struct kr_config_row rows[] = {
       .test = "integration/settings_runs:upload_roots",
       .help = "Folders of this machine from which a client may have files copied into its sandbox by path." },
 
+    { .section = "policy", .key = "mode", .flag = "policy", .type = KR_SET_CHOICE, AT(profile.policy_mode),
+      .value = "MODE", .choices = kr_policy_names, .fallback = "open", .example = "restricted",
+      .test = "integration/policy_settings:mode",
+      .help = "open: all of Python. restricted: code is judged before it runs and watched while it runs; sandboxes and "
+              "runs can only narrow that. The cell holds both alike." },
+    { .section = "policy", .key = "data_science", .flag = "policy-data-science",
+      .env = {{"SANDBOX_ENABLE_DATA_SCIENCE", NULL}}, .type = KR_SET_BOOL, AT(policy_data_science),
+      .fallback = "false", .example = "true", .test = "integration/policy_settings:data_science",
+      .help = "restricted has the profile data_science: numpy, pandas and the libraries around them." },
+    { .section = "policy", .key = "network", .flag = "policy-network", .type = KR_SET_BOOL, AT(policy_network),
+      .fallback = "false", .example = "true",
+      .test = "integration/policy_settings:network",
+      .help = "restricted has the profile network: clients of HTTP, mail and FTP, and the sandbox's network rule. "
+              "Without it the rule is none. Where this is not given, a `network` of [sandboxes] that was given "
+              "decides." },
+    { .section = "policy", .key = "filesystem", .flag = "policy-filesystem",
+      .env = {{"SANDBOX_ENABLE_FILESYSTEM", NULL}}, .type = KR_SET_BOOL, AT(policy_filesystem),
+      .fallback = "false", .example = "true", .test = "integration/policy_settings:filesystem",
+      .help = "restricted has the profile filesystem: paths, files and archives. Without it the workspace is "
+              "read-only." },
+    { .section = "policy", .key = "allowed_imports", .flag = "allowed-imports",
+      .env = {{"SANDBOX_ALLOWED_IMPORTS", NULL}}, .type = KR_SET_WORDS, AT(allowed_imports), .value = "LIST",
+      .fallback_text = "those of the profiles", .example = "math,json,xml.etree",
+      .test = "integration/policy_settings:allowed_imports",
+      .help = "Modules that may be imported, in the place of those of the profiles. Asks for restricted." },
+
     { .section = "mcp", .key = "tools", .flag = "tools", .type = KR_SET_CHOICE, AT(mcp.tools), .value = "WHICH",
       .choices = kr_cli_tools, .fallback = "all", .example = "core", .test = "integration/settings:tools",
       .help = "Tools that are listed in krait's own dialect: all, or those that matter most. Every tool can be "
@@ -522,9 +549,6 @@ const struct kr_config_foreign kr_config_foreign_rows[] = {
     { "PYTHONPATH",                    false, true,  "nothing of krait's environment reaches a sandbox" },
     { "SESSION_POOL_REFILL_INTERVAL",  false, false, "a session that is taken from the pool is replaced at once" },
     { "SESSION_POOL_MAX_IDLE_TIME",    false, false, "sessions in the pool do not age" },
-    { "SANDBOX_ENABLE_FILESYSTEM",     false, false, "every sandbox has files of its own" },
-    { "SANDBOX_ENABLE_DATA_SCIENCE",   false, false, "--preload says what is imported" },
-    { "SANDBOX_ALLOWED_IMPORTS",       true,  false, "krait has no import policy to enforce it with" },
     { "SANDBOX_ENABLE_CONTAINER_MODE", true,  false, "krait has no container runtime; its own cells hold every run" },
     { "SANDBOX_CONTAINER_IMAGE",       false, false, "krait's sandboxes are no containers" },
     { "http.max_head",                 false, false, "the head of a request has 16 KiB at most" },

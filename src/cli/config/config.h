@@ -72,6 +72,9 @@ struct kr_config {
     /* [sandboxes] */
     struct kr_words preload; /* of kr_cli_preloads, none twice */
     struct kr_config_mounts mounts;
+    /* [policy]: with profile.policy_mode they make the policy of each profile (config_policy.c) */
+    bool policy_filesystem, policy_data_science, policy_network;
+    struct kr_words allowed_imports;
     /* [data] */
     char *data;
     int shelf;           /* enum kr_shelf_choice */
@@ -109,6 +112,8 @@ struct kr_config_how {
     char *const *environment;    /* as environ(7); NULL: none */
     struct kr_config_tray *tray; /* files are kept there, or come from there (config_tray.h); NULL: neither */
     bool files;                  /* do .env and krait.toml of the current folder count? `serve` alone says yes */
+    bool strange_env; /* .env counts where the dialect's document says so, and may be another program's: names there
+                       * that mean nothing to krait are ignored */
 };
 
 /* Reads all of it and checks it as a whole. 0 and *ret (to be freed), KR_OPT_HELP if --help was asked for, or -errno

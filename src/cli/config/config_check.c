@@ -232,6 +232,8 @@ static void fill_profile(const struct kr_config *c, struct kr_profile *profile)
         text = text ? text : rows[i].fallback; /* both parse: unit tests */
         if (rows[i].type == KR_SET_BOOL)
             *(bool *)at = kr_config_bool(text) > 0;
+        else if (rows[i].type == KR_SET_CHOICE)
+            *(int *)at = kr_config_choice(&rows[i], text);
         else
             (void)kr_config_number(&rows[i], text, at);
     }
@@ -525,6 +527,8 @@ int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_er
     c->auth_on = c->auth.api_key || c->require_auth;
     if (r >= 0)
         r = make_listeners(c, err);
+    if (r >= 0)
+        r = kr_config_fit_policies(c, err);
     c->box.user_groups = has_users(c);
     if (r >= 0)
         advise(c);

@@ -234,6 +234,8 @@ static int on_dotenv_pair(void *data, const char *name, const char *value, unsig
     const char *names[NAMES_MAX + 1];
     char hint[80];
 
+    if (l->how->strange_env && strncmp(name, "KRAIT_", 6) != 0 && strncmp(name, "SANDBOX_", 8) != 0)
+        return 0;
     if (row) {
         struct kr_config_origin origin = {.source = KR_FROM_DOTENV,
                                           .name = alias ? alias->name : kr_config_env_name(row),
@@ -369,6 +371,13 @@ static int take_named(struct load *l, const char *path, bool is_toml, struct kr_
     return r;
 }
 
+/* Does .env of the current folder count? */
+static bool reads_dotenv(const struct load *l)
+{
+    return l->how->files ||
+           (l->how->strange_env && kr_config_given(l->c, "dialect") && kr_dialects[l->c->dialect].mcp_reads_dotenv);
+}
+
 /* One of the current folder, if there is one that counts. 1 if it was read, 0 or -errno. */
 static int take_here(struct load *l, const char *name, bool is_toml, struct kr_err *err)
 {
@@ -377,7 +386,7 @@ static int take_here(struct load *l, const char *name, bool is_toml, struct kr_e
     size_t len;
     int r;
 
-    if (!l->how->files || l->c->no_files)
+    if (!(is_toml ? l->how->files : reads_dotenv(l)) || l->c->no_files)
         return 0;
     r = kr_config_read_here(l->how->tray, name, is_toml ? KR_TOML_TEXT_MAX : KR_DOTENV_TEXT_MAX, &text, &len, why,
                             sizeof why, err);

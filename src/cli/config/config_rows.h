@@ -118,6 +118,8 @@ bool kr_config_is_list(const struct kr_config_row *row);
 bool kr_config_is_number(const struct kr_config_row *row);
 /* One of the five words for yes, one for no? 1, 0, or -EINVAL. */
 int kr_config_bool(const char *text);
+/* The number of the choice that it names, or -EINVAL. */
+int kr_config_choice(const struct kr_config_row *row, const char *text);
 /* The number that the text means in this row, in range; 0 or -EINVAL. */
 int kr_config_number(const struct kr_config_row *row, const char *text, uint64_t *ret);
 /* A number of this row's kind as a text that parses: "512M", "4h", "0.5". Returns buf. */
@@ -139,6 +141,8 @@ __attribute__((format(printf, 2, 3))) void kr_config_note(struct kr_config *c, c
 bool kr_config_is_of_profile(const struct kr_config_row *row);
 /* The row's value in this profile, or NULL: the setting is the server's as a whole. */
 void *kr_config_in_profile(struct kr_profile *profile, const struct kr_config_row *row);
+/* Makes the policy of each profile of the settings; behind the listeners. 0 or -errno (config_policy.c). */
+int kr_config_fit_policies(struct kr_config *c, struct kr_err *err);
 /* Fills what was not given, and checks values against each other. 0 or -errno. */
 int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_err *err);
 

@@ -278,7 +278,7 @@ int kr_config_bool(const char *text)
     return -EINVAL;
 }
 
-static int parse_choice(const struct kr_config_row *row, const char *text)
+int kr_config_choice(const struct kr_config_row *row, const char *text)
 {
     for (size_t i = 0; row->synonyms && row->synonyms[i][0]; i++)
         if (strcasecmp(row->synonyms[i][0], text) == 0)
@@ -377,7 +377,7 @@ static int parse_text(const struct kr_config_row *row, const char *text, const c
     else if (row->type == KR_SET_URL)
         good = is_url(text);
     else if (row->type == KR_SET_WORDS)
-        good = is_word(text, WORD_MAX, false) && (!row->choices || parse_choice(row, text) >= 0);
+        good = is_word(text, WORD_MAX, false) && (!row->choices || kr_config_choice(row, text) >= 0);
     if (!good)
         return -EINVAL;
     *ret = strdup(text);
@@ -574,7 +574,7 @@ static int parse(const struct kr_config_row *row, const char *text, const char *
     if (row->type == KR_SET_BOOL)
         return v->choice = kr_config_bool(text);
     if (row->type == KR_SET_CHOICE)
-        return v->choice = parse_choice(row, text);
+        return v->choice = kr_config_choice(row, text);
     if (row->type == KR_SET_RULE)
         return kr_net_rule_parse(text, &v->rule, NULL) < 0 ? -EINVAL : 0;
     return parse_text(row, text, folder, &v->text);

@@ -206,6 +206,7 @@ static void start_run(struct app *a)
     struct kr_run_spec spec = {
         .code = {a->source->code, a->source->len},
         .script = &a->source->script,
+        .policy = &a->given->policy,
         .timeout_ms = kr_opt_limit_given(&o->limits, "timeout") ? o->limits.values.timeout_ms : 0,
         .output_cap = cap ? (int64_t)o->limits.values.output : 0,
         .raw = !o->json,
@@ -368,6 +369,7 @@ static int open_run_engine(struct app *a, int control, struct kr_err *err)
     struct kr_session_spec spec = {
         .network = a->given->rule,
         .workspace = a->workspace ? 0 : -1,
+        .read_only = !kr_policy_has(&a->given->policy, KR_POLICY_FILESYSTEM),
         .limits = o->limits.values,
         .script = true,
         .stdin_pipe = wants_stdin(a),

@@ -4,6 +4,7 @@
 #include "figures.h"
 #include "launch.h"
 #include "options.h"
+#include "policy.h"
 #include "run_source.h"
 
 struct kr_run_options {
@@ -14,6 +15,8 @@ struct kr_run_options {
     const char *network; /* the text of a rule; NULL: none */
     bool read_only, json;
     struct kr_opt_list env;
+    struct kr_opt_list profiles, allowed_imports;
+    int policy; /* enum kr_policy; -1: none was given */
 };
 
 /* What is prepared with the caller's rights, before the engine is forked. */
@@ -24,6 +27,7 @@ struct kr_run_app {
     int view;              /* of that folder, for an engine that is another user; -1: none */
     struct kr_figures figures;
     struct kr_net_rule rule;
+    struct kr_policy_spec policy;
     bool has_egress;
     struct kr_egress_config egress; /* of its process, if the rule has one; index_url is owned */
     char *credentials;              /* of the package index; NULL: none */

@@ -61,11 +61,11 @@ static int check_text(const char *name, const struct kr_buf *buf, struct kr_err 
 }
 
 /* Where a file is seen inside. */
-static int set_location(struct kr_run_source *s, const char *path, const char *workspace, struct kr_err *err)
+static int set_location(struct kr_run_source *s, const char *path, const char *workspace, const char *copies,
+                        struct kr_err *err)
 {
     cleanup_free char *real = realpath(path, NULL), *copy = strdup(path);
     size_t len = workspace ? strlen(workspace) : 0;
-    const char *folder = workspace ? "/tmp" : "/workspace";
     int r;
 
     if (!real || !copy)
@@ -73,7 +73,7 @@ static int set_location(struct kr_run_source *s, const char *path, const char *w
     if (workspace && strncmp(real, workspace, len) == 0 && (real[len] == '/' || strcmp(workspace, "/") == 0)) {
         r = asprintf(&s->file, "/workspace/%s", real + (strcmp(workspace, "/") == 0 ? 1 : len + 1));
     } else {
-        r = asprintf(&s->file, "%s/%s", folder, basename(copy));
+        r = asprintf(&s->file, "%s/%s", copies, basename(copy));
         s->script.write = true;
     }
     if (r < 0) {
@@ -84,7 +84,7 @@ static int set_location(struct kr_run_source *s, const char *path, const char *w
 }
 
 static int load(struct kr_run_source *s, const char *code, char **args, int count, const char *workspace,
-                struct kr_err *err)
+                const char *copies, struct kr_err *err)
 {
     cleanup_buf struct kr_buf buf;
     bool is_file = !code && strcmp(args[0], "-") != 0;
@@ -104,7 +104,7 @@ static int load(struct kr_run_source *s, const char *code, char **args, int coun
     if (r >= 0)
         r = check_text(name, &buf, err);
     if (r >= 0 && is_file)
-        r = set_location(s, name, workspace, err);
+        r = set_location(s, name, workspace, copies, err);
     if (r < 0)
         return r;
     if (!is_file)
@@ -127,12 +127,12 @@ static int load(struct kr_run_source *s, const char *code, char **args, int coun
 }
 
 int kr_run_source_load(struct kr_run_source *ret, const char *code, char **args, int count, const char *workspace,
-                       struct kr_err *err)
+                       const char *copies, struct kr_err *err)
 {
     int r;
 
     *ret = (struct kr_run_source){0};
-    r = load(ret, code, args, count, workspace, err);
+    r = load(ret, code, args, count, workspace, copies, err);
     if (r < 0)
         kr_run_source_done(ret);
     return r;

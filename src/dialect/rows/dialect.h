@@ -33,6 +33,7 @@ struct kr_dialect_row {
     bool mcp_get_is_sse;                       /* GET /mcp without a session opens the older SSE transport */
     bool max_timeout_is_timeout; /* max-timeout, where it is given, is also the time of a run that asks for none */
     bool reads_config_toml;      /* a config.toml in the current folder is the document's file of settings */
+    bool mcp_reads_dotenv;       /* `krait mcp` reads names that are krait's or the document's in .env of its folder */
     bool timeout_is_error;       /* a run that timed out is logged as an error, else at info */
     bool logs_code;              /* the log has the first 100 characters of a run's code at info, not only at debug */
 };

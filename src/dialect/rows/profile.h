@@ -8,6 +8,7 @@
 #pragma once
 #include "dialect.h"
 #include "limit.h"
+#include "policy.h"
 
 #define KR_PROFILE_SANDBOX_ROOM 32u
 
@@ -20,4 +21,6 @@ struct kr_profile {
     uint64_t max_sandboxes_per_user; /* 0: no bound */
     bool allow_registration;         /* a client may make an account for itself */
     uint64_t login_ttl_ms;
+    int policy_mode;              /* enum kr_policy, as the settings have it */
+    struct kr_policy_spec policy; /* what no sandbox and no run here can widen: made of the settings */
 };

@@ -10,7 +10,10 @@
     { "timeout",     "30s" }, \
     { "max-timeout", "300s" }, \
     { "memory",      "128M" }, \
-    { "output",      "1M" }
+    { "output",      "1M" }, \
+    { "policy",      "restricted" }
+
+#define KR_PYTHON_SANDBOX_TRAITS .mcp_reads_dotenv = true
 
 #define KR_PYTHON_SANDBOX_TOOLS \
     &kr_tool_python_sandbox_execute, \

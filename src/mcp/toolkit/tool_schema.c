@@ -74,6 +74,8 @@ json_t *kr_mcp_input_schema(const struct kr_api_table *table, bool strict)
     for (size_t i = 0; table && i < table->count; i++) {
         const struct kr_api_field *f = &table->fields[i];
 
+        if (f->unlisted)
+            continue;
         json_object_set_new(properties, f->name, field_schema(f));
         if (f->required)
             json_array_append_new(required, json_string(f->name));

@@ -50,6 +50,17 @@ static const struct kr_api_field execute_fields[] = {
     {.name = "fresh", .type = KR_API_BOOL, KR_API_AT(struct execute_args, spec.fresh), .def = "false",
      .help = "In an interpreter of its own; files stay only with sandbox_id.",
      .example = "true"},
+    {.name = "policy", .type = KR_API_STRING, .unlisted = true, KR_API_AT(struct execute_args, spec.asks.policy),
+     .nullable = true, KR_API_LENGTH(1, 32),
+     .help = "open; restricted: the code is judged before it runs and watched while it runs.", .example = "restricted"},
+    {.name = "profiles", .type = KR_API_STRINGS, .unlisted = true,
+     KR_API_AT(struct execute_args, spec.asks.profiles), .nullable = true, KR_API_LENGTH(0, KR_POLICY_PROFILE_MAX_),
+     .aliases = (const char *const[]){"profile", NULL}, .choices = kr_policy_profile_names,
+     .help = "Under restricted: what it may import, reach and write.", .example = "[\"basic\"]"},
+    {.name = "allowed_imports", .type = KR_API_STRINGS, .unlisted = true,
+     KR_API_AT(struct execute_args, spec.asks.allowed_imports), .nullable = true,
+     KR_API_LENGTH(0, KR_POLICY_IMPORTS_MAX),
+     .help = "Modules that it may import, of those that its sandbox allows.", .example = "[\"math\"]"},
 };
 static const struct kr_api_table execute_table = KR_API_TABLE("ToolExecutePython", "What to run, and where.",
     execute_fields, struct execute_args);

@@ -92,7 +92,7 @@ static void rows_are_complete(void)
     {
         CHECK(row->name && row->apply && row->bound && row->help && row->example);
         CHECK(row->help[strlen(row->help) - 1] == '.');
-        CHECK((row->type == KR_SETTING_WORD) == (row->words != NULL));
+        CHECK(row->type == KR_SETTING_NAMES || (row->type == KR_SETTING_WORD) == (row->words != NULL));
         for (const struct kr_sandbox_setting *other = kr_sandbox_settings; other < row; other++)
             CHECK(strcmp(other->name, row->name) != 0);
         CHECK(row->merge == KR_SETTING_REPLACES || row->type == KR_SETTING_LIMITS || row->type == KR_SETTING_TEXTS);

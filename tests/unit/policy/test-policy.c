@@ -2,7 +2,7 @@
 #include "buf.h"
 #include "check.h"
 #include "json.h"
-#include "policy.h"
+#include "policy_json.h"
 #include <errno.h>
 
 static const struct kr_policy_spec open_policy = {.mode = KR_POLICY_OPEN};
@@ -171,6 +171,59 @@ static void narrowing_takes_away_and_never_adds(void)
                   "allowed_imports: math is more than the server allows; a list can only narrow it"));
 }
 
+/* The policy that is left of what was asked for under another one. */
+static struct kr_policy_spec clipped(const struct kr_policy_spec *has, const char *profiles, const char *imports)
+{
+    struct kr_policy_ask ask = {0};
+    struct kr_policy_spec made;
+    struct kr_err err;
+
+    if (profiles)
+        kr_policy_ask_profiles_text(&ask, profiles, &err);
+    if (imports)
+        kr_policy_ask_imports_text(&ask, imports, &err);
+    kr_policy_clip(has, &ask, &made);
+    return made;
+}
+
+static void clipping_keeps_what_both_allow(void)
+{
+    struct kr_policy_spec basic = policy(NULL, NULL), listed = policy("network", "xml,json.decoder"), p;
+
+    p = clipped(&basic, "network,data_science", NULL);
+    CHECK(p.mode == KR_POLICY_RESTRICTED && p.profiles == KR_POLICY_BIT(KR_POLICY_BASIC));
+    p = clipped(&basic, NULL, "math,numpy,xml,math.sub");
+    CHECK(strcmp(p.imports, "math,math.sub,xml.etree") == 0);
+    p = clipped(&listed, NULL, "json,xml.sax,os");
+    CHECK(strcmp(p.imports, "xml.sax,json.decoder") == 0 && kr_policy_has(&p, KR_POLICY_NETWORK));
+    p = clipped(&listed, "filesystem", NULL);
+    CHECK(strcmp(p.imports, listed.imports) == 0 && p.profiles == KR_POLICY_BIT(KR_POLICY_BASIC));
+    p = clipped(&open_policy, NULL, NULL);
+    CHECK(p.mode == KR_POLICY_OPEN);
+    p = clipped(&open_policy, "network", "os");
+    CHECK(p.mode == KR_POLICY_RESTRICTED && kr_policy_allows(&p, "os") && kr_policy_has(&p, KR_POLICY_NETWORK));
+    CHECK(kr_policy_same_rights(&listed, &p) && !kr_policy_same_rights(&basic, &p));
+}
+
+static void json_is_read_by_its_fields(void)
+{
+    struct kr_policy_ask ask = {0};
+    struct kr_err err;
+    json_t *names = json_pack("[ss]", "network", "basic"), *modules = json_pack("[s]", "math"),
+           *bad = json_pack("[i]", 1);
+
+    CHECK(kr_policy_ask_json(&ask, NULL, NULL, NULL, &err) == 0 && kr_policy_ask_is_empty(&ask));
+    CHECK(kr_policy_ask_json(&ask, NULL, names, modules, &err) == 0 && !ask.has_mode && ask.has_profiles);
+    CHECK(strcmp(ask.imports, "math") == 0);
+    CHECK(kr_policy_ask_json(&ask, NULL, bad, NULL, &err) < 0 && strcmp(err.msg, "profiles: a list of names") == 0);
+    CHECK(kr_policy_ask_json(&ask, NULL, NULL, names, &err) == 0);
+    CHECK(kr_policy_ask_json(&ask, NULL, NULL, json_true(), &err) < 0 && strstr(err.msg, "allowed_imports") == err.msg);
+    CHECK(kr_policy_ask_json(&ask, bad, NULL, NULL, &err) < 0 && strcmp(err.msg, "policy: open or restricted") == 0);
+    json_decref(names);
+    json_decref(modules);
+    json_decref(bad);
+}
+
 static void bad_texts_are_named(void)
 {
     char many[KR_POLICY_IMPORTS_ROOM * 2] = "", word[16];
@@ -231,6 +284,8 @@ int main(void)
     RUN(a_list_replaces_the_profiles_modules);
     RUN(lists_alone_ask_for_restricted);
     RUN(narrowing_takes_away_and_never_adds);
+    RUN(clipping_keeps_what_both_allow);
+    RUN(json_is_read_by_its_fields);
     RUN(bad_texts_are_named);
     RUN(the_kernel_is_told_the_product);
     CHECK_DONE();

@@ -299,9 +299,9 @@ static void debug_is_a_log_level(void)
 static void names_without_a_setting(void)
 {
     CHECK(load("", "PYTHONPATH=/app") == 0 && config->notes.count == 0);
-    CHECK(load("", "ENABLE_NETWORK_ACCESS=false SANDBOX_ALLOWED_IMPORTS=") == 0 && config->notes.count == 0);
+    CHECK(load("", "ENABLE_NETWORK_ACCESS=false SANDBOX_ENABLE_CONTAINER_MODE=") == 0 && config->notes.count == 0);
     CHECK(load("", "SESSION_POOL_MAX_IDLE_TIME=9") == 0 && notes("ignoring SESSION_POOL_MAX_IDLE_TIME"));
-    CHECK(load("", "SANDBOX_ALLOWED_IMPORTS=math") == -EINVAL && says("import policy"));
+    CHECK(load("", "SANDBOX_ENABLE_CONTAINER_MODE=true") == -EINVAL && says("container runtime"));
     CHECK(load("", "KRAIT_PROT=1") == -EINVAL && says("did you mean 'KRAIT_PORT'?"));
     CHECK(load("", "KRAIT_API_KEE=secret") == -EINVAL && says("KRAIT_API_KEY") && !strstr(err.msg, "secret"));
     CHECK(load("", "KRAIT_SERVICE_HOST=10.0.0.1") == 0 && notes("ignoring KRAIT_SERVICE_HOST"));
@@ -627,7 +627,9 @@ static void wrong_files(void)
         {".env", "DATABASE_URL=x\n", ".env:1: unknown name 'DATABASE_URL'"},
         {".env", "PORT=x\n", ".env:1: PORT: \"x\" is not a whole number"},
         {".env", "PORT=1\nPORT=2\n", ".env:2: 'PORT' is there already, in line 1"},
-        {".env", "SANDBOX_ALLOWED_IMPORTS=math\n", ".env:1: SANDBOX_ALLOWED_IMPORTS: krait has no import policy"},
+        {".env", "SANDBOX_ENABLE_CONTAINER_MODE=true\n",
+         ".env:1: SANDBOX_ENABLE_CONTAINER_MODE: krait has no container"},
+        {".env", "SANDBOX_ALLOWED_IMPORTS=a/b\n", "SANDBOX_ALLOWED_IMPORTS (.env:1): allowed_imports: \"a/b\" is not"},
         {".env", "API_KEY=a b\n", ".env:1: API_KEY: it is not a key"},
     };
 
