@@ -49,8 +49,8 @@ def refused(s: Server, path: str, body: dict, status: int, *words: str) -> None:
 
 
 def cannot_write(outcome: dict) -> None:
-    """The kernel's word, whatever asks it."""
-    equal(outcome["cause"], "exception", outcome)
+    """The judge refuses it, or the kernel does."""
+    equal(outcome["cause"] in ("denied", "exception"), True, str(outcome))
 
 
 # ---- of the server ---------------------------------------------------------------------------------------------------
@@ -183,6 +183,19 @@ def terminals_and_shells_are_not_for_restricted():
         said = c.tool("execute_terminal_command", {"command": "id", "sandbox_id": made["id"]})
         equal(said["isError"], True)
         contains(said["content"][0]["text"], "shell commands are not allowed")
+
+
+@check
+def the_cell_keeps_what_the_judge_allows():
+    s = plain()
+    made = box(s, network="loopback")
+    for code, module, profile in (("import os\nos.mkdir('/workspace/d')\nos.rmdir('/workspace/d')", "os", "filesystem"),
+                                  ("import socket\nsocket.socket().close()", "socket", "network")):
+        asked = {"fresh": True, "sandbox_id": made["id"], "allowed_imports": [module]}
+        outcome = s.run(code, profiles=["basic"], **asked)
+        equal(outcome["cause"], "exception", str(outcome))
+        contains(outcome["error"]["type"], "Error")
+        equal(s.run(code, profiles=[profile], **asked)["cause"], "ok")
 
 
 # ---- of a run --------------------------------------------------------------------------------------------------------

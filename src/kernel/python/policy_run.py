@@ -1,9 +1,9 @@
 """The policy of a run: from the RUN frame to what the END frame says about it.
 
 run.py calls begin() for each RUN frame, judge() with the tree before it is compiled, and puts what
-members() gives into the END frame. A session keeps the policy that its first run came with;
-later ones may allow fewer modules, and nothing else may differ. Invariants: under `restricted`
-no code is run that has not been judged; the guards stand before the first run.
+members() gives into the END frame. A session keeps the rights that its first run came with; the
+list of modules is each run's own, which the server keeps within the session's. Invariants: under
+`restricted` no code is run that has not been judged; the guards stand before the first run.
 """
 import builtins
 
@@ -11,12 +11,13 @@ from krait_kernel import channel, policy_analysis as analysis, policy_audit as a
 from krait_kernel import policy_judge, policy_modules as modules, policy_report as report
 
 MAX_IMPORTS = 2000
+WARM_UP = "<warm>"  # the name of krait's own runs in a session that is parked
 EXIT_REFUSED = 126  # a program that was found and must not run, as a shell has it
 Refused = policy_judge.Refused
 
 current = None  # the policy of the run that is on, restricted; None: open
 judging = False  # the run is judged, and not run
-_opened = None  # (restricted, profiles, imports) of the session's first run
+_opened = None  # (restricted, profiles) of the session's first run
 _user_builtins: dict = {}
 _findings: list = []
 _analysis = None
@@ -25,8 +26,10 @@ _other = None  # why the run does not fit its session
 
 
 def begin(spec: dict, main_names) -> None:
-    """Takes the policy of a run that is not a warm-up."""
+    """Takes the policy of a run. A session that was parked has run krait's own code, under none."""
     global current, judging, _analysis, _other
+    if spec.get("name") == WARM_UP:
+        return
     asked = spec.get("policy")
     judging = bool(asked and asked.get("judge_only"))
     _findings.clear()
@@ -60,17 +63,11 @@ def _policy_of(asked) -> policy_judge.Policy:
 def _compare(wanted):
     """Why the session does not take the run; None."""
     global _opened
-    mine = (wanted.restricted, wanted.profiles, wanted.imports)
+    mine = (wanted.restricted, wanted.profiles)
     if _opened is None:
         _opened = mine
         return None
-    if _opened[:2] != mine[:2]:
-        return "This session was opened with another policy: use a new session"
-    opened = policy_judge.Policy(_opened[2])
-    more = [one for one in wanted.imports if not opened.allows(one)]
-    if wanted.restricted and more:
-        return "This session was opened without the module '%s': use a new session" % min(more)
-    return None
+    return None if _opened == mine else "This session was opened with another policy: use a new session"
 
 
 def _establish(policy, main_names: dict) -> None:
