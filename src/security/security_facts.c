@@ -1,13 +1,15 @@
 /* Refusals as events: those of a run that has ended, and of connections.
  *
- * Called by the domain (src/box). Invariant: what only the session says of itself (an exception, its line) is never the
- * reason to believe in a refusal of the kernel's: causes and limits are the engine's own, and a PermissionError that a
- * statement of the code raised is none. */
+ * Called by the domain (src/box). Invariant: what only the session says of itself (an exception, its line, what the
+ * policy found) is never the reason to believe in a refusal of the kernel's: causes and limits are the engine's own, and
+ * a PermissionError that a statement of the code raised is none. */
 #include "security.h"
 #include "run.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#define RULES_MAX 32u /* of one run that have rows of their own */
 
 static int64_t number_in(const json_t *object, const char *name)
 {
@@ -74,11 +76,34 @@ static void note_permission(const struct place *p, const struct kr_run_end *end)
         note_for(p, KR_SECURITY_PERMISSION, name, number_in(error, "line"), text_in(error, "message"));
 }
 
+/* What the judge found before the run, or the guards refused during it: the session's own words, all of one run. */
+static void note_rules(const struct place *p, const json_t *rows)
+{
+    size_t count = json_array_size(rows);
+
+    for (size_t i = 0; i < count && i < RULES_MAX; i++) {
+        const json_t *row = json_array_get(rows, i);
+
+        note_for(p, KR_SECURITY_POLICY, text_in(row, "id"), number_in(row, "line"), text_in(row, "text"));
+    }
+    if (count > RULES_MAX)
+        kr_security_note(p->security, &(struct kr_security_event){.kind = KR_SECURITY_POLICY,
+                                                                  .rule = "more",
+                                                                  .text = "more refusals of this run",
+                                                                  .count = count - RULES_MAX,
+                                                                  .user = p->user,
+                                                                  .sandbox = p->sandbox,
+                                                                  .run = p->run});
+}
+
 void kr_security_note_run(struct kr_security *s, const char *user, const char *sandbox, const char *run,
                           const struct kr_run_end *end)
 {
     const struct place place = {s, user, sandbox, run}, *p = &place;
 
+    if (end->verdict.cause == KR_CAUSE_DENIED && !end->verdict.by_kill)
+        note_rules(p, end->claim->findings); /* of code that was judged and not meant to run nothing was refused */
+    note_rules(p, end->claim->refused);
     if (end->verdict.cause == KR_CAUSE_DENIED && end->verdict.by_kill)
         note_for(p, KR_SECURITY_SYSCALL, "seccomp", 0, end->message);
     note_limits(p, end);
