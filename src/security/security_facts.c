@@ -1,8 +1,8 @@
 /* Refusals as events: those of a run that has ended, and of connections.
  *
  * Called by the domain (src/box). Invariant: what only the session says of itself (an exception, its line, what the
- * policy found) is never the reason to believe in a refusal of the kernel's: causes and limits are the engine's own, and
- * a PermissionError that a statement of the code raised is none. */
+ * policy found) is never the reason to believe in a refusal of the kernel's: causes and limits are the engine's own,
+ * and a PermissionError that a statement of the code raised is none. */
 #include "security.h"
 #include "run.h"
 #include <errno.h>

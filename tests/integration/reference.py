@@ -47,6 +47,11 @@ def reference_metrics():
 
 
 @check
+def reference_policy_rules():
+    compare("policy-rules")
+
+
+@check
 def example_env():
     compare("env-example", ".env.example")
 

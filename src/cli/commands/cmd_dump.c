@@ -8,6 +8,7 @@
 #include "import_name.h"
 #include "mcp.h"
 #include "metrics.h"
+#include "policy_rules.h"
 #include "sandbox_settings.h"
 #include "seccomp.h"
 #include <stdio.h>
@@ -57,6 +58,21 @@ static int dump_imports(int argc, char **argv)
 {
     (void)argc, (void)argv;
     kr_import_dump(stdout);
+    return 0;
+}
+
+static int dump_policy_rules(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    printf("# Rules of the policy restricted\n\n"
+           "P1.. are found before anything runs, by `krait check` as well; P2.. are refused while code runs. An id is "
+           "never used again for another rule. [policy.md](../policy.md) says how to set a policy.\n");
+    for (size_t i = 0; i < kr_policy_rules_count; i++) {
+        const struct kr_policy_rule *rule = &kr_policy_rules[i];
+
+        printf("\n## %s\n\n**%s.** %s\n\n- why: %s\n- instead: %s\n- for example: `%s`\n", rule->id, rule->name,
+               rule->what, rule->why, rule->mend, rule->example);
+    }
     return 0;
 }
 
@@ -110,6 +126,7 @@ static const struct {
     {"metrics", dump_metrics, false, "what /metrics tells, row by row"},
     {"seccomp", dump_seccomp, false, "the system call filter, row by row, with its reasons"},
     {"imports", dump_imports, false, "which package has a module whose name is another"},
+    {"policy-rules", dump_policy_rules, false, "the rules of the policy restricted: what, why, what to write instead"},
     {"tools", dump_tools, false, "the tools of the MCP server: what they do, their arguments"},
     {"settings", dump_settings, true,
      "what `krait serve` would run with here, and where each value comes from; takes its options"},
@@ -128,7 +145,7 @@ static void dump_usage(FILE *out)
 static int unknown_table(const char *name)
 {
     const char *names[TABLES + 1] = {0}, *near;
-    char list[160] = "";
+    char list[200] = "";
     struct kr_err err;
 
     for (size_t i = 0; i < TABLES; i++) {

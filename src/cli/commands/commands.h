@@ -12,6 +12,7 @@ extern const struct kr_command kr_commands[];
 extern const size_t kr_commands_count;
 
 int kr_cmd_run(int argc, char **argv);
+int kr_cmd_check(int argc, char **argv);
 int kr_cmd_serve(int argc, char **argv);
 int kr_cmd_doctor(int argc, char **argv);
 int kr_cmd_dump(int argc, char **argv);
@@ -26,6 +27,7 @@ int kr_cmd_restore(int argc, char **argv);
 int kr_cmd_verify(int argc, char **argv);
 
 extern const struct kr_opt_table kr_run_options_table;
+extern const struct kr_opt_table kr_check_options_table;
 extern const struct kr_opt_table kr_doctor_options_table;
 extern const struct kr_opt_table kr_keys_options_table;
 extern const struct kr_opt_table kr_users_options_table;

@@ -23,6 +23,7 @@ const struct kr_command kr_commands[] = {
     {"setup", kr_cmd_setup, "print the configuration an MCP client needs: claude-code, cursor, vscode and others",
      &kr_setup_options_table},
     {"run", kr_cmd_run, "run a Python program in a sandbox, as python3 would", &kr_run_options_table},
+    {"check", kr_cmd_check, "judge Python code by a policy without running it, as a linter", &kr_check_options_table},
     {"shell", kr_cmd_shell, "a shell in a sandbox of a running server, on this terminal", &kr_shell_options_table},
     {"doctor", kr_cmd_doctor, "try every layer of isolation in real cells and say what is missing",
      &kr_doctor_options_table},
