@@ -7,6 +7,7 @@ then used, whatever the object that was given says it is; a module comes out of 
 of one that is allowed, or not at all; nothing here calls user code before the name is judged.
 """
 import io
+import re
 import sys
 from types import (
     BuiltinMethodType,
@@ -15,19 +16,27 @@ from types import (
     FrameType,
     FunctionType,
     MappingProxyType,
+    MethodDescriptorType,
     MethodType,
     MethodWrapperType,
     ModuleType,
     TracebackType,
     WrapperDescriptorType,
 )
+from unicodedata import normalize
 
 from krait_kernel import commands, policy_judge, policy_names as names, policy_report as report
 
 _NOTHING = object()
+MAX_KEPT, MAX_KEPT_TEXT = 1000, 200
+_plain_names: set = set()  # that have been judged
+_plain_texts: set = set()  # the same of format strings
+_HARMLESS = frozenset([int, str, float, bool, bytes, list, tuple, set, complex, type(None)])
+_WORD = re.compile(r"[^\W\d]\w*")
+_super_self = super.__dict__["__self__"].__get__
+_METHODS = ("format", "format_map", "obj", "mro", "query", "eval")  # that are looked at as values
 _getattr, _hasattr, _setattr, _delattr = getattr, hasattr, setattr, delattr
 _exact_str = str.__str__
-_type_get = type.__getattribute__
 _INTERNAL = (FrameType, CodeType, TracebackType, CellType, MappingProxyType)
 _CALLED = (BuiltinMethodType, MethodWrapperType, WrapperDescriptorType)
 facade_of = None  # policy_modules puts its own here: the facade of a module, or None
@@ -79,7 +88,9 @@ def value_of(value, what: str):
 def checked(value):
     """A value that a class pattern has taken by its position: an attribute that the class named."""
     kind = type(value)
-    if issubclass(kind, _INTERNAL) or (kind is dict and _is_namespace(value)):
+    if kind in _HARMLESS:
+        return value
+    if issubclass(kind, _INTERNAL) or (kind is dict and "__name__" in value and _is_namespace(value)):
         report.refuse("P202", "A pattern reads an attribute that is not allowed")
     if issubclass(kind, _CALLED) and not names.may_compute(_getattr(value, "__name__", "")):
         report.refuse("P202", "A pattern reads an attribute that is not allowed")
@@ -100,12 +111,26 @@ def _module_name(module) -> str:
 
 def attribute(obj, name: str):
     """`obj.name` for the names in GUARDED. The judge writes the call."""
+    if type(obj) is str and obj in _plain_texts:
+        return _getattr(obj, name)
     special = _SPECIAL.get(name)
     if special is not None:
         return special(obj, name)
-    if type(obj) is ModuleType and not is_facade(obj):
-        report.refuse("P207", "Module '%s' is not allowed" % _module_name(obj))
-    return value_of(_getattr(obj, name), name)
+    if type(obj) is ModuleType:
+        return _member(obj, name)
+    value = _getattr(obj, name)
+    return value_of(value, name) if issubclass(type(value), ModuleType) else value
+
+
+def _member(module, name: str):
+    if not is_facade(module):
+        report.refuse("P207", "Module '%s' is not allowed" % _module_name(module))
+    try:
+        return value_of(_getattr(module, name), name)
+    except AttributeError as exc:
+        if not isinstance(exc, report.PolicyError):
+            report.record("P207", str(exc))
+        raise
 
 
 def is_facade(module) -> bool:
@@ -113,37 +138,33 @@ def is_facade(module) -> bool:
 
 
 def _format(obj, name: str):
-    kind = type(obj)
-    if issubclass(kind, str):
-        found = _inherited(kind, name)
-        if found is not str.__dict__[name]:
-            return _getattr(obj, name)
-        if not policy_judge.field_is_plain(_exact_str(obj)):
-            report.refuse("P204", "Format string reads attributes that are not allowed")
-        return _getattr(obj, name)
-    if issubclass(kind, type) and issubclass(obj, str):
-        if _inherited(obj, name) is str.__dict__[name]:
-            return _unbound_format if name == "format" else _unbound_format_map
-    return value_of(_getattr(obj, name), name)
+    """A bound method of a text is judged by the text, one that is not bound when it is called."""
+    found = _getattr(obj, name)
+    kind = type(found)
+    if kind is BuiltinMethodType and issubclass(type(found.__self__), str):
+        _judge_format(found.__self__)
+    elif kind is MethodDescriptorType and found.__objclass__ is str:
+        return _unbound_format if name == "format" else _unbound_format_map
+    return value_of(found, name)
 
 
-def _inherited(kind, name: str):
-    for base in _type_get(kind, "__mro__"):
-        found = _type_get(base, "__dict__").get(name, _NOTHING)
-        if found is not _NOTHING:
-            return found
-    return None
+def _judge_format(text) -> None:
+    text = _exact_str(text)
+    if not policy_judge.field_is_plain(text):
+        report.refuse("P204", "Format string reads attributes that are not allowed")
+    if len(_plain_texts) < MAX_KEPT and len(text) < MAX_KEPT_TEXT:
+        _plain_texts.add(text)
 
 
 def _unbound_format(text, /, *args, **values):
-    if issubclass(type(text), str) and not policy_judge.field_is_plain(_exact_str(text)):
-        report.refuse("P204", "Format string reads attributes that are not allowed")
+    if issubclass(type(text), str):
+        _judge_format(text)
     return str.format(text, *args, **values)
 
 
 def _unbound_format_map(text, mapping, /):
-    if issubclass(type(text), str) and not policy_judge.field_is_plain(_exact_str(text)):
-        report.refuse("P204", "Format string reads attributes that are not allowed")
+    if issubclass(type(text), str):
+        _judge_format(text)
     return str.format_map(text, mapping)
 
 
@@ -173,18 +194,26 @@ def _reader(obj, name: str):
 
     def reader(*args):
         if issubclass(type(obj), type) and len(args) > 1:
-            args = (args[0], _guarded_name(args[1])) + args[2:]
+            found = _read(args[0], args[1])
+            args = (args[0], found) + args[2:]
         elif args:
-            args = (_guarded_name(args[0]),) + args[1:]
+            found = _read(obj, args[0])
+            args = (found,) + args[1:]
         return value_of(call(*args), name)
 
     return reader
 
 
-def _guarded_name(name):
+def _read(obj, name):
+    """The name that is read from an object itself: what the guard of that name would refuse is refused here, too."""
+    name = exact(name)
+    if name == "__class__":
+        return name  # what type() tells; Python asks for it by this road
     name = judge_name(name)
-    if type(name) is str and name in names.GUARDED and name not in ("format", "format_map", "obj", "query", "eval"):
-        report.refuse("P202", "Attribute '%s' is not allowed here" % name[:100])
+    if type(name) is str and name in names.GUARDED and name not in _METHODS:
+        whose = type(_super_self(obj) if type(obj) is super else obj)
+        if name != "__dict__" or issubclass(whose, type) or not report.is_user_class(whose):
+            report.refuse("P202", "Attribute '%s' is not allowed here" % name[:100])
     return name
 
 
@@ -201,22 +230,28 @@ def _writer(obj, name: str):
 
 
 def _expression(obj, name: str):
-    """DataFrame.query() and eval() run a language of their own, which reads attributes."""
+    """query() and eval() of pandas run a language of their own, which reads attributes."""
     found = value_of(_getattr(obj, name), name)
-    if not (_getattr(type(obj), "__module__", "") or "").startswith("pandas"):
+    function = found.__func__ if type(found) is MethodType else found
+    if type(function) is not FunctionType or not function.__globals__.get("__name__", "").startswith("pandas."):
         return found
 
-    def expression(text, *args, **values):
-        judge_expression(text)
-        return found(text, *args, **values)
+    def expression(*args, **values):
+        for one in args + tuple(values.values()):
+            judge_expression(one)
+        values["level"] = values.get("level", 0) + 1  # this frame is one more between it and the variables
+        return found(*args, **values)
 
     return expression
 
 
 def judge_expression(text) -> None:
     text = exact(text)
-    if type(text) is str and any(part in text for part in names.FIELD):
-        report.refuse("P208", "Expression reads attributes that are not allowed")
+    if type(text) is not str:
+        return
+    for one in _WORD.findall(normalize("NFKC", text)):
+        if not names.may_compute(one) or one in names.TEXT:
+            report.refuse("P208", "Expression uses '%s', which is not allowed" % one[:100])
 
 
 _SPECIAL = {
@@ -239,16 +274,23 @@ _SPECIAL = {
 
 def guarded_getattr(obj, name, default=_NOTHING, /):
     """getattr(object, name[, default]) -> value"""
-    name = judge_name(name)
-    if type(name) is str and name in names.GUARDED:
-        try:
-            return attribute(obj, name)
-        except AttributeError:
-            if default is _NOTHING:
-                raise
-            return default
+    if type(name) is not str or name not in _plain_names:
+        name = judge_name(name)
+        if type(name) is str and name in names.GUARDED:
+            return _attribute_or(obj, name, default)
+        if len(_plain_names) < MAX_KEPT and type(name) is str and len(name) < MAX_KEPT_TEXT:
+            _plain_names.add(name)
     value = _getattr(obj, name) if default is _NOTHING else _getattr(obj, name, default)
     return value_of(value, "getattr") if issubclass(type(value), ModuleType) else value
+
+
+def _attribute_or(obj, name: str, default):
+    try:
+        return attribute(obj, name)
+    except AttributeError:
+        if default is _NOTHING:
+            raise
+        return default
 
 
 def guarded_hasattr(obj, name, /):

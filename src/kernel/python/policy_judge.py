@@ -69,6 +69,8 @@ class Policy:
         while module:
             if module in self.imports:
                 return True
+            if module in names.NEVER:
+                return False
             module = module.rpartition(".")[0]
         return False
 
@@ -132,6 +134,8 @@ class Judge:
         self.found: list = []
         self.bound: set = set()  # names that the text binds, which are then not the builtins
         self.builtins: list = []  # findings that count only if their name is not among those
+        self.privates: list = []  # findings that count only if their name is a module's
+        self.modules: set = set()  # names that imports bind, and nothing else does
         self.captures = 0
 
     def find(self, rule: str, node, text: str) -> None:
@@ -174,7 +178,7 @@ class Judge:
                 self.find("P107", node, "__match_args__ must be a tuple of names that stand in the text")
         elif name in names.NO_BUILTINS:
             self.builtins.append((name, Finding("P102", node, "Builtin '%s' is not allowed" % name)))
-        elif name[:2] == "__" and _is_reserved(name) and name not in names.NAMES:
+        elif name[:2] == "__" and _is_reserved(name) and name not in names.READ:
             if name == "__krait__":
                 return  # made of a magic, and judged as one
             rule, what = ("P101", "Import by") if name == "__import__" else ("P105", "Name")
@@ -206,8 +210,18 @@ class Judge:
                 self.find("P103", node, "Attribute '%s' must not be set" % name)
         elif name in names.GUARDED:
             self.guarded(node)
+        elif name[:1] == "_" and type(node.value) is _Name and name not in names.READ:
+            self.private(node)
         elif not names.may_read(name):
             self.find("P103", node, "Attribute '%s' is not allowed" % name)
+
+    def private(self, node) -> None:
+        """`_name` of what may be a module."""
+        if not names.may_read(node.attr):
+            self.find("P103", node, "Attribute '%s' is not allowed" % node.attr)
+        else:
+            text = "Attribute '%s' of the module '%s' is private to it" % (node.attr, node.value.id)
+            self.privates.append((node.value.id, Finding("P103", node, text)))
 
     def guarded(self, node) -> None:
         """Makes `value.name` a call of the guard, in its place."""
@@ -226,9 +240,14 @@ class Judge:
 
     def imports(self, node) -> None:
         for alias in node.names:
-            self.bind(alias.asname or alias.name.partition(".")[0], node)
+            self.module(alias.asname or alias.name.partition(".")[0], node)
             if not self.policy.allows(alias.name):
                 self.find("P101", _place(alias, node), "Import '%s' is not allowed" % alias.name)
+
+    def module(self, name: str, node) -> None:
+        self.modules.add(name)
+        if name[:2] == "__":
+            self.bind(name, node)
 
     def imports_from(self, node) -> None:
         for alias in node.names:
@@ -309,6 +328,7 @@ class Judge:
         if not self.pattern(node.pattern, captures):
             return
         hidden: dict = {}
+        captures.sort(key=lambda one: (one[0].lineno, one[0].col_offset))
         for one, field in captures:
             name = getattr(one, field)
             if name not in hidden:
@@ -399,6 +419,7 @@ class Judge:
 
     def all(self) -> list:
         kept = self.found + [one for name, one in self.builtins if name not in self.bound]
+        kept += [one for name, one in self.privates if name in self.modules and name not in self.bound]
         kept.sort(key=lambda one: one.at[:2])
         return kept
 

@@ -62,6 +62,15 @@ sys sysconfig tempfile threading tkinter traceback tracemalloc types unittest wa
 webbrowser zipimport genericpath pathmod
 """.split()
 )
+# Parts of libraries that run text or programs, or reach memory: only a list that names them gives them.
+NEVER = frozenset(
+    """
+matplotlib.animation numpy.ctypeslib numpy.distutils numpy.f2py numpy.testing._private
+pandas.compat.pickle_compat pandas.core.computation pandas.io.clipboard pandas.io.clipboards
+pandas.io.pickle scipy._lib scipy.weave statsmodels.tools.testing sympy.external sympy.plotting.pygletplot
+sympy.testing sympy.utilities.autowrap sympy.utilities._compilation
+""".split()
+)
 # Functions of such modules.
 POWER_FUNCTIONS = frozenset(
     """
@@ -72,6 +81,15 @@ run_path runcode runsource setprofile settrace spawnl spawnle spawnlp spawnv spa
 startfile system
 """.split()
 )
+# Those of them that objects of libraries have among their attributes, or that lead on at once. The
+# others are often names of people's own attributes, and as modules they are behind facades.
+LOOKED_AT = frozenset(
+    """
+_ctypes _posixsubprocess bltns builtins codecs ctypes gc genericpath importlib inspect linecache
+marshal multiprocessing nt ntpath os pathmod pickle posix posixpath pty runpy shutil socket
+subprocess sys tempfile threading traceback
+""".split()
+)
 # Read through a guard: what they give is looked at. The judge puts the guard there.
 GUARDED = (
     frozenset(
@@ -80,16 +98,15 @@ __delattr__ __dict__ __getattr__ __getattribute__ __setattr__ format format_map 
 _flavour
 """.split()
     )
-    | POWERS
     | POWER_FUNCTIONS
-    | frozenset("_" + name for name in POWERS if not name.startswith("_"))
+    | LOOKED_AT
+    | frozenset("_" + name for name in LOOKED_AT if not name.startswith("_"))
 )
 
 # ---- builtins and other names ------------------------------------------------------------------
 
 # The judge refuses to see them; at run time they refuse to be called.
 NO_BUILTINS = frozenset(["breakpoint", "compile", "eval", "exec", "globals", "locals"])
-NAMES = frozenset(["__name__", "__file__", "__doc__", "__debug__", "__annotations__", "__class__"])
 # What may not be bound: by an assignment, a definition, a parameter, an import, a pattern.
 UNBOUND = frozenset(
     "__%s__" % name
