@@ -23,3 +23,13 @@ def restricted(*profiles: str, imports: list[str] | None = None, judge_only: boo
     every = ("basic", *profiles)
     return {"mode": "restricted", "imports": modules(*every) if imports is None else imports, "profiles": list(every),
             "judge_only": judge_only}
+
+
+def programs(path: Path) -> list[tuple[str, str]]:
+    """The programs of a corpus: a line `=== name`, and the lines below it."""
+    found = []
+    for part in path.read_text().split("\n=== ")[1:]:
+        name, _, code = part.partition("\n")
+        found.append((name, code.rstrip("\n") + "\n"))
+    assert len({name for name, _code in found}) == len(found), f"{path.name}: a name is there twice"
+    return found
