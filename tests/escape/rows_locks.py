@@ -25,12 +25,19 @@ DEVICES = ("/dev", "/dev/null", "/dev/zero", "/dev/urandom")
 # Every kind of lock that a session can take, on everything that it has not made itself. The locks live as long as the
 # session; 200 of them make a list, which is what slows others down.
 TAKE = """
-import fcntl, json, os, sys
+import fcntl, json, os, sys, time
 held, out = [], {}
+def lock(fd):  # another program of the machine may have it for a moment, where the node is the machine's
+    end = time.monotonic() + 30
+    while True:
+        try: return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end: raise
+            time.sleep(0.05)
 for path in PATHS:
     try:
         fd = os.open(path, os.O_RDONLY)
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(fd)
         if not os.path.isdir(path):
             fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0)
         held.append(fd); out[path] = 'held'
@@ -117,6 +124,18 @@ def locks_on(path: str) -> int:
         return sum(name in line.split() for line in f)
 
 
+def on_the_host(paths: tuple, own: tuple, before: dict) -> tuple[dict, dict]:
+    """What the host gets, and how many locks there are more. Other programs of the machine (`krait doctor` is one) hold
+    locks on the same inodes for a moment; those of a cell are held until it ends."""
+    deadline = time.monotonic() + 30
+    while True:
+        here = host_tries(paths)
+        grown = {path: locks_on(path) - before[path] for path in paths}
+        if all(here[path] == "free" and grown[path] <= 0 for path in own) or time.monotonic() > deadline:
+            return here, grown
+        time.sleep(0.1)
+
+
 def with_paths(code: str, paths: tuple) -> str:
     return f"PATHS = {paths!r}\n{code}"
 
@@ -135,10 +154,9 @@ def locks(stage: Stage) -> list:
     bad += [f"{path} is the warden's inode, or one that cells share: {told['kinds'].get(path)}" for path in GAUGES[:-1]
             if told["kinds"].get(path) != "overlay"]
     there = other.run(with_paths(TRY, everything)).marked()
-    here = host_tries(everything)
-    grown = {path: locks_on(path) - before[path] for path in everything}
     # Where device nodes cannot be made their locks are the host's, and the layer is reported as missing.
     own = FILES + GAUGES + (DEVICES if layers.get("private_devices") else ())
+    here, grown = on_the_host(everything, own, before)
     for path in own:
         if here[path] != "free":
             bad.append(f"{path}: the host is blocked: {here[path]}")
