@@ -159,6 +159,7 @@ static void close_conn(struct kr_eg_conn *c)
     kr_eg_sandbox_unref(c->sandbox);
     c->sandbox = NULL;
     eg->connections--;
+    kr_eg_open_changed(eg);
     kr_soon_ask(eg->burial);
 }
 
@@ -586,6 +587,7 @@ static struct kr_eg_conn *new_conn(struct kr_eg_cell *cell, int fd)
     cell->conn_count++;
     c->sandbox->connections++;
     c->eg->connections++;
+    kr_eg_open_changed(c->eg);
     return c;
 }
 

@@ -44,7 +44,6 @@ struct kr_egress_config {
     size_t own_ports_count;
     const char *resolv_conf; /* "/etc/resolv.conf" if NULL: what Landlock lets be read for it */
     struct kr_egress_limits limits;
-    bool confined; /* a layer that is missing is an error; false: tried, and logged */
 };
 
 /* The process: restricts itself, then serves until `fd` (a SEQPACKET socket) ends. Returns its exit status. */

@@ -3,8 +3,8 @@
  * Called once by egress_main.c, while there is one thread. Before: an id of its own, no capability, no_new_privs
  * (warden/outlet.c), and every file and system call that such a process has. After, for all threads it will ever have:
  * the files that the C library resolves names by, the folder of the index if that is one, no TCP but connect(), and the
- * calls of confine/egress_rules.c. If a step fails the process ends, unless the kernel lacks Landlock and the
- * configuration does not insist on it. */
+ * calls of confine/egress_rules.c. If a step fails the process ends. A kernel that lacks Landlock is said in
+ * the log: the id, the filter and the lack of every capability hold, as for the server itself. */
 #include "egress_parts.h"
 #include "fd.h"
 #include "landlock.h"
@@ -46,7 +46,7 @@ static int confine_files(const struct kr_eg *eg, struct kr_err *err)
     };
     int r;
 
-    if (kr_landlock_abi() < 1 && !eg->config->confined) {
+    if (kr_landlock_abi() < 1) {
         kr_log(KR_LOG_WARN, "files are not confined for the egress process: this kernel has no Landlock", NULL);
         return 0;
     }

@@ -77,6 +77,10 @@ struct kr_eg_row {
 void kr_eg_row_send(struct kr_eg *eg, const struct kr_eg_row *row);
 /* Microseconds since 1970. */
 uint64_t kr_eg_now_us(void);
+/* The number of open connections has changed: the engine is told, at most ten times a second. */
+void kr_eg_open_changed(struct kr_eg *eg);
+/* The timer behind it: eg->open_timer. */
+void kr_eg_on_open_due(void *data);
 
 /* ---- connections (eg_conn.c) ---- */
 
@@ -181,7 +185,9 @@ struct kr_eg {
     struct kr_watch *control;
     LIST_HEAD(, kr_eg_cell) cells;
     LIST_HEAD(, kr_eg_sandbox) sandboxes;
-    unsigned connections;
+    unsigned connections, told_connections; /* told: that the engine knows of */
+    struct kr_timer *open_timer;
+    bool open_due;                /* the timer is armed */
     LIST_HEAD(, kr_eg_conn) dead; /* closed: their memory goes with the loop's next turn */
     struct kr_soon *burial;
     struct kr_lane *lookups;

@@ -95,6 +95,7 @@ static int open_parts(struct kr_eg *eg, int fd, struct kr_err *err)
     int r;
 
     if ((r = kr_eg_rows_new(&eg->rows)) < 0 || (r = kr_soon_new(&eg->loop, on_burial, eg, &eg->burial)) < 0 ||
+        (r = kr_timer_new(&eg->loop, kr_eg_on_open_due, eg, &eg->open_timer)) < 0 ||
         (r = kr_lane_new(&eg->loop, LOOKUPS_RUNNING, LOOKUPS_WAITING, &eg->lookups)) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "the egress process");
     kr_lane_bound_each(eg->lookups, eg->limits.sandbox_lookups);
@@ -114,6 +115,7 @@ static void close_parts(struct kr_eg *eg)
     kr_eg_control_close(eg);
     kr_lane_close(eg->lookups);
     kr_soon_close(eg->burial);
+    kr_timer_close(eg->open_timer);
     uv_run(&eg->loop, UV_RUN_NOWAIT);
     kr_eg_rows_free(eg->rows);
 }

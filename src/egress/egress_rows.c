@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#define OPEN_MS 100u     /* between two reports of how many connections are open */
 #define OTHERS_MAX 1024u /* frames that wait besides rows: ends of fetches, whose number is bounded */
 
 struct waiting {
@@ -117,6 +118,28 @@ int kr_eg_send(struct kr_eg *eg, uint16_t type, uint32_t id, const void *payload
     int r = TAILQ_EMPTY(&eg->rows->queue) ? send_now(eg, type, id, payload, len) : -EAGAIN;
 
     return r == -EAGAIN && eg->control ? keep_frame(eg, type, id, payload, len) : r;
+}
+
+void kr_eg_open_changed(struct kr_eg *eg)
+{
+    if (eg->open_due)
+        return;
+    eg->open_due = true;
+    kr_timer_arm(eg->open_timer, OPEN_MS);
+}
+
+void kr_eg_on_open_due(void *data)
+{
+    struct kr_eg *eg = data;
+    const struct kr_e_open open = {.connections = eg->connections};
+
+    eg->open_due = false;
+    if (eg->connections == eg->told_connections)
+        return;
+    if (kr_eg_send(eg, KR_E_OPEN, 0, &open, sizeof open) >= 0)
+        eg->told_connections = eg->connections;
+    else if (!eg->ending)
+        kr_eg_open_changed(eg); /* no room now */
 }
 
 /* "timeout" is a word of fetches. */

@@ -59,6 +59,7 @@ enum kr_metric {
     KR_M_PACKAGE_STORE_WHEELS,
     /* connections of sandboxes to the outside */
     KR_M_CONNECTIONS,
+    KR_M_CONNECTIONS_OPEN,
     KR_M_CONNECTION_SECONDS,
     KR_M_CONNECTION_BYTES,
     KR_M_CONNECTION_ROWS_DROPPED,

@@ -81,6 +81,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_E_PROGRESS] = { "e_progress", FIXED(kr_e_progress), 0, 0, 0 },
     [KR_E_FETCHED] = { "e_fetched", JSON_EGRESS,        0, 0, 0 },
     [KR_E_SETUP]   = { "e_setup", JSON_EGRESS,          0, 0, 0 },
+    [KR_E_OPEN]    = { "e_open",    FIXED(kr_e_open),    0, 0, 0 },
 };
 /* clang-format on */
 

@@ -96,6 +96,7 @@ enum kr_frame_type {
     KR_E_PROGRESS,   /* egress: struct kr_e_progress, id = the fetch */
     KR_E_FETCHED,    /* egress: JSON, id = the fetch; its end, good or bad */
     KR_E_SETUP,      /* engine: JSON, the first of all; what the warden that forked the process must not know */
+    KR_E_OPEN,       /* egress: struct kr_e_open; connections of cells that are open now */
     KR_F_MAX_,
 };
 
@@ -281,6 +282,9 @@ struct kr_e_cell {
 };
 struct kr_e_progress {
     uint64_t bytes, total; /* total 0: not known */
+};
+struct kr_e_open {
+    uint64_t connections;
 };
 
 struct kr_b_ready {

@@ -190,7 +190,9 @@ for name in ("no_proxy", "NO_PROXY"):  # 127.0.0.1 is the stub outside, not the 
     os.environ.pop(name, None)
 def get(url):
     try:
-        return urllib.request.urlopen(url, timeout=20).status
+        with urllib.request.urlopen(url, timeout=20) as reply:
+            reply.read()  # or the proxy sees that the client has closed it
+            return reply.status
     except urllib.error.HTTPError as e:
         return e.code
 """
@@ -252,6 +254,22 @@ def what_was_refused_is_in_the_audit_log_bounded() -> None:
                         ("krait_connection_unaudited_total", 190), ("krait_connection_rows_dropped_total", 0)):
         equal(figure(after, name) - figure(before, name), count, name)
     equal(s.get("/api/v1/audit?what=connection.refused&user_id=" + user).json()["rows"][0]["user_id"], user)
+
+
+@check
+def open_ones_are_counted() -> None:
+    with Server(args=["--max-network", "open", "--egress-private-hosts", HERE]) as s:
+        box = reaching(s)
+
+        def shown() -> float:
+            lines = s.get("/metrics").text.splitlines()
+            return next(float(line.split()[1]) for line in lines if line.startswith("krait_connections_open "))
+
+        equal(shown(), 0)
+        run(s, box, "import socket\nheld = [socket.create_connection(('127.0.0.1', 3128)) for _ in range(3)]")
+        eventually(lambda: shown() == 3, 30, "three open connections")
+        run(s, box, "for one in held: one.close()")
+        eventually(lambda: shown() == 0, 30, "no open connection")
 
 
 @check

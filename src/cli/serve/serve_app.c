@@ -82,6 +82,7 @@ static void collect_figures(void *data, struct kr_metrics *m)
     security = kr_box_security_figures(s->box);
     kr_metrics_set(m, KR_M_SECURITY_DROPPED, KR_AT_NONE, (double)security.dropped);
     kr_metrics_set(m, KR_M_SECURITY_UNLISTED, KR_AT_NONE, (double)security.unlisted);
+    kr_metrics_set(m, KR_M_CONNECTIONS_OPEN, KR_AT_NONE, s->egress ? (double)kr_egress_open(s->egress) : 0);
     kr_metrics_set(m, KR_M_CONNECTION_ROWS_DROPPED, KR_AT_NONE, (double)connections.dropped);
     kr_metrics_set(m, KR_M_CONNECTION_UNAUDITED, KR_AT_NONE, (double)connections.unaudited);
     kr_metrics_set(m, KR_M_SESSIONS, KR_AT("opening"), (double)f.opening);

@@ -64,7 +64,8 @@ struct kr_egress {
     struct order setup; /* what each process is told first */
     struct orders waiting;
     uint32_t next_id;
-    bool broken; /* the process is to be left, and it is why */
+    uint64_t open; /* connections of cells, as the process has said last */
+    bool broken;   /* the process is to be left, and it is why */
     struct kr_err why;
 };
 
@@ -501,6 +502,9 @@ static int handle_frame(struct kr_egress *e, const struct kr_frame *f, const voi
     case KR_E_PROGRESS:
         handle_progress(e, f->id, payload);
         return 0;
+    case KR_E_OPEN:
+        e->open = ((const struct kr_e_open *)payload)->connections;
+        return 0;
     case KR_E_FETCHED:
         handle_fetched(e, f->id, payload, f->len);
         return 0;
@@ -558,6 +562,7 @@ static void leave_process(void *data)
         return;
     kr_watch_close(e->watch);
     e->watch = NULL;
+    e->open = 0;
     e->broken = false;
     while ((o = TAILQ_FIRST(&e->waiting))) {
         unlist_order(e, o);
@@ -603,6 +608,11 @@ int kr_egress_connect(struct kr_egress *e, int fd)
         LIST_FOREACH(c, &e->cells[i], link)
     tell_cell(e, c);
     return 0;
+}
+
+uint64_t kr_egress_open(const struct kr_egress *e)
+{
+    return e->open;
 }
 
 bool kr_egress_connected(const struct kr_egress *e)

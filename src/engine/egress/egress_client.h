@@ -34,6 +34,8 @@ int kr_egress_set_setup(struct kr_egress *e, const struct kr_egress_setup *setup
 /* The socket becomes the client's. */
 int kr_egress_connect(struct kr_egress *e, int fd);
 bool kr_egress_connected(const struct kr_egress *e);
+/* Connections of cells that are open, as of the last tenth of a second. */
+uint64_t kr_egress_open(const struct kr_egress *e);
 /* Handles what the process has said until now: its rows of a run that has just ended. */
 void kr_egress_catch_up(struct kr_egress *e);
 void kr_egress_free(struct kr_egress *e);

@@ -163,6 +163,8 @@ static bool take_frame(int sock)
         return true;
     if (r < 0)
         return false;
+    if (f.type == KR_E_OPEN)
+        return true;
     if (f.type == KR_E_PROGRESS)
         say(json_pack("{s[II] sI}", "progress", (json_int_t)buf.progress.bytes, (json_int_t)buf.progress.total, "id",
                       (json_int_t)f.id));

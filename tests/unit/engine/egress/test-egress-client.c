@@ -268,6 +268,20 @@ static void the_setup_comes_first(void)
     CHECK(w_done(&w));
 }
 
+static void the_process_says_how_many_are_open(void)
+{
+    const struct kr_e_open open = {.connections = 7};
+    struct world w;
+
+    CHECK(w_start(&w) && w_connect(&w) && kr_egress_open(w.egress) == 0);
+    CHECK(kr_frame_send(w.process, KR_E_OPEN, 0, &open, sizeof open, NULL, 0) == 0);
+    for (long end = patience_end(); kr_egress_open(w.egress) == 0 && is_before(end);)
+        turn(&w);
+    CHECK(kr_egress_open(w.egress) == 7);
+    CHECK(w_connect(&w) && kr_egress_open(w.egress) == 0); /* those of another process */
+    CHECK(w_done(&w));
+}
+
 /* ---- rows ---- */
 
 static bool row_comes(struct world *w, const char *text)
@@ -434,6 +448,7 @@ int main(void)
     RUN(another_process_is_told_all);
     RUN(a_full_socket_holds_one_order_for_each);
     RUN(the_setup_comes_first);
+    RUN(the_process_says_how_many_are_open);
     RUN(rows_are_checked);
     RUN(other_frames_end_the_connection);
     RUN(fetches_end);
