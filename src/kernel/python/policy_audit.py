@@ -129,8 +129,10 @@ def _compile(event: str, _args: tuple, frame) -> None:
 def _exec(event: str, args: tuple, frame) -> None:
     """Code that a library has made of text: dataclasses, namedtuple, type hints, sympy."""
     home = str(frame.f_globals.get("__name__", ""))
-    if home.startswith(_OURS) or frame.f_code.co_filename.startswith("<frozen importlib"):
+    if home.startswith(_OURS):
         return
+    if frame.f_code.co_filename.startswith("<frozen importlib"):
+        return _module(args, frame)
     if report.is_user_frame(frame):
         report.refuse("P203", "Operation '%s' is not allowed" % event)
     if report.user_frame(frame) is None or not args or type(args[0]) is not CodeType:
@@ -142,13 +144,25 @@ def _exec(event: str, args: tuple, frame) -> None:
         report.refuse("P208", "Text that a library runs as code uses '%s', which is not allowed" % word[:100])
 
 
+def _module(args: tuple, frame) -> None:
+    """A module that a library loads: not from where user code can write."""
+    file = args[0].co_filename if args and type(args[0]) is CodeType else ""
+    if is_own_file(file) and report.user_frame(frame) is not None:
+        report.refuse("P201", "Import of the file '%s' is not allowed in sandbox" % file[:200])
+
+
+def is_own_file(file: str) -> bool:
+    """Whether user code can write there; policy_modules puts its own here."""
+    return False
+
+
 def _word_of(code):
     """A name in the code, or in code that is in it, that such text may not use; None."""
     stack, policy = [code], report.policy()
     while stack:
         one = stack.pop()
         for name in one.co_names:
-            if name in names.TEXT or (name in names.POWERS and not policy.allows(name)):
+            if not names.may_stand_in_text(name) or (name in names.POWERS and not policy.allows(name)):
                 return name
         stack.extend(const for const in one.co_consts if type(const) is CodeType)
     return None
@@ -172,7 +186,7 @@ def _unpickled(_event: str, args: tuple, frame) -> None:
     module, name = (str(args[0]), str(args[1])) if len(args) > 1 else ("?", "?")
     policy = report.policy()
     plain = module in ("builtins", "__builtin__") and name in _PLAIN or module == "copyreg" and name in _REBUILD
-    if not (plain or policy.allows(module) or module in ("__main__", "_codecs")) or name in names.TEXT:
+    if not (plain or policy.allows(module) or module in ("__main__", "_codecs")) or not names.may_compute(name):
         report.refuse("P209", "Unpickling '%s.%s' is not allowed" % (module[:100], name[:100]))
 
 

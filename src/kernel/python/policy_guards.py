@@ -12,10 +12,13 @@ import sys
 from types import (
     BuiltinMethodType,
     CellType,
+    ClassMethodDescriptorType,
     CodeType,
     FrameType,
     FunctionType,
+    GetSetDescriptorType,
     MappingProxyType,
+    MemberDescriptorType,
     MethodDescriptorType,
     MethodType,
     MethodWrapperType,
@@ -37,8 +40,24 @@ _super_self = super.__dict__["__self__"].__get__
 _METHODS = ("format", "format_map", "obj", "mro", "query", "eval")  # that are looked at as values
 _getattr, _hasattr, _setattr, _delattr = getattr, hasattr, setattr, delattr
 _exact_str = str.__str__
-_INTERNAL = (FrameType, CodeType, TracebackType, CellType, MappingProxyType)
-_CALLED = (BuiltinMethodType, MethodWrapperType, WrapperDescriptorType)
+_INTERNAL = (
+    FrameType,
+    CodeType,
+    TracebackType,
+    CellType,
+    MappingProxyType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+)
+_CALLED = (
+    BuiltinMethodType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
 facade_of = None  # policy_modules puts its own here: the facade of a module, or None
 
 
@@ -90,14 +109,18 @@ def checked(value):
     kind = type(value)
     if kind in _HARMLESS:
         return value
-    if issubclass(kind, _INTERNAL) or (kind is dict and "__name__" in value and _is_namespace(value)):
+    if issubclass(kind, _INTERNAL) or (issubclass(kind, dict) and _is_namespace(value)):
         report.refuse("P202", "A pattern reads an attribute that is not allowed")
-    if issubclass(kind, _CALLED) and not names.may_compute(_getattr(value, "__name__", "")):
-        report.refuse("P202", "A pattern reads an attribute that is not allowed")
+    if issubclass(kind, _CALLED):
+        name = _getattr(value, "__name__", "")
+        if not names.may_compute(name) or name in names.GUARDED:
+            report.refuse("P202", "A pattern reads an attribute that is not allowed")
     return value_of(value, "a pattern")
 
 
 def _is_namespace(value) -> bool:
+    if value is report.user_builtins() or value is report.main_names():
+        return True
     return any(_getattr(one, "__dict__", None) is value for one in list(sys.modules.values()))
 
 
@@ -250,7 +273,7 @@ def judge_expression(text) -> None:
     if type(text) is not str:
         return
     for one in _WORD.findall(normalize("NFKC", text)):
-        if not names.may_compute(one) or one in names.TEXT:
+        if not names.may_compute(one) or not names.may_stand_in_text(one):
             report.refuse("P208", "Expression uses '%s', which is not allowed" % one[:100])
 
 
@@ -362,6 +385,9 @@ class Commands:
         return None
 
     def help(self, name: str, signs: int) -> None:
+        name = judge_path(name)
+        if type(name) is not str or not all(part.isidentifier() for part in name.split(".")):
+            report.refuse("P203", "Only a name can be shown")
         print(commands.describe(name, signs > 1, sys._getframe(1)))
 
 

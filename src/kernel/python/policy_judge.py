@@ -179,8 +179,6 @@ class Judge:
         elif name in names.NO_BUILTINS:
             self.builtins.append((name, Finding("P102", node, "Builtin '%s' is not allowed" % name)))
         elif name[:2] == "__" and _is_reserved(name) and name not in names.READ:
-            if name == "__krait__":
-                return  # made of a magic, and judged as one
             rule, what = ("P101", "Import by") if name == "__import__" else ("P105", "Name")
             self.find(rule, node, "%s '%s' is not allowed" % (what, name))
 
@@ -386,8 +384,10 @@ class Judge:
     # ---- magics -------------------------------------------------------------------------------
 
     def magic(self, node, kind: str) -> None:
-        text = node.args[0].value if node.args and type(node.args[0]) is _Constant else ""
-        text = str(text)
+        if not node.args or type(node.args[0]) is not _Constant or type(node.args[0].value) is not str:
+            return  # not made of a command: the name is refused
+        text = node.args[0].value
+        node.func.value = _made(_Ours("__krait__", _Load()), node)
         if kind in ("system", "lines"):
             self.find("P106", node, "Shell command '!%s' is not allowed" % _short(text))
         elif kind == "help":
@@ -482,6 +482,9 @@ def judge(tree, policy: Policy) -> list:
 
 def cell(made, policy: Policy) -> list:
     """The same of a snippet that starts with %%name."""
+    word = made.args.strip()
+    if made.name == "capture" and word and not (word.isidentifier() and not word.startswith("_")):
+        return [Finding("P105", None, "Name '%s' is not allowed" % _short(word))]
     if made.name in ("time", "capture", "html", "HTML", "markdown", "latex", "svg", "SVG"):
         return []
     if made.name in ("writefile", "file") and policy.writes:

@@ -2,9 +2,16 @@
 
 policy_modules.py asks here for each member, by the name that user code imports the module by.
 """
+import builtins
+import contextlib
+import dataclasses
 import functools
+import io
+import operator
+import string
 import sys
 import types
+import typing
 from _string import formatter_field_name_split, formatter_parser
 
 from krait_kernel import policy_guards as guards, policy_names as names, policy_report as report
@@ -18,7 +25,6 @@ HIDDEN = {
     "scipy": {"test"},
     "statsmodels": {"test"},
     "sympy": {"preview", "test", "doctest"},
-    "typing": {"ForwardRef"},
     "zipfile": {"PyZipFile", "main"},
 }
 
@@ -26,23 +32,36 @@ HIDDEN = {
 # ---- operator, functools -----------------------------------------------------------------------
 
 
-def _attrgetter(real):
-    def attrgetter(*paths):
-        """Return a callable object that fetches the given attribute(s) from its operand."""
-        return real(*[guards.judge_path(path) for path in paths])
+def _getter(path: str):
+    names_ = path.split(".")
+    if len(names_) == 1:
+        return lambda obj: guards.guarded_getattr(obj, path)
 
-    return attrgetter
+    def getter(obj):
+        for one in names_:
+            obj = guards.guarded_getattr(obj, one)
+        return obj
+
+    return getter
 
 
-def _methodcaller(real):
-    def methodcaller(name, /, *args, **values):
-        """Return a callable object that calls the given method on its operand."""
-        name = guards.judge_name(name)
-        if type(name) is str and name in names.GUARDED:
-            return lambda obj: guards.attribute(obj, name)(*args, **values)
-        return real(name, *args, **values)
+def attrgetter(attr, /, *attrs):
+    """Return a callable object that fetches the given attribute(s) from its operand."""
+    paths = [guards.judge_path(path) for path in (attr, *attrs)]
+    if not all(type(path) is str for path in paths):
+        raise TypeError("attribute name must be a string")
+    getters = [_getter(path) for path in paths]
+    if len(getters) == 1:
+        return getters[0]
+    return lambda obj: tuple([getter(obj) for getter in getters])
 
-    return methodcaller
+
+def methodcaller(name, /, *args, **values):
+    """Return a callable object that calls the given method on its operand."""
+    name = guards.judge_name(name)
+    if type(name) is not str:
+        raise TypeError("method name must be a string")
+    return lambda obj: guards.guarded_getattr(obj, name)(*args, **values)
 
 
 def _judged_names(listed):
@@ -52,26 +71,21 @@ def _judged_names(listed):
 _UPDATED = functools.WRAPPER_ASSIGNMENTS
 
 
-def _update_wrapper(real):
-    def update_wrapper(wrapper, wrapped, assigned=_UPDATED, updated=("__dict__",)):
-        """Update a wrapper function to look like the wrapped function."""
-        if assigned is not _UPDATED:
-            assigned = _judged_names(assigned)
-        if tuple(updated) not in ((), ("__dict__",)):
-            report.refuse("P202", "update_wrapper() with a list of attributes to update is not allowed")
-        return real(wrapper, wrapped, assigned, () if not isinstance(wrapper, types.FunctionType) else updated)
-
-    return update_wrapper
+_real_update_wrapper = functools.update_wrapper
 
 
-def _wraps(real):
-    update = _update_wrapper(functools.update_wrapper)
+def update_wrapper(wrapper, wrapped, assigned=_UPDATED, updated=("__dict__",)):
+    """Update a wrapper function to look like the wrapped function."""
+    if assigned is not _UPDATED:
+        assigned = _judged_names(assigned)
+    if tuple(updated) not in ((), ("__dict__",)):
+        report.refuse("P202", "update_wrapper() with a list of attributes to update is not allowed")
+    return _real_update_wrapper(wrapper, wrapped, assigned, updated if type(wrapper) is types.FunctionType else ())
 
-    def wraps(wrapped, assigned=_UPDATED, updated=("__dict__",)):
-        """Decorator factory to apply update_wrapper() to a wrapper function."""
-        return lambda wrapper: update(wrapper, wrapped, assigned, updated)
 
-    return wraps
+def wraps(wrapped, assigned=_UPDATED, updated=("__dict__",)):
+    """Decorator factory to apply update_wrapper() to a wrapper function."""
+    return lambda wrapper: update_wrapper(wrapper, wrapped, assigned, updated)
 
 
 # ---- string ------------------------------------------------------------------------------------
@@ -143,9 +157,6 @@ class Formatter:
         return obj, first
 
 
-Formatter.__module__ = "string"
-
-
 # ---- contextlib --------------------------------------------------------------------------------
 
 
@@ -177,10 +188,6 @@ class redirect_stderr(_Redirect):
 
 def _stream_of(obj) -> str:
     return "stderr" if issubclass(type(obj), redirect_stderr) else "stdout"
-
-
-for _kind in (redirect_stdout, redirect_stderr):
-    _kind.__module__ = "contextlib"
 
 
 # ---- types -------------------------------------------------------------------------------------
@@ -215,61 +222,74 @@ def _is_plain_namespace(space) -> bool:
     return space is None or type(space) is dict and "__builtins__" not in space
 
 
-def _get_type_hints(real):
-    def get_type_hints(obj, globalns=None, localns=None, include_extras=False):
-        """Return type hints for an object."""
-        if not (_is_plain_namespace(globalns) and _is_plain_namespace(localns)):
-            report.refuse("P208", "get_type_hints() with such a namespace is not allowed")
-        if globalns is None:
-            globalns = report.main_names()
-        else:
-            globalns = dict(globalns, __builtins__=report.user_builtins())
-        try:
-            return real(obj, globalns, localns, include_extras)
-        except TypeError:
-            if sys.version_info >= (3, 9):
-                raise
-            return real(obj, globalns, localns)
+_real_hints = typing.get_type_hints
 
-    return get_type_hints
+
+def get_type_hints(obj, globalns=None, localns=None, include_extras=False):
+    """Return type hints for an object."""
+    if not (_is_plain_namespace(globalns) and _is_plain_namespace(localns)):
+        report.refuse("P208", "get_type_hints() with such a namespace is not allowed")
+    if globalns is None:
+        globalns = report.main_names()
+    else:
+        globalns = dict(globalns, __builtins__=report.user_builtins())
+    if sys.version_info >= (3, 9):
+        return _real_hints(obj, globalns, localns, include_extras)
+    return _real_hints(obj, globalns, localns)
+
+
+_real_dataclass, _real_make_dataclass, _Field = dataclasses.dataclass, dataclasses.make_dataclass, dataclasses.Field
+
+
+def _is_field(name) -> bool:
+    return type(name) is str and name.isidentifier() and names.may_bind(name)
 
 
 def _judge_fields(kind) -> None:
     """The names of a dataclass's fields become text of functions that are compiled."""
     for base in type.__getattribute__(kind, "__mro__"):
-        found = type.__getattribute__(base, "__dict__").get("__annotations__")
-        if found is None or base is object:
+        space = type.__getattribute__(base, "__dict__")
+        written, made = space.get("__annotations__", {}), space.get("__dataclass_fields__", {})
+        plain = base is object or type(written) is dict and all(map(_is_field, written))
+        if plain and type(made) is dict and all(type(one) is _Field and _is_field(one.name) for one in made.values()):
             continue
-        if type(found) is not dict or not all(
-            type(one) is str and one.isidentifier() and names.may_bind(one) for one in found
-        ):
-            report.refuse("P208", "A dataclass whose fields are not plain names is not allowed")
+        report.refuse("P208", "A dataclass whose fields are not plain names is not allowed")
 
 
-def _dataclass(real):
-    def dataclass(cls=None, /, **options):
-        """Add dunder methods based on the fields defined in the class."""
-        if cls is None:
-            return lambda kind: dataclass(kind, **options)
-        if issubclass(type(cls), type):
-            _judge_fields(cls)
-        return real(cls, **options)
-
-    return dataclass
+def dataclass(cls=None, /, **options):
+    """Add dunder methods based on the fields defined in the class."""
+    if cls is None:
+        return lambda kind: dataclass(kind, **options)
+    if issubclass(type(cls), type):
+        _judge_fields(cls)
+    return _real_dataclass(cls, **options)
 
 
-def _make_dataclass(real):
-    def make_dataclass(cls_name, fields, **options):
-        """Return a new dynamically created dataclass."""
-        space = options.get("namespace") or {}
-        for one in ("__annotations__", "__module__"):
-            if one in space:
-                report.refuse("P208", "make_dataclass() with %s is not allowed" % one)
-        if "module" in options:
-            report.refuse("P208", "make_dataclass() with a module is not allowed")
-        return real(cls_name, fields, **options)
+def make_dataclass(cls_name, fields, **options):
+    """Return a new dynamically created dataclass."""
+    space = options.get("namespace") or {}
+    if "module" in options or any(one in space for one in ("__annotations__", "__module__", "__dataclass_fields__")):
+        report.refuse("P208", "make_dataclass() with a module, or with fields in its namespace, is not allowed")
+    for base in options.get("bases") or ():
+        if issubclass(type(base), type):
+            _judge_fields(base)
+    return _real_make_dataclass(cls_name, fields, **options)
 
-    return make_dataclass
+
+# ---- pandas ------------------------------------------------------------------------------------
+
+
+def _judge_expressions(module) -> None:
+    """Expressions of query() and eval(), by whatever road they come: what reads their attributes."""
+    visitor = module.BaseExprVisitor
+    visit = visitor.visit_Attribute
+
+    def visit_Attribute(self, node, **kwargs):
+        if not names.may_compute(node.attr) or node.attr in names.GUARDED:
+            report.refuse("P208", "Expression uses '%s', which is not allowed" % node.attr[:100])
+        return visit(self, node, **kwargs)
+
+    visitor.visit_Attribute = visit_Attribute
 
 
 # ---- numpy -------------------------------------------------------------------------------------
@@ -285,18 +305,70 @@ def _load(real):
     return load
 
 
-GIVEN = {
-    ("operator", "attrgetter"): _attrgetter,
-    ("operator", "methodcaller"): _methodcaller,
-    ("functools", "update_wrapper"): _update_wrapper,
-    ("functools", "wraps"): _wraps,
-    ("string", "Formatter"): lambda _real: Formatter,
-    ("contextlib", "redirect_stdout"): lambda _real: redirect_stdout,
-    ("contextlib", "redirect_stderr"): lambda _real: redirect_stderr,
-    ("typing", "get_type_hints"): _get_type_hints,
-    ("dataclasses", "dataclass"): _dataclass,
-    ("dataclasses", "make_dataclass"): _make_dataclass,
-    ("numpy", "load"): _load,
+# Of modules that are imported later.
+GIVEN = {("numpy", "load"): _load}
+ADJUSTED = {"pandas.core.computation.expr": _judge_expressions}
+_adjusted: set = set()
+_INSTEAD: dict = {}  # id of a real member -> what stands for it wherever it turns up; HIDE: nothing
+_kept: list = []  # so that the ids stay theirs
+HIDE = object()
+
+
+def _stand_for(real, made) -> None:
+    _kept.append(real)
+    _INSTEAD[id(real)] = made
+
+
+def instead(value):
+    """What user code is given for a member of a module; HIDE: nothing."""
+    return _INSTEAD.get(id(value), value)
+
+
+def adjust() -> None:
+    """Libraries that run a language of their own, once they are there."""
+    for name, action in ADJUSTED.items():
+        if name not in _adjusted and name in sys.modules:
+            _adjusted.add(name)
+            action(sys.modules[name])
+
+
+def _prepare() -> None:
+    """Other modules have these, too, under their own names."""
+    for home, made in (
+        (operator, (attrgetter, methodcaller)),
+        (functools, (update_wrapper, wraps)),
+        (string, (Formatter,)),
+        (contextlib, (redirect_stdout, redirect_stderr)),
+        (typing, (get_type_hints,)),
+        (dataclasses, (dataclass, make_dataclass)),
+    ):
+        for one in made:
+            one.__module__, one.__qualname__ = home.__name__, one.__name__
+            _stand_for(getattr(home, one.__name__), one)
+    for name in ("FunctionType", "CodeType", "CellType", "FrameType", "TracebackType", "ModuleType"):
+        if hasattr(types, name):
+            _stand_for(getattr(types, name), _stand_in(getattr(types, name)))
+    _stand_for(io.open, guards.guarded_open)
+    for name in names.NO_BUILTINS | {"__import__"}:
+        _stand_for(vars(builtins)[name], HIDE)
+    for module, listed in _NOT_SHOWN.items():
+        for name in listed.split():
+            if hasattr(sys.modules.get(module), name):
+                _stand_for(getattr(sys.modules[module], name), HIDE)
+
+
+# Functions that other modules may have imported by name.
+_NOT_SHOWN = {
+    "ctypes": "CDLL PyDLL cdll pydll pythonapi cast memmove memset string_at",
+    "gc": "get_objects get_referrers get_referents",
+    "importlib": "import_module reload __import__",
+    "importlib.util": "find_spec module_from_spec spec_from_file_location spec_from_loader",
+    "inspect": "currentframe stack trace getmembers_static getattr_static getclosurevars",
+    "marshal": "loads load",
+    "os": "system popen execv execve fork forkpty kill posix_spawn posix_spawnp spawnv spawnve _exit",
+    "pickle": "loads load Unpickler",
+    "subprocess": "Popen run call check_call check_output getoutput getstatusoutput",
+    "sys": "_getframe modules meta_path path_hooks settrace setprofile _current_frames",
+    "typing": "ForwardRef",
 }
-for _name in ("FunctionType", "LambdaType", "CodeType", "CellType", "FrameType", "TracebackType", "ModuleType"):
-    GIVEN[("types", _name)] = _stand_in
+_prepare()

@@ -10,12 +10,13 @@ import builtins
 import sys
 from types import ModuleType
 
-from krait_kernel import channel, policy_guards as guards, policy_members as members, policy_names as names
-from krait_kernel import policy_report as report
+from krait_kernel import channel, policy_audit as audit, policy_guards as guards, policy_members as members
+from krait_kernel import policy_names as names, policy_report as report
 
 MAX_NAME = 200
 OWN_FOLDERS = ("/workspace", "/tmp", "/home", "/dev/shm", "/mnt/data", "/app")
 
+_LOADERS = frozenset("exec_module import_module load_module run_module run_path".split())
 _import = builtins.__import__
 _namespace = ModuleType.__getattribute__
 _made: dict = {}  # (imports, name) -> facade
@@ -77,10 +78,10 @@ def _fill_whole(space: dict, real, name: str, policy) -> None:
     for attr, value in _namespace(real, "__dict__").items():
         if attr[:1] == "_" and attr not in names.SHOWN or attr in hidden or attr in space:
             continue
-        given = members.GIVEN.get((name, attr))
-        if given is not None and whole:
-            space[attr] = given(value)
-        elif issubclass(type(value), ModuleType):
+        value = members.instead(value)
+        if value is members.HIDE or attr in _LOADERS:
+            continue
+        if issubclass(type(value), ModuleType):
             part = "%s.%s" % (name, attr)
             if sys.modules.get(part) is value and policy.allows(part):  # os.path
                 space[attr] = facade(value, part)
@@ -101,10 +102,12 @@ def fetch(real, name: str, attr: str, policy):
         hidden = members.HIDDEN.get(name, ())
         if attr in hidden:
             _hide(name, attr)
-        value = getattr(real, attr)
+        value = members.instead(getattr(real, attr))
         given = members.GIVEN.get((name, attr))
         if given is not None:
             return given(value)
+        if value is members.HIDE or attr in _LOADERS:
+            _hide(name, attr)
     else:  # it is there for what lies below it
         value = getattr(real, attr)
         if not issubclass(type(value), ModuleType):
@@ -167,6 +170,7 @@ def guarded_import(name, globals=None, locals=None, fromlist=(), level=0):
     if refused:
         _refuse(refused[0])
     _import(name)
+    members.adjust()
     if not wanted:
         return _linked(name)
     made = facade(sys.modules[name], name)
@@ -235,13 +239,14 @@ def _fill(made, real) -> None:
 
 def protect_path() -> None:
     """Nothing is imported from where user code can write."""
+    sys.path[:] = [one for one in sys.path if isinstance(one, str) and one and one != "." and not is_own_file(one)]
+
+
+def is_own_file(file: str) -> bool:
     mine = OWN_FOLDERS + ((channel.folder,) if channel.folder else ())
-    sys.path[:] = [
-        one
-        for one in sys.path
-        if isinstance(one, str) and one and one != "." and not any(one == top or one.startswith(top + "/") for top in mine)
-    ]
+    return any(file == top or file.startswith(top + "/") for top in mine)
 
 
 guards.facade_of = of_value
 guards.is_facade = is_facade
+audit.is_own_file = is_own_file

@@ -65,7 +65,8 @@ webbrowser zipimport genericpath pathmod
 # Parts of libraries that run text or programs, or reach memory: only a list that names them gives them.
 NEVER = frozenset(
     """
-matplotlib.animation numpy.ctypeslib numpy.distutils numpy.f2py numpy.testing._private
+matplotlib.animation matplotlib.testing matplotlib.texmanager numpy.compat numpy.ctypeslib
+numpy.distutils numpy.f2py numpy.testing._private numpy.testing.extbuild
 pandas.compat.pickle_compat pandas.core.computation pandas.io.clipboard pandas.io.clipboards
 pandas.io.pickle scipy._lib scipy.weave statsmodels.tools.testing sympy.external sympy.plotting.pygletplot
 sympy.testing sympy.utilities.autowrap sympy.utilities._compilation
@@ -112,7 +113,7 @@ UNBOUND = frozenset(
     "__%s__" % name
     for name in """
 annotations array_interface array_struct bases base build_class builtins cached class closure code
-debug dict globals import krait loader module mro package path reduce reduce_ex spec subclasses
+debug dict globals import krait loader module mro name package path reduce reduce_ex spec subclasses
 traceback wrapped
 """.split()
 )
@@ -123,21 +124,24 @@ CAPTURE = "__krait_capture_%d__"
 # ---- text that libraries run -------------------------------------------------------------------
 
 TEXT = (
-    frozenset(
-        """
-__import__ eval exec compile open getattr setattr delattr globals locals vars breakpoint
-__base__ __bases__ __builtins__ __closure__ __code__ __getattribute__ __globals__ __loader__ __mro__
-__reduce__ __reduce_ex__ __self__ __spec__ __subclasses__ __traceback__
-""".split()
-    )
+    frozenset("eval exec compile open getattr setattr delattr globals locals vars breakpoint".split())
     | DENIED
     | POWER_FUNCTIONS
+    | frozenset("_" + name for name in LOOKED_AT if not name.startswith("_"))
 )
+TEXT_SPECIAL = READ | {"__setattr__", "__delattr__", "__create_fn__", "__name__"}
 FIELD = ("__", "_frame", "_code", "f_", "tb_", "co_", "_convert", "func_", "modules")
 
 
 def is_special(name: str) -> bool:
     return name[:2] == "__" and name[-2:] == "__" and len(name) > 4
+
+
+def may_stand_in_text(name: str) -> bool:
+    """A name in text that a library runs as code: dataclasses and namedtuple write some of their own."""
+    if is_special(name):
+        return name in TEXT_SPECIAL or name.startswith("__dataclass_")
+    return name not in TEXT
 
 
 def may_read(name: str) -> bool:

@@ -35,7 +35,11 @@ class WriteRefused(PolicyError, PermissionError):
 
 
 PolicyError.__module__ = "builtins"
-for _kind, _name in ((ImportRefused, "ImportError"), (MemberRefused, "AttributeError"), (WriteRefused, "PermissionError")):
+for _kind, _name in (
+    (ImportRefused, "ImportError"),
+    (MemberRefused, "AttributeError"),
+    (WriteRefused, "PermissionError"),
+):
     _kind.__module__, _kind.__name__, _kind.__qualname__ = "builtins", _name, _name
 _KINDS = {"P201": ImportRefused, "P207": MemberRefused, "P205": WriteRefused}
 

@@ -47,6 +47,11 @@ def begin(spec: dict, main_names) -> None:
         _establish(wanted, main_names())
 
 
+def lent(variables: dict) -> dict:
+    """Variables that come with a run: under a policy none with a name of Python's own."""
+    return variables if current is None else {name: one for name, one in variables.items() if name[:2] != "__"}
+
+
 def active(job) -> bool:
     """Whether this run is judged."""
     return not job.warm and (current is not None or judging)

@@ -409,7 +409,7 @@ def _begin(run_id: int, payload: bytes):
     if policy_run.judging:
         return Judged(spec)
     if "variables" in spec:
-        main.__dict__.update(spec["variables"])
+        main.__dict__.update(policy_run.lent(spec["variables"]))
     if "env" in spec:
         names.lend_environment(spec["env"])
     return (make_script if spec.get("script") else Job)(spec)

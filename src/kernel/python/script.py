@@ -101,7 +101,7 @@ class Script(run.Job):
             reserve.free()
         self.cause = "exception"
         self.exit_code = INTERRUPTED if isinstance(exc, KeyboardInterrupt) else 1
-        exc.__traceback__ = tb = tracebacks.strip(exc.__traceback__)
+        exc.__traceback__ = tb = tracebacks.cut_ours(tracebacks.strip(exc.__traceback__))
         self.error = tracebacks.describe(exc, self.name)
         try:
             self.hint = policy_run.hint_of(exc) or hints.hint(exc)

@@ -268,6 +268,18 @@ def strip(tb):
     return tb
 
 
+def cut_ours(tb):
+    """The same traceback without the frames of ours at its end, where a guard has refused something."""
+    last, one = None, tb
+    while one is not None:
+        if not one.tb_frame.f_code.co_filename.startswith(OURS):
+            last = one
+        one = one.tb_next
+    if last is not None:
+        last.tb_next = None
+    return tb
+
+
 def _tidy(formatted) -> None:
     """Takes our frames out of one exception of the chain, and puts back the lines as they were
     written.

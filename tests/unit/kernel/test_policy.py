@@ -96,7 +96,8 @@ def figures_are_counted():
     figures = end["analysis"]
     equal((figures["line_count"], figures["character_count"], figures["estimated_complexity"]), (2, 31, "low"))
     equal(end["recommendations"], ["Some operations may be restricted in sandbox environment"])
-    code = "def f(n):\n    return 1 if n < 2 else n * f(n - 1)\nfor i in range(3):\n    for j in range(3):\n        f(i + j)\n"
+    code = "def f(n):\n    return 1 if n < 2 else n * f(n - 1)\n"
+    code += "for i in range(3):\n    for j in range(3):\n        f(i + j)\n"
     figures = judged(code)["analysis"]
     equal((figures["complexity"]["branches"], figures["complexity"]["nesting"], figures["complexity"]["recursion"]),
           (3, 2, True))
@@ -113,8 +114,8 @@ def an_open_policy_is_validated_for_syntax_alone():
 
 @check
 def what_cannot_be_parsed_is_told():
-    for code in ("x = 1\0", "(" * 5000, "-" * 200_000 + "1", "x" * 1_000_001, "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"),
-                 "a" + ".b" * 200_000, "if 1:\n" + " " * 3 + "x\n  y", "x = '''"):
+    for code in ("x = 1\0", "(" * 5000, "-" * 200_000 + "1", "x" * 1_000_001, "\xed\xa0\x80", "a" + ".b" * 200_000,
+                 "if 1:\n" + " " * 3 + "x\n  y", "x = '''"):
         end = judged(code)
         equal(len(end["findings"]), 1, code[:20])
         assert end["findings"][0]["id"] in ("P100", "P108"), end["findings"]
@@ -142,7 +143,8 @@ def variables_and_magics_work():
     end = run("import math\ndef f(x):\n    return math.sqrt(x)\n_k = 3", "%time f(16)")
     equal((end["cause"], end["result"]), ("ok", "4.0"))
     equal(run("%%time\nx = 2\nx")["result"], "2")
-    for code, rule in (("!ls", "P106"), ("x = !ls", "P106"), ("%pip install a", "P106"), ("%%bash\nls", "P106"), ("%run a.py", "P106"),
+    for code, rule in (("!ls", "P106"), ("x = !ls", "P106"), ("%pip install a", "P106"),
+                       ("%%bash\nls", "P106"), ("%run a.py", "P106"),
                        ("%time import os", "P106"), ("%time eval('1')", "P102")):
         equal(ids(run(code)), [rule], code)
     equal(run("n + 1", variables={"n": 1})["result"], "2")
@@ -158,6 +160,24 @@ def scripts_are_judged():
     with zygote.session(mode="script") as session:
         end = session.run("print(hasattr((), '__cla' + 'ss__'))", policy=BASIC, script=script)
     equal((end["cause"], end["error"]["type"]), ("exception", "PolicyError"))
+
+
+@check
+def guards_show_nothing_of_themselves():
+    for name in "globals code defaults kwdefaults closure builtins self dict".split():
+        name = "__%s__" % name
+        for guard in ("getattr", "open", "help", "print", "PolicyError.__init__", "math.sqrt"):
+            end = run("import math\n%s.%s" % (guard, name))
+            assert end["cause"] == "denied" or end.get("refused"), (guard, name, end)
+    end = run("import math\nprint(getattr(math, '__get' + 'attr__', None), math.__name__)")
+    equal((end["cause"], end["stdout"]), ("ok", "None math\n"))
+
+
+@check
+def variables_of_the_caller_leave_the_guards():
+    end = run("getattr((), '__cla' + 'ss__')", variables={"__builtins__": {"x": 1}, "__krait_attr__": 1, "n": 1})
+    equal((end["error"]["type"], end["refused"][0]["id"]), ("PolicyError", "P202"))
+    equal(ids(run("%%capture __builtins__\nx = 1")), ["P105"])
 
 
 @check
