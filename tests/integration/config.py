@@ -225,9 +225,9 @@ def example_files_load_as_they_are():
 
 
 def uncommented(text: str, pattern: str) -> str:
-    """With every setting switched on but one: there is one key or another."""
-    lines = [line[1:] if re.match(pattern, line) and "api_key_file" not in line.lower() else line
-             for line in text.splitlines()]
+    """With every setting switched on but two: there is one key or another, and the policy open has no list."""
+    left = re.compile("api_key_file|allowed_imports", re.I)
+    lines = [line[1:] if re.match(pattern, line) and not left.search(line) else line for line in text.splitlines()]
     return "\n".join(lines) + "\n"
 
 

@@ -34,7 +34,7 @@ static int ask_restricted(const struct kr_config *c, struct kr_policy_ask *ask, 
     ask->profiles |= (c->policy_data_science ? KR_POLICY_BIT(KR_POLICY_DATA_SCIENCE) : 0) |
                      (reaches ? KR_POLICY_BIT(KR_POLICY_NETWORK) : 0) |
                      (c->policy_filesystem ? KR_POLICY_BIT(KR_POLICY_FILESYSTEM) : 0);
-    if (kr_config_given(c, "allowed-imports"))
+    if (c->allowed_imports.count > 0) /* an empty list is the default as it is shown: those of the profiles */
         kr_policy_ask_no_imports(ask);
     for (size_t i = 0; i < c->allowed_imports.count && r >= 0; i++)
         r = kr_policy_ask_import(ask, c->allowed_imports.items[i], err);
@@ -64,13 +64,15 @@ static const struct kr_policy_spec *listeners_policy(const struct kr_config *c)
     return first;
 }
 
-/* Settings that no listener's policy can keep. */
+/* Settings that no listener's policy can keep, where open was not chosen in so many words. */
 static int check_open(const struct kr_config *c, struct kr_err *err)
 {
     static const char why[] =
         "false is for the policy restricted, and no listener has it; set policy, or leave this out";
     const bool values[PROFILES_MAX] = {c->policy_data_science, c->policy_network, c->policy_filesystem};
 
+    if (kr_config_given(c, "policy"))
+        return 0;
     for (size_t i = 0; i < c->listener_count; i++)
         if (c->profiles[c->listeners[i].dialect].policy.mode != KR_POLICY_OPEN)
             return 0;
@@ -84,7 +86,7 @@ int kr_config_fit_policies(struct kr_config *c, struct kr_err *err)
 {
     static const struct kr_policy_spec open_policy = {.mode = KR_POLICY_OPEN};
     const struct kr_policy_spec *common;
-    bool lists = kr_config_given(c, "allowed-imports");
+    bool lists = c->allowed_imports.count > 0;
     struct kr_policy_ask ask = {0};
     struct kr_err why;
     int r;
