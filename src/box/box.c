@@ -632,7 +632,7 @@ int kr_box_new(struct uv_loop_s *loop, struct kr_engine *engine, const struct kr
     }
     r = open_data(b, err);
     if (r >= 0 && (kr_sandbox_cache_new(&b->cache) < 0 || kr_connections_open(b) < 0 || kr_box_security_open(b) < 0 ||
-                   kr_changes_open(b) < 0 || kr_soon_new(loop, on_kick, b, &b->kick) < 0 ||
+                   kr_box_users_open(b) < 0 || kr_changes_open(b) < 0 || kr_soon_new(loop, on_kick, b, &b->kick) < 0 ||
                    kr_timer_new(loop, on_upkeep, b, &b->upkeep) < 0 ||
                    kr_timer_new(loop, on_slot_deadline, b, &b->slot_timer) < 0 ||
                    kr_timer_new(loop, on_prune, b, &b->pruner) < 0 ||
@@ -736,6 +736,7 @@ void kr_box_free(struct kr_box *b)
     kr_box_egress_close(b);
     kr_connections_close(b);
     kr_security_free(b->security);
+    kr_box_users_close(b);
     free_rest(b);
     kr_box_terminals_free(b);
     kr_strays_close(b);
@@ -786,11 +787,6 @@ struct kr_engine *kr_box_engine(const struct kr_box *b)
 const struct kr_box_config *kr_box_config(const struct kr_box *b)
 {
     return &b->config;
-}
-
-const struct kr_profile *kr_box_profile(const struct kr_box *b, const struct kr_caller *who)
-{
-    return who->profile ? who->profile : &b->config.profiles[b->config.dialect];
 }
 
 struct kr_runlogs *kr_box_runlogs(const struct kr_box *b)

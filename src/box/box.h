@@ -17,6 +17,7 @@
 #include "store_run.h"
 #include "store_sandbox.h"
 #include "store_template.h"
+#include "user_profiles.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,15 +41,16 @@ struct kr_box_config {
     /* A folder of the host's, the first of the engine's and the warden's workspaces: here it is the folder of the
      * user's sandbox `default`, which can then neither be reset nor deleted. NULL: none. */
     const char *workspace;
-    const struct kr_profile *profiles; /* by enum kr_dialect; borrowed */
-    enum kr_dialect dialect;           /* whose profile a caller has that came with none */
-    struct kr_net_rule network;        /* of sandboxes that choose none; never past max_network */
-    struct kr_net_rule max_network;    /* the most that a sandbox may ask for */
-    struct kr_net_rule fetch_network;  /* what is fetched into any sandbox by its address */
-    uint32_t connection_rows;          /* kept in the store */
-    uint32_t security_rows;            /* the same of security events */
-    struct kr_egress *egress;          /* borrowed; NULL: sandboxes have no network beyond loopback */
-    enum kr_preload preload;           /* of sandboxes that choose none */
+    const struct kr_profile *profiles;      /* by enum kr_dialect; borrowed */
+    const struct kr_user_rules *user_rules; /* of the policy file; borrowed */
+    enum kr_dialect dialect;                /* whose profile a caller has that came with none */
+    struct kr_net_rule network;             /* of sandboxes that choose none; never past max_network */
+    struct kr_net_rule max_network;         /* the most that a sandbox may ask for */
+    struct kr_net_rule fetch_network;       /* what is fetched into any sandbox by its address */
+    uint32_t connection_rows;               /* kept in the store */
+    uint32_t security_rows;                 /* the same of security events */
+    struct kr_egress *egress;               /* borrowed; NULL: sandboxes have no network beyond loopback */
+    enum kr_preload preload;                /* of sandboxes that choose none */
     const char *const *mounts;
     size_t mount_count;                     /* names of data sets, in the warden's order */
     const struct kr_package_python *python; /* borrowed: of the environments; NULL: sandboxes have none */
@@ -121,7 +123,7 @@ struct kr_box_figures {
 void kr_box_figures(const struct kr_box *b, struct kr_box_figures *ret);
 struct kr_engine *kr_box_engine(const struct kr_box *b);
 const struct kr_box_config *kr_box_config(const struct kr_box *b);
-/* What holds for this caller. */
+/* What holds for this caller: of its listener, as its user's rule in the policy file has it. */
 const struct kr_profile *kr_box_profile(const struct kr_box *b, const struct kr_caller *who);
 struct kr_runlogs *kr_box_runlogs(const struct kr_box *b);
 /* A row of the audit log; `detail` is a JSON object or NULL. Failures are logged, never returned. */

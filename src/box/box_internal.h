@@ -221,6 +221,8 @@ struct kr_box {
     struct kr_box_shelf *shelves; /* NULL: nothing enforces limits of folders */
     struct kr_connections *connections;
     struct kr_security *security;
+    struct kr_user_profiles *user_profiles;
+    struct kr_user_name *user_names;   /* by a hash of the id */
     struct kr_strays *strays;          /* while the shelf is looked through */
     unsigned doomed_seen, doomed_skip; /* folders that could not be removed do not hold up the others */
 };
@@ -319,6 +321,12 @@ void kr_connections_close(struct kr_box *b);
 int kr_connections_prune(struct kr_box *b, int64_t since);
 
 int kr_box_security_open(struct kr_box *b);
+
+/* ---- box_reload.c: users and their rules ---- */
+int kr_box_users_open(struct kr_box *b);
+void kr_box_users_close(struct kr_box *b);
+/* May this caller run code at all? 0, or KR_ERR_DENIED: whose code it is cannot be told, and rules differ by user. */
+int kr_box_may_run(const struct kr_box *b, const struct kr_caller *who, struct kr_err *err);
 
 /* The zygote with this preload, else the first (box_sessions.c). */
 uint32_t kr_box_zygote_of(const struct kr_box *b, enum kr_preload preload);

@@ -269,6 +269,8 @@ static int check_spec(const struct kr_box *b, const struct kr_caller *who, const
 
     if (b->stopping)
         return kr_err_set(err, KR_ERR_BUSY, 0, KR_STOPPING);
+    if ((r = kr_box_may_run(b, who, err)) < 0)
+        return r;
     if (!spec->code.text)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "code: missing");
     if (memchr(spec->code.text, '\0', spec->code.len))

@@ -654,8 +654,10 @@ int kr_box_session_open(struct kr_box *b, const struct kr_caller *who, const cha
     char made_up[KR_STORE_ID_ROOM];
     struct kr_box_session *session;
     struct kr_box_user *u;
-    int r = kr_box_sandbox_find(b, who, sandbox, &s, err);
+    int r = kr_box_may_run(b, who, err);
 
+    if (r >= 0)
+        r = kr_box_sandbox_find(b, who, sandbox, &s, err);
     if (r < 0)
         return r;
     if (b->stopping)

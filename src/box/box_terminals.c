@@ -430,6 +430,8 @@ int kr_box_terminal_open(struct kr_box *b, const struct kr_caller *who, const st
     if (r >= 0 && b->stopping)
         r = kr_err_set(err, KR_ERR_BUSY, 0, KR_STOPPING);
     if (r >= 0)
+        r = kr_box_may_run(b, who, err);
+    if (r >= 0)
         r = kr_box_sandbox_find(b, who, how->sandbox, &s, err);
     if (r >= 0 && s.policy.mode != KR_POLICY_OPEN)
         r = kr_err_set(err, KR_ERR_DENIED, 0, "terminals are not allowed under the policy restricted");

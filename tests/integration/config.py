@@ -225,8 +225,9 @@ def example_files_load_as_they_are():
 
 
 def uncommented(text: str, pattern: str) -> str:
-    """With every setting switched on but two: there is one key or another, and the policy open has no list."""
-    left = re.compile("api_key_file|allowed_imports", re.I)
+    """With every setting switched on but three: there is one key or another, the policy open has no list, and a policy
+    file stands in its place."""
+    left = re.compile("api_key_file|allowed_imports|policy_file|#file = ", re.I)
     lines = [line[1:] if re.match(pattern, line) and not left.search(line) else line for line in text.splitlines()]
     return "\n".join(lines) + "\n"
 

@@ -344,6 +344,10 @@ static const struct kr_config_row rows[] = {
       .fallback_text = "those of the profiles", .example = "math,json,xml.etree",
       .test = "integration/policy_settings:allowed_imports",
       .help = "Modules that may be imported, in the place of those of the profiles. Asks for restricted." },
+    { .section = "policy", .key = "file", .flag = "policy-file", .type = KR_SET_PATH, AT(policy_file),
+      .value = "FILE", .example = "/etc/krait/policy.toml", .test = "integration/policy_file:file",
+      .help = "A policy file: what code of all users and of single ones may do, and their ceilings of limits "
+              "(docs/policy.md). It takes the place of the settings of this section, and is read again on SIGHUP." },
 
     { .section = "mcp", .key = "tools", .flag = "tools", .type = KR_SET_CHOICE, AT(mcp.tools), .value = "WHICH",
       .choices = kr_cli_tools, .fallback = "all", .example = "core", .test = "integration/settings:tools",

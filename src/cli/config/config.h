@@ -65,6 +65,9 @@ struct kr_config {
     /* [auth] */
     char *api_key_file; /* auth.api_key holds what the file says */
     bool require_auth, allow_anonymous, open_metrics;
+    /* [policy] */
+    char *policy_file;
+    struct kr_user_rules user_rules; /* that it says */
     /* [sessions] */
     uint64_t total_memory, total_processes; /* 0: four fifths of what there is */
     /* [users] */

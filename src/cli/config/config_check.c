@@ -519,6 +519,8 @@ int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_er
     if (r >= 0)
         r = read_key(c, err);
     if (r >= 0)
+        r = kr_config_read_policy_file(c, err);
+    if (r >= 0)
         r = make_profiles(c, err);
     if (r >= 0)
         r = fit_network(c, err);

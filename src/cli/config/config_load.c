@@ -468,6 +468,7 @@ void kr_config_free(struct kr_config *c)
         return;
     for (size_t i = 0; i < count; i++)
         kr_config_clear(c, &rows[i]);
+    kr_user_rules_done(&c->user_rules);
     kr_config_list_free(&c->notes);
     kr_config_list_free(&c->origins->files);
     free(c->origins->rows);

@@ -151,4 +151,6 @@ void kr_config_reload(struct kr_config *c, struct kr_config *from, const struct 
             add_name(ret->waiting, sizeof ret->waiting, &rows[i]);
         }
     }
+    if (kr_config_take_rules(c, from))
+        add_name(ret->changed, sizeof ret->changed, kr_config_row("policy-file"));
 }

@@ -146,6 +146,11 @@ int kr_config_fit_policies(struct kr_config *c, struct kr_err *err);
 /* Fills what was not given, and checks values against each other. 0 or -errno. */
 int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_err *err);
 
+/* Reads the policy file, if there is one; box.user_rules are its rules. 0 or -errno. */
+int kr_config_read_policy_file(struct kr_config *c, struct kr_err *err);
+/* The rules of another reading of the same file take the place of those of `c`. True if they differ. */
+bool kr_config_take_rules(struct kr_config *c, struct kr_config *from);
+
 /* ---- files: opened and, with a tray, kept; or answered out of a tray that is full (config_tray.h) ---- */
 
 /* Reads a file of the current folder that is ours or root's and that no other user can write; anything else is left

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KR_CONFIG_KEPT_MAX 4u /* .env, krait.toml, config.toml, the file of a key */
+#define KR_CONFIG_KEPT_MAX 5u /* .env, krait.toml, config.toml, the file of a key, the policy file */
 
 struct kr_config_kept {
     char *name; /* as it was asked for */

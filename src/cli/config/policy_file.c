@@ -1,8 +1,9 @@
 /* Reading a policy file.
  *
- * Called by `krait check`, and fuzzed by tests/fuzz/fuzz-policy-file.c. Invariants: a file that is wrong in any place
- * gives no rules at all; a key of [user-NAME] stands in the place of the same key of [policy], and what that user has
- * is whole in one rule; a module that is denied is in no list, and a denial that a list could not keep is an error. */
+ * Called by config_policy_file.c and `krait check`, and fuzzed by tests/fuzz/fuzz-policy-file.c. Invariants: a file
+ * that is wrong in any place gives no rules at all; a key of [user-NAME] stands in the place of the same key of
+ * [policy], and what that user has is whole in one rule; a module that is denied is in no list, and a denial that a
+ * list could not keep is an error. */
 #include "policy_file.h"
 #include "options.h"
 #include "toml.h"

@@ -22,5 +22,6 @@ struct kr_profile {
     bool allow_registration;         /* a client may make an account for itself */
     uint64_t login_ttl_ms;
     int policy_mode;              /* enum kr_policy, as the settings have it */
+    bool is_refused;              /* of a user who cannot be told (user_profiles.h): nothing runs */
     struct kr_policy_spec policy; /* what no sandbox and no run here can widen: made of the settings */
 };

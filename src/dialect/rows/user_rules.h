@@ -1,5 +1,5 @@
-/* What an administrator's policy file says of users. The file is read by cli/config (policy_file.c).
- * docs/design/policy.md. */
+/* What an administrator's policy file says of users. The file is read by cli/config (policy_file.c);
+ * user_profiles.h makes profiles of it. docs/design/policy.md. */
 #pragma once
 #include "limit.h"
 #include "policy.h"
@@ -23,4 +23,5 @@ struct kr_user_rules {
 
 /* The user's rule, by name, whatever the case of its ASCII letters, or that of all; NULL without rules. */
 const struct kr_user_rule *kr_user_rule_of(const struct kr_user_rules *rules, const char *user);
+bool kr_user_rules_same(const struct kr_user_rules *a, const struct kr_user_rules *b);
 void kr_user_rules_done(struct kr_user_rules *rules);

@@ -113,12 +113,30 @@ static void lists_and_sections_are_bounded(void)
     free(text);
 }
 
+static void sameness(void)
+{
+    struct kr_user_rules before;
+
+    CHECK(load("[policy]\npolicy = \"restricted\"\nmemory = 33554432\n") == 0);
+    before = rules;
+    rules = (struct kr_user_rules){0};
+    CHECK(load("[policy]\npolicy = \"restricted\"\nmemory = \"33554432\"\n") == 0 &&
+          kr_user_rules_same(&before, &rules));
+    CHECK(load("[policy]\npolicy = \"restricted\"\nmemory = \"33554433\"\n") == 0 &&
+          !kr_user_rules_same(&before, &rules));
+    CHECK(load("[policy]\npolicy = \"restricted\"\nprofiles = [\"network\"]\nmemory = 33554432\n") == 0 &&
+          !kr_user_rules_same(&before, &rules));
+    CHECK(load("") == 0 && !kr_user_rules_same(&before, &rules));
+    kr_user_rules_done(&before);
+}
+
 int main(void)
 {
     RUN(what_a_file_says);
     RUN(users_have_rules_of_their_own);
     RUN(what_is_refused);
     RUN(lists_and_sections_are_bounded);
+    RUN(sameness);
     kr_user_rules_done(&rules);
     CHECK_DONE();
 }
