@@ -8,7 +8,7 @@ CALLED_BY_TESTS = {name: reason for reason, names in {
     "a test sets the clock, or looks inside":
         "kr_auth_set_clock kr_link_sign kr_link_add_path kr_crc32c_add_plain "
         "kr_config_is_loopback kr_landlock_restrict_abi kr_seccomp_simulate kr_snapshot_count "
-        "kr_runlog_end kr_base32 kr_eg_authority_read kr_egress_connected kr_log_set_rate kr_log_open_sized "
+        "kr_runlog_end kr_eg_authority_read kr_egress_connected kr_log_set_rate kr_log_open_sized "
         "kr_notify_close",
     "a test program is built on it":
         "kr_mcp_list_changed kr_report_layers",

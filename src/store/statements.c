@@ -14,6 +14,7 @@
 #define KEY_COLUMNS "id, owner, name, shown, rights, created, expires, last_used, revoked"
 #define SANDBOX_COLUMNS "id, owner, name, folder, created, used, settings"
 #define TEMPLATE_COLUMNS "id, owner, name, folder, shared, bytes, created, description, settings"
+#define SECRET_COLUMNS "id, name, hosts, created, changed"
 #define RUN_COLUMNS                                                                                                    \
     "id, owner, sandbox, session, code, started, ended, cause, exit_code, hits, message, wall_us, cpu_us, "            \
     "peak_memory, output_bytes, kept_bytes, truncated"
@@ -21,7 +22,8 @@
     "id, owner, kind, subject, params, address, request, attempt, started, ended, cause, message, done, total, text"
 #define AUDIT_COLUMNS "id, at, who, what, object, outcome, address, request, detail"
 #define CONNECTION_COLUMNS                                                                                             \
-    "id, owner, sandbox, run, at, ms, how, method, host, verdict, port, address, sent, received, status, why"
+    "id, owner, sandbox, run, at, ms, how, method, host, verdict, port, address, sent, received, status, why, "        \
+    "secrets"
 #define EVENT_COLUMNS "id, owner, sandbox, run, at, kind, rule, line, count, text"
 /* Of a sandbox that is gone: its rows go some at a time. */
 #define NOT_DOOMED " AND NOT EXISTS (SELECT 1 FROM connections_doomed AS d WHERE d.sandbox = c.sandbox)"
@@ -146,6 +148,15 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
         "INSERT INTO doomed SELECT folder, ?3 FROM templates WHERE id = ?1 AND owner = ?2"},
     [KR_ST_TEMPLATE_DELETE] = {"delete a template", "DELETE FROM templates WHERE id = ? AND owner = ?"},
 
+    [KR_ST_SECRET_COUNT] = {"count secrets", "SELECT count(*) FROM secrets WHERE owner = ? AND name <> ?"},
+    [KR_ST_SECRET_PUT] = {"keep a secret",
+        "INSERT INTO secrets VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (owner, name) DO UPDATE SET "
+        "id = excluded.id, hosts = excluded.hosts, sealed = excluded.sealed, changed = excluded.changed"},
+    [KR_ST_SECRET_GET] = {"read a secret",
+        "SELECT " SECRET_COLUMNS ", sealed FROM secrets WHERE owner = ? AND name = ?"},
+    [KR_ST_SECRET_LIST] = {"list secrets", "SELECT " SECRET_COLUMNS " FROM secrets WHERE owner = ? ORDER BY name"},
+    [KR_ST_SECRET_DELETE] = {"delete a secret", "DELETE FROM secrets WHERE owner = ? AND name = ?"},
+
     [KR_ST_RUN_START] = {"add a run",
         "INSERT INTO runs (id, owner, sandbox, session, code, holder, started, size) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, " RUN_BYTES " + length(CAST(?5 AS BLOB)))"},
@@ -247,7 +258,7 @@ const struct kr_st_row kr_st_rows[KR_ST_MAX_] = {
     /* Of a sandbox of its owner's; or of none, and the owner is there. */
     [KR_ST_CONNECTION_ADD] = {"add a connection",
         "INSERT INTO connections (" CONNECTION_COLUMNS ") "
-        "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16 "
+        "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17 "
         "WHERE iif(?3 = '', EXISTS (SELECT 1 FROM users WHERE id = ?2), "
         "EXISTS (SELECT 1 FROM sandboxes WHERE id = ?3 AND owner = ?2))"},
     [KR_ST_CONNECTION_TOTAL] = {"count connections", "SELECT count FROM totals WHERE what = 'connections'"},

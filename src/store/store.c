@@ -165,7 +165,8 @@ static int open_all(struct kr_store *s, const char *dir, unsigned flags, struct 
         return r;
     if ((r = kr_store_hold(s, err)) < 0 || (r = read_instance(s, err)) < 0)
         return r;
-    return kr_store_pepper_load(s, err);
+    r = kr_store_pepper_load(s, err);
+    return r < 0 ? r : kr_store_secrets_key_load(s, !(flags & KR_STORE_AS_IS), err);
 }
 
 int kr_store_open(const char *dir, unsigned flags, struct kr_store **ret_store, struct kr_err *err)

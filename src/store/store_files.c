@@ -153,7 +153,7 @@ bool kr_store_holder_lives(const struct kr_store *s, int64_t holder)
     return fcntl(s->lock_fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
-/* ---- the pepper ---- */
+/* ---- files of 32 random bytes: the pepper, the key of secrets ---- */
 
 bool kr_store_pepper_exists(const struct kr_store *s)
 {
@@ -163,47 +163,57 @@ bool kr_store_pepper_exists(const struct kr_store *s)
 }
 
 /* Under a name of its own, synced, then linked to its place: whole or not there, and the first of two makers wins. */
-static int make_pepper(const struct kr_store *s)
+int kr_store_file_make(const struct kr_store *s, const char *name, const void *bytes, size_t len)
 {
-    unsigned char pepper[KR_STORE_HASH_BYTES];
-    char name[sizeof KR_STORE_PEPPER + 1 + KR_STORE_ID_ROOM], id[KR_STORE_ID_ROOM];
+    char own[64 + KR_STORE_ID_ROOM], id[KR_STORE_ID_ROOM];
     cleanup_fd int fd = -1;
     int r;
 
     kr_store_new_id(id);
-    snprintf(name, sizeof name, KR_STORE_PEPPER ".%s", id);
-    fd = kr_store_file_open(s, name, O_RDWR);
+    snprintf(own, sizeof own, "%.60s.%s", name, id);
+    fd = kr_store_file_open(s, own, O_RDWR);
     if (fd < 0)
         return fd;
-    randombytes_buf(pepper, sizeof pepper);
-    r = kr_fd_write_all(fd, pepper, sizeof pepper);
-    sodium_memzero(pepper, sizeof pepper);
+    r = kr_fd_write_all(fd, bytes, len);
     if (r == 0 && fsync(fd) < 0)
         r = -errno;
-    if (r == 0 && linkat(s->dir_fd, name, s->dir_fd, KR_STORE_PEPPER, 0) < 0 && errno != EEXIST)
+    if (r == 0 && linkat(s->dir_fd, own, s->dir_fd, name, 0) < 0 && errno != EEXIST)
         r = -errno;
-    unlinkat(s->dir_fd, name, 0);
+    unlinkat(s->dir_fd, own, 0);
     if (r == 0 && fsync(s->dir_fd) < 0)
         r = -errno;
     return r;
 }
 
-/* -EUCLEAN: it is not a file of its size; -1 for what is no file at all. */
-static int read_pepper(struct kr_store *s, int64_t *ret_size)
+static int make_random(const struct kr_store *s, const char *name)
 {
-    cleanup_fd int fd = openat(s->dir_fd, KR_STORE_PEPPER, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    unsigned char bytes[KR_STORE_HASH_BYTES];
+    int r;
+
+    randombytes_buf(bytes, sizeof bytes);
+    r = kr_store_file_make(s, name, bytes, sizeof bytes);
+    sodium_memzero(bytes, sizeof bytes);
+    return r;
+}
+
+/* -EUCLEAN: it is not a file of its size; -1 for what is no file at all. */
+static int read_random(const struct kr_store *s, const char *name, unsigned char ret_bytes[KR_STORE_HASH_BYTES],
+                       int64_t *ret_size)
+{
+    cleanup_fd int fd = openat(s->dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
     int r;
 
     if (fd < 0 || fstat(fd, &st) < 0)
         return -errno;
-    if (!S_ISREG(st.st_mode) || st.st_size != sizeof s->pepper) {
+    if (!S_ISREG(st.st_mode) || st.st_size != KR_STORE_HASH_BYTES) {
         *ret_size = S_ISREG(st.st_mode) ? st.st_size : -1;
         return -EUCLEAN;
     }
     if ((st.st_mode & 077) && fchmod(fd, 0600) < 0)
-        kr_log(KR_LOG_WARN, "the pepper can be read by others, ignoring", "dir=%s", s->dir);
-    r = kr_fd_read_all(fd, s->pepper, sizeof s->pepper);
+        kr_log(KR_LOG_WARN, "a file of the data folder can be read by others, ignoring", "dir=%s file=%s", s->dir,
+               name);
+    r = kr_fd_read_all(fd, ret_bytes, KR_STORE_HASH_BYTES);
     return r < 0 ? r : 0;
 }
 
@@ -216,11 +226,11 @@ int kr_store_pepper_load(struct kr_store *s, struct kr_err *err)
 
     if (have < 0 && have != -ENOENT)
         return have;
-    r = read_pepper(s, &size);
+    r = read_random(s, KR_STORE_PEPPER, s->pepper, &size);
     if (r == -ENOENT && have == -ENOENT) {
-        r = make_pepper(s);
+        r = make_random(s, KR_STORE_PEPPER);
         if (r == 0)
-            r = read_pepper(s, &size);
+            r = read_random(s, KR_STORE_PEPPER, s->pepper, &size);
     }
     if (r == -EUCLEAN && size < 0)
         return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
@@ -244,5 +254,25 @@ int kr_store_pepper_load(struct kr_store *s, struct kr_err *err)
         return kr_store_err(
             err, KR_ERR_SYSTEM, EUCLEAN,
             "%.120s/" KR_STORE_PEPPER " is not the one of this store: no key would be known, put it back", s->dir);
+    return 0;
+}
+
+int kr_store_secrets_key_load(struct kr_store *s, bool make, struct kr_err *err)
+{
+    int64_t size = 0;
+    int r = read_random(s, KR_STORE_SECRETS_KEY, s->secrets_key, &size);
+
+    if (r == -ENOENT && !make)
+        return 0;
+    if (r == -ENOENT && (r = make_random(s, KR_STORE_SECRETS_KEY)) == 0)
+        r = read_random(s, KR_STORE_SECRETS_KEY, s->secrets_key, &size);
+    if (r == -EUCLEAN)
+        return kr_store_err(err, KR_ERR_SYSTEM, EUCLEAN,
+                            "%.120s/" KR_STORE_SECRETS_KEY " is not a file of %d bytes: put it back from a backup, or "
+                            "remove it and store all secrets anew",
+                            s->dir, KR_STORE_HASH_BYTES);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, r, "cannot use %.150s/" KR_STORE_SECRETS_KEY, s->dir);
+    s->has_secrets_key = true;
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #define KR_STORE_DB "krait.db"
 #define KR_STORE_PEPPER "pepper"
+#define KR_STORE_SECRETS_KEY "secrets.key"
 #define KR_STORE_LOCK "krait.lock"
 #define KR_STORE_APPLICATION 0x6b726169 /* "krai", in the header of the file */
 #define KR_STORE_BUSY_MS 1000
@@ -32,6 +33,7 @@ enum kr_st {
     KR_ST_DOOMED_ADD, KR_ST_DOOMED_DONE,
     KR_ST_TEMPLATE_COUNT, KR_ST_TEMPLATE_BYTES, KR_ST_TEMPLATE_ADD, KR_ST_TEMPLATE_GET, KR_ST_TEMPLATE_LIST,
     KR_ST_TEMPLATE_CHANGE, KR_ST_TEMPLATE_DOOM, KR_ST_TEMPLATE_DELETE,
+    KR_ST_SECRET_COUNT, KR_ST_SECRET_PUT, KR_ST_SECRET_GET, KR_ST_SECRET_LIST, KR_ST_SECRET_DELETE,
     KR_ST_RUN_START, KR_ST_RUN_END, KR_ST_RUN_WHOLE, KR_ST_RUN_LOG, KR_ST_RUN_GET, KR_ST_RUN_LIST, KR_ST_RUN_LIST_PLACE,
     KR_ST_RUN_LIST_SANDBOX, KR_ST_RUN_LIST_SESSION, KR_ST_RUN_LIST_CAUSE, KR_ST_RUN_LIST_OPEN,
         KR_ST_RUN_KNOWN,
@@ -76,6 +78,8 @@ struct kr_store {
     uint64_t settle_after_ns;
     int64_t touch_warned;
     unsigned char pepper[KR_STORE_HASH_BYTES];
+    unsigned char secrets_key[KR_STORE_HASH_BYTES]; /* that seals secrets */
+    bool has_secrets_key;
     char instance[KR_STORE_ID_ROOM]; /* the id of this store, made with it */
 };
 
@@ -119,6 +123,9 @@ int kr_store_settings_check(struct kr_store *s, const char *settings, struct kr_
 
 /* Opens or makes a file of the directory, 0600 and its owner's. The descriptor or -errno. */
 int kr_store_file_open(const struct kr_store *s, const char *name, int flags);
+/* Makes a file of the directory: under a name of its own, synced, then linked to its place. It is whole or not there,
+ * and the first of two makers wins. 0 (it is there) or -errno. */
+int kr_store_file_make(const struct kr_store *s, const char *name, const void *bytes, size_t len);
 int kr_store_dir_open(struct kr_store *s, const char *dir, unsigned flags, struct kr_err *err);
 /* Makes krait.db with mode 0600 if it is missing. */
 int kr_store_db_make(struct kr_store *s, struct kr_err *err);
@@ -132,6 +139,8 @@ bool kr_store_holder_lives(const struct kr_store *s, int64_t holder);
 bool kr_store_pepper_exists(const struct kr_store *s);
 /* Reads the pepper, or makes it in a store that never had one, and checks that it is the one of this store. */
 int kr_store_pepper_load(struct kr_store *s, struct kr_err *err);
+/* Reads the key of secrets; with `make`, makes it where it is missing. Without it secrets cannot be opened. */
+int kr_store_secrets_key_load(struct kr_store *s, bool make, struct kr_err *err);
 
 /* ---- the format ---- */
 

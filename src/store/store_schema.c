@@ -252,6 +252,20 @@ static const char security_events[] =
     "  UPDATE security_owners SET count = count - 1 WHERE owner = old.owner;"
     "  DELETE FROM security_owners WHERE owner = old.owner AND count <= 0; END;";
 
+/* Secrets of users: `hosts` is a JSON array of texts, `sealed` the value, which the file secrets.key opens. */
+static const char secrets[] =
+    "CREATE TABLE secrets ("
+    "  id TEXT PRIMARY KEY,"
+    "  owner TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,"
+    "  name TEXT NOT NULL,"
+    "  hosts TEXT NOT NULL,"
+    "  sealed BLOB NOT NULL,"
+    "  created INTEGER NOT NULL,"
+    "  changed INTEGER NOT NULL,"
+    "  UNIQUE (owner, name)"
+    ") STRICT, WITHOUT ROWID;"
+    "ALTER TABLE connections ADD COLUMN secrets TEXT NOT NULL DEFAULT '';";
+
 const struct kr_migration kr_migrations[] = {
     {1, users_and_keys},
     {2, sandboxes},
@@ -264,6 +278,7 @@ const struct kr_migration kr_migrations[] = {
     {9, job_results},
     {10, connections},
     {11, security_events},
+    {12, secrets},
 };
 /* clang-format on */
 const size_t kr_migrations_count = sizeof kr_migrations / sizeof kr_migrations[0];

@@ -1,9 +1,10 @@
 /* `krait backup DIR` and `krait restore DIR`.
  *
- * Called from main.c. A backup is a folder: `krait.db`, `pepper`, `krait.notes.N`, `logs`, `sandboxes`, and the list of
- * all of them with their hashes (manifest.h), which is written last. Invariants: a backup changes nothing in the data
- * directory (a snapshot of a sandbox apart, which is dropped again) and writes to a folder that was empty; a restore
- * writes to a data directory that was empty, and names the store last, so that half a restore does not start. */
+ * Called from main.c. A backup is a folder: `krait.db`, `pepper`, `secrets.key`, `ca.pem`, `krait.notes.N`, `logs`,
+ * `sandboxes`, and the list of all of them with their hashes (manifest.h), which is written last. Invariants: a backup
+ * changes nothing in the data directory (a snapshot of a sandbox apart, which is dropped again) and writes to a folder
+ * that was empty; a restore writes to a data directory that was empty, and names the store last, so that half a restore
+ * does not start. */
 #include "fd.h"
 #include "manifest.h"
 #include "shelf_copy.h"
@@ -267,6 +268,10 @@ static int copy_parts(struct backup *b, const char *data, struct kr_err *err)
     if (r >= 0)
         r = copy_name(b->data, "pepper", b->to, "pepper", err);
     if (r >= 0)
+        r = copy_name(b->data, "secrets.key", b->to, "secrets.key", err);
+    if (r >= 0)
+        r = copy_name(b->data, "ca.pem", b->to, "ca.pem", err);
+    if (r >= 0)
         r = copy_sandboxes(b, data, err);
     if (r >= 0)
         r = copy_logs(b, ended, err);
@@ -339,7 +344,7 @@ static int do_backup(struct kr_verb_call *c, struct kr_err *err)
 /* The store's name comes last: without it a server does not start, as the pepper is there. */
 static int copy_back(int from, int to, const char *to_path, struct kr_err *err)
 {
-    static const char *const names[] = {"sandboxes", "logs", "pepper"};
+    static const char *const names[] = {"sandboxes", "logs", "pepper", "secrets.key", "ca.pem"};
     int fd = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *e;

@@ -13,9 +13,9 @@ static int put_connection(struct kr_store *s, const struct kr_store_connection *
     char id[KR_STORE_ID_ROOM];
 
     kr_store_new_id(id);
-    return kr_st_exec(s, KR_ST_CONNECTION_ADD, err, "ttttiittttitiiit", id, c->owner, c->sandbox, c->run, c->at,
+    return kr_st_exec(s, KR_ST_CONNECTION_ADD, err, "ttttiittttitiiitt", id, c->owner, c->sandbox, c->run, c->at,
                       (int64_t)c->ms, c->how, c->method, c->host, c->verdict, (int64_t)c->port, c->address,
-                      (int64_t)c->sent, (int64_t)c->received, (int64_t)c->status, c->why);
+                      (int64_t)c->sent, (int64_t)c->received, (int64_t)c->status, c->why, c->secrets ? c->secrets : "");
 }
 
 /* In the transaction that is open: deletes up to `most` of what is past `max`. How many, or -errno. */
@@ -84,6 +84,7 @@ static void fill_connection(sqlite3_stmt *st, struct kr_store_connection *c)
         .received = (uint64_t)sqlite3_column_int64(st, 13),
         .status = (unsigned)sqlite3_column_int64(st, 14),
         .why = text_of(st, 15),
+        .secrets = text_of(st, 16),
     };
 }
 

@@ -11,7 +11,7 @@ struct kr_store_connection {
     const char *run;     /* id, or "": between runs */
     int64_t at;          /* its begin */
     uint64_t ms;
-    const char *how; /* "connect", "http", "index", "fetch" */
+    const char *how; /* "connect", "http", "https", "index", "fetch" */
     const char *method;
     const char *host;
     uint16_t port;
@@ -20,6 +20,7 @@ struct kr_store_connection {
     unsigned status;     /* of HTTP; 0: none */
     const char *verdict; /* "ok", "denied", "failed", "limit" */
     const char *why;
+    const char *secrets; /* names of those whose values went out, by comma; NULL on the way in: none */
 };
 
 /* Adds rows in one transaction. A row whose sandbox or user is not there (any more), or whose sandbox is another's, is

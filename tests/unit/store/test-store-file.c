@@ -103,13 +103,14 @@ static void test_open(void)
     CHECK(add_audit(s, "x") == 0);
     CHECK(mode_of(dir) == 0700 && mode_of(file_of(dir, "krait.db")) == 0600 && mode_of(file_of(dir, "pepper")) == 0600);
     CHECK(mode_of(file_of(dir, "krait.db-wal")) == 0600 && mode_of(file_of(dir, "krait.db-shm")) == 0600);
-    CHECK(mode_of(file_of(dir, "krait.lock")) == 0600 && count_files(dir) == 5);
+    CHECK(mode_of(file_of(dir, "krait.lock")) == 0600 && mode_of(file_of(dir, "secrets.key")) == 0600);
+    CHECK(count_files(dir) == 6);
     umask(old);
     CHECK(sql_int(s, "PRAGMA foreign_keys") == 1 && sql_int(s, "PRAGMA synchronous") == 1);
     CHECK(sql_int(s, "PRAGMA auto_vacuum") == 2 && sql_int(s, "PRAGMA application_id") == KR_STORE_APPLICATION);
     CHECK(sql_int(s, "SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND NOT strict "
                      "AND name NOT LIKE 'sqlite_%'") == 0);
-    CHECK(sql_int(s, "SELECT count(*) FROM pragma_table_list WHERE strict") == 16);
+    CHECK(sql_int(s, "SELECT count(*) FROM pragma_table_list WHERE strict") == 17);
     snprintf(instance, sizeof instance, "%s", s->instance);
     kr_store_close(s);
     chmod(file_of(dir, "krait.db"), 0644); /* as a copy from somewhere may be */
