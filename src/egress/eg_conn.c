@@ -7,6 +7,7 @@
 #include "eg_conn.h"
 #include "clock.h"
 #include "eg_judge.h"
+#include "eg_tls.h"
 #include "egress_parts.h"
 #include "fd.h"
 #include "loop.h"
@@ -72,7 +73,7 @@ static void open_row(struct kr_eg_conn *c)
     c->at_us = kr_eg_now_us();
     c->at_ns = kr_clock_ns();
     c->sent = c->received = 0;
-    c->address[0] = '\0';
+    c->address[0] = c->secrets[0] = '\0';
     memcpy(c->run, c->cell->run, sizeof c->run);
 }
 
@@ -87,6 +88,7 @@ static void send_row(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict v
         .ms = (kr_clock_ns() - c->at_ns) / 1000000u,
         .how = c->req.connect  ? "connect"
                : c->req.origin ? "index"
+               : c->inside     ? "https"
                                : "http",
         .method = c->req.connect ? "" : c->req.method,
         .host = c->req.host,
@@ -97,6 +99,7 @@ static void send_row(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict v
         .status = status,
         .verdict = verdict,
         .why = why,
+        .secrets = c->secrets,
     };
 
     if (!c->row_open)
@@ -461,9 +464,16 @@ static void on_head_readable(void *data)
     struct kr_eg_conn *c = data;
     size_t before = c->in.len;
     ssize_t n = kr_eg_conn_read_client(c, c->eg->limits.head_bytes);
+    char why[KR_EG_WHY_ROOM];
 
     if (n == -EAGAIN)
         return;
+    if (n < 0 && c->inside && c->up_fresh && kr_eg_tls_why(c->client)[0]) {
+        snprintf(why, sizeof why, "TLS with the code inside: %s", kr_eg_tls_why(c->client));
+        open_row(c);
+        kr_eg_conn_abort(c, KR_EG_FAILED, why);
+        return;
+    }
     if (n <= 0) {
         close_conn(c);
         return;
@@ -512,6 +522,37 @@ void kr_eg_conn_finish(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict
     take_leave(c);
 }
 
+/* ---- tunnels whose TLS ends here ---- */
+
+bool kr_eg_conn_can_open_tls(const struct kr_eg_conn *c)
+{
+    return kr_eg_hooks.has_ca && kr_eg_hooks.has_ca(c->eg);
+}
+
+/* The tunnel's row is written: what follows are requests, with rows of their own. The server is spoken to in TLS from
+ * now on, and its certificate has been accepted before it gets a byte of a request. */
+void kr_eg_conn_open_tls(struct kr_eg_conn *c)
+{
+    int r;
+
+    kr_eg_tunnel_drop(c);
+    memcpy(c->inside_host, c->req.host, sizeof c->inside_host);
+    c->inside_port = c->req.port;
+    r = kr_eg_hooks.serve_tls(c->eg, &c->client, c->inside_host, &c->in);
+    if (r == 0)
+        r = kr_eg_hooks.ask_tls(c->eg, &c->upstream, c->inside_host);
+    if (r < 0) {
+        kr_eg_conn_abort(c, KR_EG_FAILED, "TLS could not be set up between the two");
+        return;
+    }
+    send_row(c, 200, KR_EG_OK, "");
+    c->inside = c->up_fresh = true;
+    kr_eg_stream_set_calls(c->upstream, &(struct kr_eg_stream_calls){NULL, NULL}, c);
+    kr_eg_stream_want(c->upstream, false, false);
+    read_head(c);
+    kr_eg_conn_limit(c, c->eg->limits.head_ms);
+}
+
 /* ---- dialling ---- */
 
 static void on_conn_dialled(void *data, const struct kr_eg_dial_end *end)
@@ -533,11 +574,13 @@ static void on_conn_dialled(void *data, const struct kr_eg_dial_end *end)
     }
     memcpy(c->up_host, c->req.host, sizeof c->up_host);
     c->up_port = c->req.port;
-    if (c->req.connect) {
+    c->up_fresh = false;
+    if (c->inside && kr_eg_hooks.ask_tls(c->eg, &c->upstream, c->req.host) < 0)
+        kr_eg_conn_refuse(c, 503, KR_EG_FAILED, "out of memory");
+    else if (c->req.connect)
         kr_eg_tunnel_connected(c);
-    } else {
+    else
         kr_eg_http_connected(c);
-    }
 }
 
 void kr_eg_conn_dial(struct kr_eg_conn *c)

@@ -9,6 +9,7 @@ static void free_second(struct kr_eg_second *s)
 {
     kr_eg_fetches_free(s->fetches);
     kr_eg_index_free(s->index);
+    kr_eg_ca_free(s->ca);
     kr_eg_tls_trust_free(s->trust);
     free(s);
 }
@@ -54,10 +55,40 @@ static const char *reads_of_second(const struct kr_eg *eg)
     return kr_eg_index_folder(kr_eg_second(eg)->index);
 }
 
+static void set_ca(struct kr_eg_second *s, const char *pem)
+{
+    kr_eg_ca_free(s->ca);
+    s->ca = NULL;
+    if (pem && kr_eg_ca_new(pem, &s->ca) < 0)
+        kr_log_with(KR_LOG_ERROR, "own certificate authority not understood: TLS of sandboxes is passed as it is");
+}
+
+static bool has_ca(const struct kr_eg *eg)
+{
+    return kr_eg_second(eg)->ca && kr_eg_second(eg)->trust;
+}
+
+static int serve_tls(struct kr_eg *eg, struct kr_eg_stream **stream, const char *host, struct kr_buf *early)
+{
+    struct kr_eg_tls_server server;
+    int r = kr_eg_ca_vouch(kr_eg_second(eg)->ca, host, &server);
+
+    if (r < 0)
+        return r;
+    server.trust = kr_eg_second(eg)->trust;
+    return kr_eg_tls_server_new(&eg->loop, &server, *stream, host, early, stream);
+}
+
+static int ask_tls(struct kr_eg *eg, struct kr_eg_stream **stream, const char *host)
+{
+    return kr_eg_tls_client_new(&eg->loop, kr_eg_second(eg)->trust, *stream, host, stream);
+}
+
 static void on_setup(struct kr_eg *eg, const json_t *setup)
 {
     kr_eg_index_set_user(kr_eg_second(eg)->index, json_string_value(json_object_get(setup, "index_user")),
                          json_string_value(json_object_get(setup, "index_password")));
+    set_ca(kr_eg_second(eg), json_string_value(json_object_get(setup, "own_ca")));
 }
 
 static void on_fetch(struct kr_eg *eg, uint32_t id, const json_t *ask, int file)
@@ -78,4 +109,7 @@ const struct kr_eg_hooks kr_eg_hooks = {
     .on_index = kr_eg_index_serve,
     .on_fetch = on_fetch,
     .on_cancel = on_cancel,
+    .has_ca = has_ca,
+    .serve_tls = serve_tls,
+    .ask_tls = ask_tls,
 };

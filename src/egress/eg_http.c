@@ -2,12 +2,15 @@
  *
  * Called by eg_conn.c for a request that the rule allows. Its head is written anew for the server: origin-form, one
  * Host, without the fields that are between two neighbours. Bodies are read by their framing and passed as they are.
+ * Where secrets are bound to the host, their values are put into the request's fields, and covered in the reply, which
+ * is taken out of its framing for that and put into one again.
  * Invariants: a reply that cannot be read strictly is not passed on; what one side does not take holds up the other;
  * the connection to the server is used again only by a request for the same host whose repetition does no harm. */
 #include "answer.h"
 #include "body.h"
 #include "eg_conn.h"
 #include "eg_judge.h"
+#include "eg_tls.h"
 #include "fd.h"
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +22,13 @@
 #define HEAD_OUT_MAX (KR_HTTP_ANSWER_HEAD_MAX + 1024u)
 #define OUT_MAX (4 * COPY_BYTES)
 #define INTERIM_MAX 16u /* answers of 1xx before the one that counts */
+
+/* How the client gets the reply's body. */
+enum framing {
+    FRAME_SAME,   /* as the server sends it */
+    FRAME_BARE,   /* data alone: a length was said, or the end is the connection's */
+    FRAME_CHUNKS, /* chunks of our own */
+};
 
 struct exchange {
     /* To the server. */
@@ -33,7 +43,9 @@ struct exchange {
     struct kr_http_scan scan;
     struct kr_http_answer answer;
     struct kr_http_body body;
-    bool bare; /* its chunks are taken off, for a client of HTTP/1.0 */
+    enum framing framing;
+    struct kr_eg_bound bound; /* the secrets that are bound to the host */
+    struct kr_buf held;       /* of the reply's data: what may be the begin of a value */
     unsigned interims;
     bool head_sent, to_end, replied; /* to_end: the body ends with the connection; replied: it has ended */
     bool keep_client, keep_server;
@@ -105,20 +117,63 @@ static void add_fields(struct kr_buf *out, const char *bytes, const struct kr_ht
     }
 }
 
+/* Fields that would have a reply come in a form in which values cannot be found: compressed, or a part of it. */
+static bool hides_reply(const char *name, size_t len)
+{
+    static const char *const names[] = {"accept-encoding", "range", "if-range", "a-im"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == len && strncasecmp(name, names[i], len) == 0)
+            return true;
+    return false;
+}
+
+/* Those of a request to a host that secrets are bound to. 0 or -errno. */
+static int add_bound_fields(struct kr_eg_conn *c, const struct kr_eg_bound *bound, struct kr_buf *out)
+{
+    const struct kr_http_field *fields = c->req.head.fields;
+    const char *bytes = kr_buf_str(&c->head);
+    unsigned count = c->req.head.count;
+    uint32_t used = 0;
+
+    kr_buf_add_str(out, "Accept-Encoding: identity\r\n");
+    for (unsigned i = 0; i < count; i++) {
+        const char *name = bytes + fields[i].name.at, *value = bytes + fields[i].value.at;
+        bool frames = is_framing(name, fields[i].name.len);
+        int r;
+
+        if (hides_reply(name, fields[i].name.len) || (!frames && (is_for_neighbour(name, fields[i].name.len) ||
+                                                                  connection_names(bytes, fields, count, &fields[i]))))
+            continue;
+        kr_buf_printf(out, "%.*s: ", fields[i].name.len, name);
+        r = frames ? kr_buf_add(out, value, fields[i].value.len)
+                   : kr_secret_put(bound->pairs, bound->count, value, fields[i].value.len, out, &used);
+        if (r < 0)
+            return r;
+        kr_buf_add(out, "\r\n", 2);
+    }
+    kr_eg_bound_names(bound, used, c->secrets, sizeof c->secrets);
+    return out->failed;
+}
+
 /* What the server is asked. 0 or -errno. With a body it is asked for nothing else there: some servers do not read the
  * body of a GET, and would take it for a request, which no rule has judged. */
-static int write_request(const struct kr_eg_conn *c, bool bodiless, struct kr_buf *out)
+static int write_request(struct kr_eg_conn *c, const struct exchange *x, struct kr_buf *out)
 {
     const char *bytes = kr_buf_str(&c->head);
     bool brackets = strchr(c->req.host, ':') != NULL;
+    int r = 0;
 
     kr_buf_printf(out, "%s %s HTTP/1.1\r\nHost: %s%s%s", c->req.method, c->req.path, brackets ? "[" : "", c->req.host,
                   brackets ? "]" : "");
-    if (c->req.port != 80)
+    if (c->req.port != (c->inside ? 443 : 80))
         kr_buf_printf(out, ":%u", c->req.port);
     kr_buf_add(out, "\r\n", 2);
-    add_fields(out, bytes, c->req.head.fields, c->req.head.count, true);
-    return kr_buf_add_str(out, bodiless ? "\r\n" : "Connection: close\r\n\r\n");
+    if (x->bound.all)
+        r = add_bound_fields(c, &x->bound, out);
+    else
+        add_fields(out, bytes, c->req.head.fields, c->req.head.count, true);
+    return r < 0 ? r : kr_buf_add_str(out, x->bodiless ? "\r\n" : "Connection: close\r\n\r\n");
 }
 
 static bool has_no_reply_body(const struct kr_eg_conn *c, const struct exchange *x)
@@ -130,12 +185,16 @@ static bool has_no_reply_body(const struct kr_eg_conn *c, const struct exchange 
 static void choose_framing(struct kr_eg_conn *c, struct exchange *x)
 {
     const struct kr_http_answer *a = &x->answer;
-    bool bodiless = has_no_reply_body(c, x);
+    bool bodiless = has_no_reply_body(c, x), old = c->req.head.http10;
 
     x->to_end = !bodiless && !a->chunked && a->content_length < 0;
     kr_http_body_init(&x->body, a->chunked && !bodiless, bodiless ? 0 : a->content_length);
-    x->bare = a->chunked && c->req.head.http10;
-    x->keep_client = c->req.head.keep_alive && !x->to_end && !x->bare;
+    x->framing = FRAME_SAME;
+    if (a->chunked && old)
+        x->framing = FRAME_BARE;
+    else if (x->bound.all && !bodiless)
+        x->framing = a->content_length >= 0 || old ? FRAME_BARE : FRAME_CHUNKS;
+    x->keep_client = c->req.head.keep_alive && !(x->to_end && x->framing != FRAME_CHUNKS) && !(a->chunked && old);
     x->keep_server = a->keep_alive && !x->to_end && x->bodiless;
 }
 
@@ -145,7 +204,11 @@ static int write_reply(struct kr_eg_conn *c, struct exchange *x)
     const struct kr_http_answer *a = &x->answer;
 
     kr_buf_printf(&x->down, "HTTP/1.1 %03u %.*s\r\n", a->status, a->reason.len, bytes + a->reason.at);
-    add_fields(&x->down, bytes, a->fields, a->count, !x->bare);
+    add_fields(&x->down, bytes, a->fields, a->count, x->framing == FRAME_SAME && !x->bound.all);
+    if (x->bound.all && a->content_length >= 0) /* as it was read: a field may have been covered */
+        kr_buf_printf(&x->down, "Content-Length: %lld\r\n", (long long)a->content_length);
+    else if (x->framing == FRAME_CHUNKS || (x->bound.all && x->framing == FRAME_SAME && a->chunked))
+        kr_buf_add_str(&x->down, "Transfer-Encoding: chunked\r\n");
     if (!x->keep_client)
         kr_buf_add_str(&x->down, "Connection: close\r\n");
     else if (c->req.head.http10)
@@ -305,6 +368,41 @@ static void on_http_client_writable(void *data)
         want_next(c);
 }
 
+static int emit(struct exchange *x, const char *data, size_t len)
+{
+    if (len == 0)
+        return 0;
+    if (x->framing == FRAME_CHUNKS)
+        kr_buf_printf(&x->down, "%zx\r\n", len);
+    kr_buf_add(&x->down, data, len);
+    return x->framing == FRAME_CHUNKS ? kr_buf_add(&x->down, "\r\n", 2) : x->down.failed;
+}
+
+/* Data of a reply, out of its framing. */
+static int emit_data(struct exchange *x, const char *data, size_t len, bool end)
+{
+    size_t n;
+    int r;
+
+    if (!x->bound.all)
+        return emit(x, data, len);
+    r = kr_buf_add(&x->held, data, len);
+    if (r < 0 || x->held.len == 0)
+        return r;
+    n = kr_secret_mask_pass(x->bound.mask, x->held.data, x->held.len, end);
+    r = emit(x, x->held.data, n);
+    kr_buf_drop(&x->held, n);
+    return r;
+}
+
+static int end_body(struct exchange *x)
+{
+    int r = x->framing == FRAME_SAME ? 0 : emit_data(x, "", 0, true);
+
+    x->replied = true;
+    return r >= 0 && x->framing == FRAME_CHUNKS ? kr_buf_add(&x->down, "0\r\n\r\n", 5) : r;
+}
+
 /* Bytes of the reply's body as they came. */
 static int take_body(struct exchange *x, const char *bytes, size_t len)
 {
@@ -313,25 +411,40 @@ static int take_body(struct exchange *x, const char *bytes, size_t len)
     int r = 0;
 
     if (x->to_end)
-        return kr_buf_add(&x->down, bytes, len);
+        return emit_data(x, bytes, len, false);
     for (;;) {
         enum kr_http_body_event event = kr_http_body_next(&x->body, &in, &left, &data, &n);
 
         if (event == KR_HTTP_BODY_BAD)
             return -EBADMSG;
-        if (event == KR_HTTP_BODY_DATA && x->bare && (r = kr_buf_add(&x->down, data, n)) < 0)
+        if (event == KR_HTTP_BODY_DATA && x->framing != FRAME_SAME && (r = emit_data(x, data, n, false)) < 0)
             return r;
         if (event == KR_HTTP_BODY_DATA)
             continue;
-        if (!x->bare && (r = kr_buf_add(&x->down, bytes, len - left)) < 0)
+        if (x->framing == FRAME_SAME && (r = kr_buf_add(&x->down, bytes, len - left)) < 0)
             return r;
         if (event == KR_HTTP_BODY_MORE)
             return 0;
         if (left > 0) /* nothing was asked that this could answer */
             x->keep_server = false;
-        x->replied = true;
-        return 0;
+        return end_body(x);
     }
+}
+
+/* Whether the reply is compressed, although it was asked for as it is. */
+static bool is_coded(const struct exchange *x)
+{
+    static const char name[] = "content-encoding", none[] = "identity";
+    const struct kr_http_answer *a = &x->answer;
+
+    for (unsigned i = 0; i < a->count; i++) {
+        const struct kr_http_field *f = &a->fields[i];
+
+        if (f->name.len == sizeof name - 1 && strncasecmp(x->head.data + f->name.at, name, sizeof name - 1) == 0 &&
+            (f->value.len != sizeof none - 1 || strncasecmp(x->head.data + f->value.at, none, sizeof none - 1) != 0))
+            return true;
+    }
+    return false;
 }
 
 /* The head of the reply is whole. 0: it was passed on, or another follows it; -errno. */
@@ -339,10 +452,14 @@ static int take_reply(struct kr_eg_conn *c, struct exchange *x)
 {
     int r;
 
+    if (x->bound.all && is_coded(x) && !has_no_reply_body(c, x))
+        return -ENOTSUP;
+    if (x->bound.all)
+        kr_secret_mask_whole(x->bound.mask, x->head.data, x->head.len);
     if (x->answer.status == 101 || (x->answer.status < 200 && ++x->interims > INTERIM_MAX))
         return -EBADMSG;
     if (x->answer.status < 200) {
-        x->bare = false;
+        x->framing = FRAME_SAME;
         x->keep_client = true;
         r = c->req.head.http10 ? 0 : write_reply(c, x);
         x->scan = (struct kr_http_scan){0};
@@ -389,9 +506,12 @@ static int take_bytes(struct kr_eg_conn *c, struct exchange *x, const char *byte
 /* The server has said all it will. */
 static void on_server_end(struct kr_eg_conn *c, struct exchange *x)
 {
+    char why[KR_EG_WHY_ROOM];
+
     if (x->to_end && x->head_sent) {
-        x->replied = true;
-        if (push_down(c))
+        if (end_body(x) < 0)
+            fail(c, "out of memory");
+        else if (push_down(c))
             want_next(c);
         return;
     }
@@ -399,6 +519,11 @@ static void on_server_end(struct kr_eg_conn *c, struct exchange *x)
         x->reused = false; /* it closed what lay open between two requests */
         x->up_at = 0;
         kr_eg_conn_dial(c);
+        return;
+    }
+    if (kr_eg_tls_why(c->upstream)[0]) {
+        snprintf(why, sizeof why, "%s", kr_eg_tls_why(c->upstream));
+        fail(c, why);
         return;
     }
     fail(c, x->head_sent || x->head.len > 0 ? "the server closed the connection in the middle of its reply"
@@ -409,6 +534,8 @@ static const char *why_not(int error)
 {
     if (error == -EBADMSG)
         return "the server's reply is not one that can be passed on";
+    if (error == -ENOTSUP)
+        return "the server's reply is compressed, so the values of secrets in it could not be covered";
     return error == -E2BIG ? "the head of the server's reply is too long" : "out of memory";
 }
 
@@ -449,6 +576,7 @@ static struct exchange *new_exchange(const struct kr_eg_conn *c)
     kr_buf_init(&x->up, OUT_MAX);
     kr_buf_init(&x->down, OUT_MAX);
     kr_buf_init(&x->head, HEAD_OUT_MAX);
+    kr_buf_init(&x->held, OUT_MAX);
     kr_http_body_init(&x->asked, c->req.head.chunked, c->req.head.content_length);
     x->bodiless = !c->req.head.chunked && c->req.head.content_length <= 0;
     return x;
@@ -459,6 +587,8 @@ static bool can_ask_again(const struct kr_eg_conn *c, const struct exchange *x)
 {
     char byte;
 
+    if (c->upstream && c->up_fresh)
+        return kr_eg_stream_read(c->upstream, &byte, 1) == -EAGAIN;
     return c->upstream && x->bodiless && (strcmp(c->req.method, "GET") == 0 || strcmp(c->req.method, "HEAD") == 0) &&
            c->up_port == c->req.port && strcmp(c->up_host, c->req.host) == 0 &&
            kr_eg_stream_read(c->upstream, &byte, 1) == -EAGAIN;
@@ -473,12 +603,14 @@ void kr_eg_http_begin(struct kr_eg_conn *c)
         return;
     }
     c->http = x;
-    if (write_request(c, x->bodiless, &x->up) < 0)
+    if (kr_eg_bound_open(c->cell->secrets, c->req.host, c->req.port, c->inside, &x->bound) < 0)
+        kr_eg_conn_refuse(c, 503, KR_EG_FAILED, "out of memory");
+    else if (write_request(c, x, &x->up) < 0)
         kr_eg_conn_refuse(c, 431, KR_EG_FAILED, "the head of the request is too long");
     else if (take_asked(c, x) < 0)
         kr_eg_conn_refuse(c, 400, KR_EG_FAILED, "the body of the request is not framed as it says");
     else if (can_ask_again(c, x)) {
-        x->reused = true;
+        x->reused = !c->up_fresh;
         kr_eg_http_connected(c);
     } else {
         kr_eg_conn_dial(c);
@@ -490,6 +622,7 @@ void kr_eg_http_connected(struct kr_eg_conn *c)
     static const struct kr_eg_stream_calls client = {on_http_client_readable, on_http_client_writable};
     static const struct kr_eg_stream_calls upstream = {on_http_upstream_readable, on_http_upstream_writable};
 
+    c->up_fresh = false;
     kr_eg_conn_enter(c, KR_EG_CONN_HTTP);
     kr_eg_stream_set_calls(c->client, &client, c);
     kr_eg_stream_set_calls(c->upstream, &upstream, c);
@@ -504,15 +637,28 @@ bool kr_eg_http_has_answered(const struct kr_eg_conn *c)
     return x && (x->head_sent || x->interims > 0);
 }
 
+static void wipe(struct kr_buf *b)
+{
+    if (b->data)
+        explicit_bzero(b->data, b->cap);
+}
+
 void kr_eg_http_drop(struct kr_eg_conn *c)
 {
     struct exchange *x = c->http;
 
     if (!x)
         return;
+    if (x->bound.all) {
+        wipe(&x->up);
+        wipe(&x->held);
+        wipe(&x->head);
+    }
     kr_buf_done(&x->up);
     kr_buf_done(&x->down);
     kr_buf_done(&x->head);
+    kr_buf_done(&x->held);
+    kr_eg_bound_close(&x->bound);
     free(x);
     c->http = NULL;
 }

@@ -16,6 +16,7 @@
 #define NAME_MAX_BYTES 253u
 #define LABEL_MAX 63u
 #define HTTP_PORT 80u
+#define TLS_PORT 443u
 
 int kr_eg_refusal_set(struct kr_eg_refusal *r, unsigned status, enum kr_eg_verdict verdict, const char *fmt, ...)
 {
@@ -211,6 +212,16 @@ static int read_origin(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
     return kr_eg_refusal_set(refusal, 400, KR_EG_FAILED, "this is krait's proxy: ask it for an address as a whole");
 }
 
+/* Inside a tunnel whose TLS ends here: for the tunnel's host, whatever form it has. */
+static int read_inside(struct kr_eg_conn *c, struct kr_eg_refusal *refusal)
+{
+    memcpy(c->req.host, c->inside_host, sizeof c->req.host);
+    c->req.port = c->inside_port;
+    if (strcmp(c->req.method, "CONNECT") == 0 || c->req.head.authority.len > 0 || c->target[0] != '/')
+        return kr_eg_refusal_set(refusal, 400, KR_EG_FAILED, "inside a tunnel a request names a path");
+    return check_host_field(c, TLS_PORT, refusal);
+}
+
 int kr_eg_request_read(struct kr_eg_conn *c, struct kr_eg_refusal *ret_refusal)
 {
     const struct kr_http_head *h = &c->req.head;
@@ -227,6 +238,8 @@ int kr_eg_request_read(struct kr_eg_conn *c, struct kr_eg_refusal *ret_refusal)
     r = take_target(c, ret_refusal);
     if (r < 0 || !c->target)
         return r;
+    if (c->inside)
+        return read_inside(c, ret_refusal);
     if (strcmp(c->req.method, "CONNECT") == 0)
         return read_connect(c, ret_refusal);
     if (h->authority.len > 0)
@@ -258,7 +271,7 @@ bool kr_eg_request_allowed(const struct kr_eg_conn *c, struct kr_eg_refusal *ret
 
     if (q->origin)
         return kr_net_rule_allows_index(rule) || refuse_by_rule(c, "the package index is not in", ret_refusal);
-    if (q->connect)
+    if (q->connect || c->inside)
         return kr_net_rule_allows(rule, q->host, q->port) || refuse_by_rule(c, "it is not in", ret_refusal);
     if (kr_net_rule_allows_request(rule, q->method, q->host, q->port, q->path))
         return true;

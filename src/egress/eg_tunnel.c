@@ -31,6 +31,7 @@ struct flow {
 
 struct tunnel {
     struct flow up, down;
+    bool opens;               /* its TLS ends here */
     bool early;               /* the server may speak first */
     bool judged, tls, hidden; /* what the client said first: TLS, for whom it hides */
 };
@@ -285,11 +286,14 @@ bool kr_eg_tunnel_allowed(const struct kr_eg_conn *c, struct kr_eg_refusal *ret_
 
 static void judge_hello(struct kr_eg_conn *c)
 {
+    const struct tunnel *t = c->tunnel;
     struct kr_eg_refusal refusal;
     int r = judge_first(c, &refusal);
 
     if (r < 0)
         kr_eg_conn_abort(c, refusal.verdict, refusal.why);
+    else if (r > 0 && t->opens && t->tls)
+        kr_eg_conn_open_tls(c);
     else if (r > 0)
         begin_passing(c);
 }
@@ -329,7 +333,8 @@ void kr_eg_tunnel_connected(struct kr_eg_conn *c)
     open_flow(&t->up, c->client, c->upstream);
     open_flow(&t->down, c->upstream, c->client);
     c->tunnel = t;
-    t->early = kr_net_rule_names_port(&c->cell->rule, c->req.host, c->req.port);
+    t->opens = kr_eg_secrets_are_for(c->cell->secrets, c->req.host, c->req.port, true) && kr_eg_conn_can_open_tls(c);
+    t->early = !t->opens && kr_net_rule_names_port(&c->cell->rule, c->req.host, c->req.port);
     if (!say_connected(c)) {
         kr_eg_conn_abort(c, KR_EG_FAILED, "the client closed it");
         return;

@@ -151,7 +151,14 @@ struct words {
     uint64_t id;
     const char *sandbox, *user, *run;
     struct kr_net_rule rule;
+    struct kr_eg_secrets *secrets;
 };
+
+static void cleanup_words_(struct words *w)
+{
+    kr_eg_secrets_unref(w->secrets);
+}
+#define cleanup_words __attribute__((cleanup(cleanup_words_)))
 
 static int bad_word(struct kr_err *err, const char *what)
 {
@@ -174,6 +181,8 @@ static int read_words(const json_t *cell, struct words *w, struct kr_err *err)
         return bad_word(err, "sandbox, user or run");
     if (!rule || kr_net_rule_parse(rule, &w->rule, &why) < 0)
         return bad_word(err, "rule");
+    if (kr_eg_secrets_read(json_object_get(cell, "secrets"), &w->secrets) < 0)
+        return bad_word(err, "list of secrets");
     w->id = (uint64_t)json_integer_value(id);
     return 0;
 }
@@ -189,8 +198,11 @@ static struct kr_eg_cell *find_cell(struct kr_eg *eg, uint64_t id)
 }
 
 /* All but the sandbox, which a cell keeps for its life. */
-static void take_words(struct kr_eg_cell *cell, const struct words *w)
+static void take_words(struct kr_eg_cell *cell, struct words *w)
 {
+    kr_eg_secrets_unref(cell->secrets);
+    cell->secrets = w->secrets;
+    w->secrets = NULL;
     strncpy(cell->user, w->user, sizeof cell->user - 1);
     strncpy(cell->run, w->run, sizeof cell->run - 1);
     cell->user[sizeof cell->user - 1] = cell->run[sizeof cell->run - 1] = '\0';
@@ -202,6 +214,7 @@ static void free_cell(struct kr_eg_cell *cell)
     kr_watch_close(cell->listener);
     if (cell->sandbox)
         kr_eg_sandbox_unref(cell->sandbox);
+    kr_eg_secrets_unref(cell->secrets);
     free(cell);
 }
 
@@ -210,7 +223,7 @@ int kr_eg_cell_add(struct kr_eg *eg, const json_t *json, int listener, struct kr
     static const struct kr_watch_calls calls = {on_cell_readable, NULL};
     cleanup_fd int fd = listener;
     struct kr_eg_cell *cell;
-    struct words w = {0};
+    cleanup_words struct words w = {0};
     int r = read_words(json, &w, err);
 
     if (r < 0)
@@ -239,7 +252,7 @@ int kr_eg_cell_add(struct kr_eg *eg, const json_t *json, int listener, struct kr
 int kr_eg_cell_change(struct kr_eg *eg, const json_t *json, struct kr_err *err)
 {
     struct kr_eg_cell *cell;
-    struct words w = {0};
+    cleanup_words struct words w = {0};
     int r = read_words(json, &w, err);
 
     if (r < 0)

@@ -8,6 +8,7 @@
 #include "id.h"
 #include "net_rule.h"
 #include "parse.h"
+#include "eg_secrets.h"
 #include "eg_stream.h"
 #include <jansson.h>
 #include <sys/queue.h>
@@ -39,6 +40,7 @@ struct kr_eg_cell {
     struct kr_eg_sandbox *sandbox;
     char user[KR_EG_TEXT_ROOM], run[KR_EG_TEXT_ROOM]; /* run "": between runs */
     struct kr_net_rule rule;
+    struct kr_eg_secrets *secrets; /* NULL: none */
     struct kr_watch *listener;
     LIST_HEAD(, kr_eg_conn) conns;
     unsigned conn_count; /* that count for limits */
@@ -63,13 +65,14 @@ struct kr_eg_row {
     uint64_t cell;                    /* 0: none */
     const char *sandbox, *user, *run; /* run "" or NULL: null */
     uint64_t at_us, ms;
-    const char *how, *method; /* "connect", "http", "index", "fetch" */
+    const char *how, *method; /* "connect", "http", "https", "index", "fetch" */
     const char *host, *address;
     uint16_t port;
     uint64_t sent, received;
     unsigned status;
     enum kr_eg_verdict verdict;
     const char *why;
+    const char *secrets; /* names of those whose values went out, by comma; NULL: none */
 };
 /* Queues the row for the engine. Where KR_EG_ROWS_MAX wait already it is dropped and counted; the log says how
  * many once there is room again. */
@@ -100,7 +103,7 @@ enum kr_eg_conn_state {
 struct kr_eg_request {
     struct kr_http_head head; /* slices of conn.head */
     bool connect;             /* CONNECT; else plain HTTP */
-    bool origin;              /* origin-form: /index/… of this listener */
+    bool origin;              /* /index/… of this listener */
     char method[24];
     char host[KR_EG_HOST_ROOM];
     uint16_t port;
@@ -120,10 +123,15 @@ struct kr_eg_conn {
     struct kr_eg_cell *cell;
     struct kr_eg_sandbox *sandbox;
     enum kr_eg_conn_state state;
-    struct kr_eg_stream *client;   /* plain */
+    struct kr_eg_stream *client;   /* plain; TLS where `inside` */
     struct kr_eg_stream *upstream; /* NULL: not connected */
     char up_host[KR_EG_HOST_ROOM]; /* that upstream was connected to */
     uint16_t up_port;
+    bool up_fresh; /* connected, and nothing was asked of it */
+    /* The tunnel's TLS ended here: requests are those inside it, for this host alone. */
+    bool inside;
+    char inside_host[KR_EG_HOST_ROOM];
+    uint16_t inside_port;
     struct kr_buf in;   /* read from the client and not used yet */
     struct kr_buf head; /* bytes of the request's head */
     struct kr_http_scan scan;
@@ -139,6 +147,7 @@ struct kr_eg_conn {
     char run[KR_EG_TEXT_ROOM];
     uint64_t at_us, at_ns, sent, received, moved;
     char address[KR_EG_ADDRESS_ROOM];
+    char secrets[KR_EG_SECRETS_TEXT_ROOM]; /* whose values went out with the request */
     bool row_open;
     bool leaving;
     void *http;   /* of eg_http.c: what it keeps for the request */
@@ -157,6 +166,11 @@ void kr_eg_conn_finish(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict
 void kr_eg_conn_refuse(struct kr_eg_conn *c, unsigned status, enum kr_eg_verdict verdict, const char *why);
 /* Closes without an answer; the row says why. */
 void kr_eg_conn_abort(struct kr_eg_conn *c, enum kr_eg_verdict verdict, const char *why);
+/* The tunnel's TLS ends here: `client` becomes a stream of what is inside, and requests in it are passed as those of
+ * plain HTTP are. c->in begins with the ClientHello, which was judged. Not if kr_eg_conn_can_open_tls() is false. */
+void kr_eg_conn_open_tls(struct kr_eg_conn *c);
+bool kr_eg_conn_can_open_tls(const struct kr_eg_conn *c);
+
 /* ---- hooks ---- */
 
 /* What the second half of the room adds. Each may be NULL: then there is no such thing, and the proxy says so. */
@@ -166,13 +180,20 @@ struct kr_eg_hooks {
     void (*stop)(struct kr_eg *eg);
     /* After start(): a folder that is read while the process runs (Landlock must allow it), or NULL. */
     const char *(*reads)(const struct kr_eg *eg);
-    /* KR_E_SETUP: the credentials of the index, in place of what was there. An object; borrowed. */
+    /* KR_E_SETUP: the credentials of the index and the server's own CA, in place of what was there. An object;
+     * borrowed. */
     void (*on_setup)(struct kr_eg *eg, const json_t *setup);
     /* A request for a path that begins with /index/: takes the connection (kr_eg_conn_take) or refuses it. */
     void (*on_index)(struct kr_eg_conn *c);
     /* A fetch for the server; `ask` is borrowed, `file` becomes the callee's. Ends with kr_eg_send_fetched(). */
     void (*on_fetch)(struct kr_eg *eg, uint32_t id, const json_t *ask, int file);
     void (*on_cancel)(struct kr_eg *eg, uint32_t id);
+    /* Whether TLS of tunnels can end here: there is an own CA, and certificates to check servers with. */
+    bool (*has_ca)(const struct kr_eg *eg);
+    /* The server's side of TLS over *stream for `host`, which first reads what is in `early`; and the client's side.
+     * They put their stream in the place of *stream. 0 or -errno. */
+    int (*serve_tls)(struct kr_eg *eg, struct kr_eg_stream **stream, const char *host, struct kr_buf *early);
+    int (*ask_tls)(struct kr_eg *eg, struct kr_eg_stream **stream, const char *host);
 };
 extern const struct kr_eg_hooks kr_eg_hooks; /* eg_hooks.c */
 

@@ -150,12 +150,13 @@ static const char *verdict_word(enum kr_eg_verdict verdict)
 
 static json_t *row_as_json(const struct kr_eg_row *row)
 {
-    return json_pack("{sI ss ss ss? sI sI ss ss ss si ss sI sI si ss ss}", "cell", (json_int_t)row->cell, "sandbox",
+    return json_pack("{sI ss ss ss? sI sI ss ss ss si ss sI sI si ss ss ss}", "cell", (json_int_t)row->cell, "sandbox",
                      row->sandbox, "user", row->user, "run", row->run && *row->run ? row->run : NULL, "at_us",
                      (json_int_t)row->at_us, "ms", (json_int_t)row->ms, "how", row->how, "method", row->method, "host",
                      row->host, "port", (int)row->port, "address", row->address, "sent", (json_int_t)row->sent,
                      "received", (json_int_t)row->received, "status", (int)row->status, "verdict",
-                     verdict_word(row->verdict), "why", row->why ? row->why : "");
+                     verdict_word(row->verdict), "why", row->why ? row->why : "", "secrets",
+                     row->secrets ? row->secrets : "");
 }
 
 void kr_eg_row_send(struct kr_eg *eg, const struct kr_eg_row *row)

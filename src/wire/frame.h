@@ -11,7 +11,7 @@
 #define KR_FRAME_HEAD 16u
 #define KR_FRAME_CONTROL_MAX 4096u              /* payload on a control socket */
 #define KR_FRAME_CHANNEL_MAX (16u << 20)        /* payload on a session's channel */
-#define KR_FRAME_EGRESS_MAX (32u << 10)         /* payload on the socket between engine and egress process */
+#define KR_FRAME_EGRESS_MAX (64u << 10)         /* payload on the socket between engine and egress process */
 #define KR_FRAME_PACKET_MAX KR_FRAME_EGRESS_MAX /* the largest of those; what a receiver takes, its buffer says */
 #define KR_FRAME_FDS_MAX 19u
 

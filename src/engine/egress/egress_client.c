@@ -100,18 +100,24 @@ static int send_order(struct kr_egress *e, const struct order *o)
     return kr_frame_send(kr_watch_fd(e->watch), o->type, o->id, payload, len, &o->fd, o->fd >= 0 ? 1 : 0);
 }
 
+/* What is said of a cell may have values of secrets. */
+static void free_text(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
 static void free_order(struct order *o)
 {
     kr_fd_close(o->fd);
-    free(o->text);
+    free_text(o->text);
     free(o);
 }
 
 static void free_setup(struct kr_egress *e)
 {
-    if (e->setup.text)
-        explicit_bzero(e->setup.text, strlen(e->setup.text));
-    free(e->setup.text);
+    free_text(e->setup.text);
     e->setup.text = NULL;
 }
 
@@ -156,14 +162,15 @@ static void give_order(struct kr_egress *e, struct order *o, uint16_t type)
 
 int kr_egress_set_setup(struct kr_egress *e, const struct kr_egress_setup *setup)
 {
-    json_t *o = json_pack("{ss? ss?}", "index_user", setup->index_user, "index_password", setup->index_password);
+    json_t *o = json_pack("{ss? ss? ss?}", "index_user", setup->index_user, "index_password", setup->index_password,
+                          "own_ca", setup->own_ca);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
     json_decref(o);
     if (!text)
         return -ENOMEM;
     if (strlen(text) > KR_FRAME_EGRESS_MAX) {
-        free(text);
+        free_text(text);
         return -E2BIG;
     }
     free_setup(e);
@@ -198,15 +205,16 @@ static void tell_cell(struct kr_egress *e, struct cell *c)
 static int write_cell(const struct kr_egress_cell *cell, char **ret_text)
 {
     char rule[KR_NET_RULE_ROOM];
-    json_t *o = json_pack("{sI ss ss ss? ss}", "cell", (json_int_t)cell->cell, "sandbox", cell->sandbox, "user",
-                          cell->user, "run", cell->run, "rule", kr_net_rule_text(&cell->rule, rule, sizeof rule));
+    json_t *o =
+        json_pack("{sI ss ss ss? ss sO?}", "cell", (json_int_t)cell->cell, "sandbox", cell->sandbox, "user", cell->user,
+                  "run", cell->run, "rule", kr_net_rule_text(&cell->rule, rule, sizeof rule), "secrets", cell->secrets);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
     json_decref(o);
     if (!text)
         return -ENOMEM;
     if (strlen(text) > KR_FRAME_EGRESS_MAX) {
-        free(text);
+        free_text(text);
         return -E2BIG;
     }
     *ret_text = text;
@@ -231,7 +239,7 @@ int kr_egress_add(struct kr_egress *e, const struct kr_egress_cell *cell, int li
     c->listener = fcntl(listener, F_DUPFD_CLOEXEC, 0);
     if (c->listener < 0) {
         r = -errno;
-        free(c->order.text);
+        free_text(c->order.text);
         free(c);
         return r;
     }
@@ -254,10 +262,10 @@ int kr_egress_change(struct kr_egress *e, const struct kr_egress_cell *cell)
     if (r < 0)
         return r;
     if (strcmp(text, c->order.text) == 0) {
-        free(text);
+        free_text(text);
         return 0;
     }
-    free(c->order.text);
+    free_text(c->order.text);
     c->order.text = text;
     tell_cell(e, c);
     return 0;
@@ -276,7 +284,7 @@ void kr_egress_drop(struct kr_egress *e, uint64_t cell)
     unlist_order(e, &c->order);
     LIST_REMOVE(c, link);
     kr_fd_close(c->listener);
-    free(c->order.text);
+    free_text(c->order.text);
     free(c);
     if (!knows || !e->watch)
         return;

@@ -29,6 +29,7 @@ void kr_egress_set_calls(struct kr_egress *e, const struct kr_egress_calls *call
  * not keep. NULL: there is none. 0 or -errno. Before the first kr_egress_connect(). */
 struct kr_egress_setup {
     const char *index_user, *index_password;
+    const char *own_ca; /* PEM of the server's own certificate authority, with its key */
 };
 int kr_egress_set_setup(struct kr_egress *e, const struct kr_egress_setup *setup);
 /* The socket becomes the client's. */
@@ -49,6 +50,8 @@ struct kr_egress_cell {
     const char *user;        /* id */
     const char *run;         /* id, or NULL between runs */
     struct kr_net_rule rule; /* KR_NET_INDEX, KR_NET_ALLOW or KR_NET_OPEN */
+    /* Array of {"name","placeholder","value","hosts":[…]}; NULL: none. Copies of it are wiped when they have served. */
+    const json_t *secrets;
 };
 /* `listener` is duplicated. 0 or -errno. */
 int kr_egress_add(struct kr_egress *e, const struct kr_egress_cell *cell, int listener);

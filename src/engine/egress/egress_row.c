@@ -3,6 +3,7 @@
  * Called by egress_client.c. The process reads bytes of the whole world, so it is believed as little as a session: a
  * row that passes has each member once, of its type, within its bounds. Invariant: nothing else reaches the store. */
 #include "egress_row.h"
+#include "secret_terms.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@ struct member {
     const char *const *words; /* FORM_WORD: up to NULL */
 };
 
-const char *const kr_egress_hows[] = {"connect", "http", "index", "fetch", NULL};
+const char *const kr_egress_hows[] = {"connect", "http", "https", "index", "fetch", NULL};
 const char *const kr_egress_verdicts[] = {"ok", "denied", "failed", "limit", NULL};
 
 static const struct member row_members[] = {
@@ -39,6 +40,7 @@ static const struct member row_members[] = {
     {"status", FORM_NUMBER, 999, NULL},
     {"verdict", FORM_WORD, 0, kr_egress_verdicts},
     {"why", FORM_TEXT, WHY_MAX, NULL},
+    {"secrets", FORM_TEXT, KR_SECRETS_MAX *(KR_SECRET_NAME_MAX + 1), NULL},
 };
 
 static const struct member fetched_members[] = {

@@ -150,7 +150,7 @@ static struct kr_egress_cell cell_of(uint64_t number, const char *run, const cha
 static const char row_text[] =
     "{\"cell\":7,\"sandbox\":\"sand1\",\"user\":\"user1\",\"run\":null,\"at_us\":5,\"ms\":3,\"how\":\"connect\","
     "\"method\":\"\",\"host\":\"a.example\",\"port\":443,\"address\":\"1.2.3.4\",\"sent\":1,\"received\":2,"
-    "\"status\":200,\"verdict\":\"ok\",\"why\":\"\"}";
+    "\"status\":200,\"verdict\":\"ok\",\"why\":\"\",\"secrets\":\"one,two\"}";
 
 /* ---- cells ---- */
 
@@ -251,6 +251,27 @@ static void a_full_socket_holds_one_order_for_each(void)
     CHECK(w_done(&w));
 }
 
+static void secrets_are_told_and_bounded(void)
+{
+    struct kr_egress_cell c = cell_of(1, NULL, "index");
+    static char value[KR_FRAME_EGRESS_MAX];
+    struct world w;
+    struct said s;
+    json_t *secrets;
+
+    memset(value, 'x', sizeof value - 1);
+    secrets = json_pack("[{ss}]", "value", value);
+    CHECK(w_start(&w) && w_connect(&w));
+    c.secrets = secrets;
+    CHECK(kr_egress_add(w.egress, &c, w.listener) < 0 && !hear(&w, &s));
+    value[100] = 0;
+    json_decref(secrets);
+    c.secrets = secrets = json_pack("[{ss}]", "value", value);
+    CHECK(kr_egress_add(w.egress, &c, w.listener) == 0 && hear_type(&w, KR_E_CELL, &s) && strstr(s.text, "xxx"));
+    json_decref(secrets);
+    CHECK(w_done(&w));
+}
+
 /* Each process hears first what the warden does not know. */
 static void the_setup_comes_first(void)
 {
@@ -262,7 +283,7 @@ static void the_setup_comes_first(void)
     CHECK(kr_egress_set_setup(w.egress, &(struct kr_egress_setup){.index_user = "u", .index_password = "p"}) == 0);
     for (int i = 0; i < 2; i++) {
         CHECK(w_join(&w) && hear_type(&w, KR_E_SETUP, &s));
-        CHECK(strcmp(s.text, "{\"index_user\":\"u\",\"index_password\":\"p\"}") == 0);
+        CHECK(strcmp(s.text, "{\"index_user\":\"u\",\"index_password\":\"p\",\"own_ca\":null}") == 0);
         CHECK(hear_type(&w, KR_E_CELL, &s));
     }
     CHECK(w_done(&w));
@@ -314,6 +335,8 @@ static void rows_are_checked(void)
         {"\"verdict\":\"ok\"", "\"verdict\":\"fine\""},
         {"\"verdict\":\"ok\"", "\"verdict\":\"ok\",\"verdict\":\"ok\""},
         {"\"why\":\"\"", "\"why\":\"\",\"more\":1"},
+        {"\"secrets\":\"one,two\"", "\"secrets\":[\"one\"]"},
+        {",\"secrets\":\"one,two\"", ""},
         {"{\"cell\"", "[\"cell\""},
     };
     struct world w;
@@ -447,6 +470,7 @@ int main(void)
     RUN(a_cell_waits_for_a_process);
     RUN(another_process_is_told_all);
     RUN(a_full_socket_holds_one_order_for_each);
+    RUN(secrets_are_told_and_bounded);
     RUN(the_setup_comes_first);
     RUN(the_process_says_how_many_are_open);
     RUN(rows_are_checked);

@@ -29,6 +29,7 @@ struct tls_stream {
     struct kr_eg_stream *lower;
     struct kr_soon *soon; /* reports what no poll does: decrypted bytes that wait, an error */
     SSL *ssl;
+    struct kr_buf early;                     /* of the stream below: read before this one was there */
     bool want_read, want_write;              /* of the owner */
     bool read_needs_write, write_needs_read; /* what OpenSSL has to do first, below */
     bool shaken;                             /* the handshake has ended well */
@@ -45,8 +46,15 @@ struct tls_stream {
 static int read_below(BIO *bio, char *buf, int len)
 {
     struct tls_stream *t = BIO_get_data(bio);
-    ssize_t n = kr_eg_stream_read(t->lower, buf, (size_t)len);
+    ssize_t n;
 
+    if (t->early.len > 0) {
+        n = (size_t)len < t->early.len ? len : (ssize_t)t->early.len;
+        memcpy(buf, t->early.data, (size_t)n);
+        kr_buf_drop(&t->early, (size_t)n);
+        return (int)n;
+    }
+    n = kr_eg_stream_read(t->lower, buf, (size_t)len);
     BIO_clear_retry_flags(bio);
     if (n == -EAGAIN)
         BIO_set_retry_read(bio);
@@ -171,6 +179,7 @@ static void shake(struct tls_stream *t)
 static void free_tls(struct tls_stream *t)
 {
     SSL_free(t->ssl);
+    kr_buf_done(&t->early);
     free(t);
 }
 
@@ -370,15 +379,15 @@ static int name_peer(struct tls_stream *t)
     return 0;
 }
 
-static int prepare(struct tls_stream *t, struct uv_loop_s *loop, const struct kr_eg_tls_trust *trust)
+static int prepare(struct tls_stream *t, struct uv_loop_s *loop, SSL_CTX *context, BIO_METHOD *method)
 {
     BIO *bio;
     int r = kr_soon_new(loop, on_tls_soon, t, &t->soon);
 
     if (r < 0)
         return r;
-    t->ssl = SSL_new(trust->context);
-    bio = t->ssl ? BIO_new(trust->method) : NULL;
+    t->ssl = SSL_new(context);
+    bio = t->ssl ? BIO_new(method) : NULL;
     if (!bio)
         return -ENOMEM;
     BIO_set_data(bio, t);
@@ -387,10 +396,32 @@ static int prepare(struct tls_stream *t, struct uv_loop_s *loop, const struct kr
     return 0;
 }
 
+static void give_up_tls(struct tls_stream *t)
+{
+    kr_soon_close(t->soon);
+    free_tls(t);
+}
+
+static void begin_tls(struct tls_stream *t, struct kr_eg_stream **ret_stream)
+{
+    static const struct kr_eg_stream_calls calls = {on_below_readable, on_below_writable};
+
+    kr_eg_stream_set_calls(t->lower, &calls, t);
+    shake(t);
+    want_below(t);
+    *ret_stream = &t->base;
+}
+
+static void set_modes(SSL_CTX *c)
+{
+    SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(c, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+}
+
 int kr_eg_tls_client_new(struct uv_loop_s *loop, const struct kr_eg_tls_trust *trust, struct kr_eg_stream *lower,
                          const char *host, struct kr_eg_stream **ret_stream)
 {
-    static const struct kr_eg_stream_calls calls = {on_below_readable, on_below_writable};
     struct tls_stream *t = calloc(1, sizeof *t);
     int r;
 
@@ -398,26 +429,84 @@ int kr_eg_tls_client_new(struct uv_loop_s *loop, const struct kr_eg_tls_trust *t
         return -ENOMEM;
     t->base.ops = &tls_ops;
     t->lower = lower;
-    r = snprintf(t->host, sizeof t->host, "%s", host) < (int)sizeof t->host ? prepare(t, loop, trust) : -EINVAL;
+    r = snprintf(t->host, sizeof t->host, "%s", host) < (int)sizeof t->host
+            ? prepare(t, loop, trust->context, trust->method)
+            : -EINVAL;
     if (r == 0)
         r = name_peer(t);
     if (r < 0) {
-        kr_soon_close(t->soon);
-        free_tls(t);
+        give_up_tls(t);
         return r;
     }
     SSL_set_connect_state(t->ssl);
-    kr_eg_stream_set_calls(lower, &calls, t);
-    shake(t);
-    want_below(t);
-    *ret_stream = &t->base;
+    begin_tls(t, ret_stream);
+    return 0;
+}
+
+/* ---- the server's side ---- */
+
+/* One protocol, if the client names any. */
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+                           unsigned in_len, void *arg)
+{
+    static const unsigned char ours[] = "\x08http/1.1";
+    unsigned char *chosen;
+
+    (void)ssl, (void)arg;
+    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof ours - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+SSL_CTX *kr_eg_tls_server_context(void)
+{
+    SSL_CTX *c = SSL_CTX_new(TLS_server_method());
+
+    if (!c)
+        return NULL;
+    set_modes(c);
+    SSL_CTX_set_options(c, SSL_OP_NO_TICKET);
+    SSL_CTX_set_num_tickets(c, 0);
+    SSL_CTX_set_alpn_select_cb(c, choose_protocol, NULL);
+    if (SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) == 1)
+        return c;
+    SSL_CTX_free(c);
+    return NULL;
+}
+
+int kr_eg_tls_server_new(struct uv_loop_s *loop, const struct kr_eg_tls_server *server, struct kr_eg_stream *lower,
+                         const char *host, struct kr_buf *early, struct kr_eg_stream **ret_stream)
+{
+    struct tls_stream *t = calloc(1, sizeof *t);
+    int r;
+
+    if (!t)
+        return -ENOMEM;
+    t->base.ops = &tls_ops;
+    t->lower = lower;
+    kr_buf_init(&t->early, early->max);
+    snprintf(t->host, sizeof t->host, "%s", host);
+    r = prepare(t, loop, server->context, server->trust->method);
+    if (r == 0)
+        r = kr_buf_add(&t->early, kr_buf_str(early), early->len);
+    if (r == 0 &&
+        (SSL_use_certificate(t->ssl, server->certificate) != 1 || SSL_use_PrivateKey(t->ssl, server->key) != 1))
+        r = -EINVAL;
+    if (r < 0) {
+        give_up_tls(t);
+        return r;
+    }
+    kr_buf_reset(early);
+    SSL_set_accept_state(t->ssl);
+    begin_tls(t, ret_stream);
     return 0;
 }
 
 /* ---- trust ---- */
 
 /* The system's certificates in one file: what OpenSSL was built with, else where Debian keeps them. */
-static const char *system_ca_file(void)
+const char *kr_eg_tls_system_file(void)
 {
     const char *built = X509_get_default_cert_file();
 
@@ -427,12 +516,10 @@ static const char *system_ca_file(void)
 static int set_up_context(SSL_CTX *c, const char *ca_file, struct kr_err *err)
 {
     static const unsigned char protocols[] = "\x08http/1.1";
-    const char *file = ca_file ? ca_file : system_ca_file();
+    const char *file = ca_file ? ca_file : kr_eg_tls_system_file();
 
     SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_options(c, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    set_modes(c);
     if (SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_alpn_protos(c, protocols, sizeof protocols - 1) != 0)
         return kr_err_set(err, KR_ERR_SYSTEM, EIO, "set up TLS");
