@@ -34,6 +34,8 @@ void kr_api_settings_fields(struct kr_api_field *fields, size_t *count, size_t a
     for (size_t i = 0; i < kr_sandbox_settings_count; i++) {
         const struct kr_sandbox_setting *row = &kr_sandbox_settings[i];
 
+        if (row->rest_only && voice == KR_API_SETTINGS_TOOL)
+            continue;
         fields[(*count)++] = (struct kr_api_field){
             .name = row->name,
             .type = field_type(row->type, voice),
@@ -121,7 +123,7 @@ json_t *kr_api_settings_of_args(const union kr_api_setting *given)
     int r = settings ? 0 : -1;
 
     for (size_t i = 0; i < kr_sandbox_settings_count && r == 0; i++) {
-        json_t *value = given_value(&kr_sandbox_settings[i], &given[i]);
+        json_t *value = kr_sandbox_settings[i].rest_only ? NULL : given_value(&kr_sandbox_settings[i], &given[i]);
 
         if (value)
             r = json_object_set_new(settings, kr_sandbox_settings[i].name, value);

@@ -50,6 +50,7 @@ struct kr_box_config {
     uint32_t connection_rows;               /* kept in the store */
     uint32_t security_rows;                 /* the same of security events */
     struct kr_egress *egress;               /* borrowed; NULL: sandboxes have no network beyond loopback */
+    const char *ca_bundle;                  /* PEM, for sandboxes with secrets_tls; borrowed; NULL: there are none */
     enum kr_preload preload;                /* of sandboxes that choose none */
     const char *const *mounts;
     size_t mount_count;                     /* names of data sets, in the warden's order */
@@ -150,6 +151,7 @@ struct kr_sandbox {
     struct kr_policy_spec policy; /* without its profile `network`, `network` above is none */
     bool allow_build;             /* packages without a wheel may be built from source, if the server allows it */
     bool auto_install;            /* a module that a run does not find is installed, once, and the run begins anew */
+    bool secrets_tls;             /* TLS to hosts of its secrets ends in the egress process */
 };
 void kr_sandbox_done(struct kr_sandbox *s);
 #define cleanup_box_sandbox __attribute__((cleanup(kr_sandbox_done)))
@@ -164,6 +166,8 @@ int kr_box_sandbox_find(struct kr_box *b, const struct kr_caller *who, const cha
  * -EINVAL naming the setting, KR_ERR_LIMIT. */
 int kr_box_sandbox_create(struct kr_box *b, const struct kr_caller *who, const char *name, const json_t *settings,
                           struct kr_sandbox *ret, struct kr_err *err);
+/* A user's secrets have changed: the sessions that have one are told. */
+void kr_box_secrets_changed(struct kr_box *b, const char *user);
 int kr_box_sandbox_rename(struct kr_box *b, const struct kr_caller *who, const char *id, const char *name,
                           struct kr_err *err);
 /* Members that are null are taken away, others replace what is there. Live sessions keep what they have. */

@@ -81,7 +81,8 @@ static struct kr_store_connection stored_row(const json_t *row, int64_t now)
                                         .received = (uint64_t)number_in(row, "received"),
                                         .status = (unsigned)number_in(row, "status"),
                                         .verdict = text_in(row, "verdict"),
-                                        .why = text_in(row, "why")};
+                                        .why = text_in(row, "why"),
+                                        .secrets = text_in(row, "secrets")};
 }
 
 static void forget_written(struct kr_connections *c, size_t count)

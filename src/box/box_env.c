@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,6 +96,33 @@ static bool shadows(const struct kr_box *b, const char *folder)
     return false;
 }
 
+/* The file is another one with each start of the server whose certificates have changed; it is whole or not there. */
+static int show_authority(const struct kr_box *b, const char *folder, struct kr_err *err)
+{
+    const char *bundle = b->config.ca_bundle;
+    cleanup_free char *have = NULL;
+    char path[KR_STORE_ID_ROOM + 8];
+    cleanup_fd int env = -1, fd = -1;
+    size_t len = bundle ? strlen(bundle) : 0;
+    ssize_t n;
+
+    if (!bundle)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "there is none"), -ENOENT;
+    snprintf(path, sizeof path, "%s/env", folder);
+    env = openat(b->shelf, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    have = malloc(len + 2);
+    if (env < 0 || !have)
+        return kr_err_set(err, KR_ERR_SYSTEM, env < 0 ? errno : ENOMEM, "open an environment");
+    n = kr_fd_read_file_at(env, KR_BOX_CA_FILE, have, len + 2);
+    if (n == (ssize_t)len && memcmp(have, bundle, len) == 0)
+        return 0;
+    fd = openat(env, KR_BOX_CA_FILE ".new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0 || fchmod(fd, 0644) < 0 || kr_fd_write_all(fd, bundle, len) < 0 ||
+        renameat(env, KR_BOX_CA_FILE ".new", env, KR_BOX_CA_FILE) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "write certificates into an environment");
+    return 0;
+}
+
 void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *session, struct kr_session_spec *spec)
 {
     struct kr_err err;
@@ -106,6 +134,9 @@ void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *sessio
                session->name, session->sandbox, err.msg);
         return;
     }
+    if (session->secrets_tls && show_authority(b, session->home, &err) < 0)
+        kr_log(KR_LOG_ERROR, "session without the server's certificate authority", "session=%s sandbox=%s error=\"%s\"",
+               session->name, session->sandbox, err.msg);
     spec->venv = true;
     if (kr_engine_zygote(b->engine, spec->zygote).preload != KR_PRELOAD_BASIC && shadows(b, session->home))
         spec->zygote = kr_box_zygote_of(b, KR_PRELOAD_BASIC);

@@ -60,7 +60,8 @@ struct kr_box_session {
     const struct kr_profile *profile; /* of the caller who opened it */
     char sandbox[KR_STORE_ID_ROOM], sandbox_name[KR_STORE_NAME_ROOM];
     char name[KR_BOX_SESSION_NAME_MAX + 1];
-    bool auto_install;                /* of its sandbox (box.h) */
+    bool auto_install, secrets_tls;   /* of its sandbox (box.h) */
+    json_t *secrets;                  /* variables and names of secrets, as its sandbox had them; NULL: none */
     struct kr_policy_ask *policy_ask; /* what the run that opened it asked for, owned; NULL: nothing */
     struct kr_policy_spec *policy;    /* what its process was opened with, owned; NULL: open */
     char home[KR_STORE_ID_ROOM];      /* the sandbox's folder on the shelf, whose environment it sees */
@@ -297,6 +298,9 @@ void kr_box_session_cancel(struct kr_box_session *session, const char *why);
 void kr_box_sessions_end_sandbox(struct kr_box *b, const char *sandbox);
 
 /* ---- box_egress.c ---- */
+/* The certificates that a session with secrets_tls trusts: a file of its sandbox's environment, read-only to it. */
+#define KR_BOX_CA_FILE "krait-ca.pem"
+#define KR_BOX_CA_PATH "/venv/" KR_BOX_CA_FILE
 void kr_box_egress_open(struct kr_box *b);
 void kr_box_egress_close(struct kr_box *b);
 /* A session's process is there: its listener is handed over. It is gone. */
@@ -307,7 +311,11 @@ void kr_box_egress_tell(struct kr_box_session *session, const struct kr_box_run 
 /* The hint of a run that has ended, if it had connections refused. */
 void kr_box_egress_hint(struct kr_box_run *r);
 /* Adds to the environment what its network needs and `env` does not set; there is room. 0 or -ENOMEM. */
-int kr_box_egress_env(const json_t *env, struct kr_session_spec *spec);
+int kr_box_egress_env(const struct kr_box_session *session, const json_t *env, struct kr_session_spec *spec);
+/* How many variables the call above may add. */
+size_t kr_box_egress_env_most(const struct kr_box_session *session, const struct kr_session_spec *spec);
+/* The names in the setting `secrets` are those of secrets that the user has. 0 or -EINVAL. */
+int kr_box_secrets_check(const struct kr_box *b, const char *user, const json_t *settings, struct kr_err *err);
 
 /* ---- box_connections.c ---- */
 int kr_connections_open(struct kr_box *b);

@@ -30,8 +30,9 @@ static int check_settings(const struct kr_box *b, const struct kr_caller *who, c
 {
     struct kr_setting_server server = server_of(b, who);
     struct kr_sandbox s = {0};
+    int r = kr_sandbox_settings_apply(&server, settings, &s, err);
 
-    return kr_sandbox_settings_apply(&server, settings, &s, err);
+    return r < 0 ? r : kr_box_secrets_check(b, who->user, settings, err);
 }
 
 void kr_box_sandbox_defaults(const struct kr_box *b, const struct kr_caller *who, struct kr_sandbox *ret)
@@ -156,7 +157,7 @@ int kr_box_sandbox_check(const struct kr_box *b, const struct kr_caller *who, co
     struct kr_sandbox s = {0};
     int r = kr_sandbox_settings_apply(&server, settings, &s, err);
 
-    if (r < 0)
+    if (r < 0 || (r = kr_box_secrets_check(b, who->user, settings, err)) < 0)
         return r;
     if (name && strcmp(name, KR_STORE_DEFAULT) != 0 && kr_store_is_default(name))
         return kr_err_set(err, KR_ERR_INVALID, EINVAL,

@@ -49,9 +49,9 @@ struct kr_box_session *kr_box_session_by_name(struct kr_box *b, const char *sand
     return NULL;
 }
 
-static int copy_env(const json_t *env, struct kr_session_spec *spec)
+static int copy_env(const struct kr_box_session *session, const json_t *env, struct kr_session_spec *spec)
 {
-    const char **list = calloc(json_object_size(env) + kr_egress_vars_of(&spec->network) + 1, sizeof *list), *key;
+    const char **list = calloc(json_object_size(env) + kr_box_egress_env_most(session, spec) + 1, sizeof *list), *key;
     json_t *value;
 
     if (!list)
@@ -61,11 +61,13 @@ static int copy_env(const json_t *env, struct kr_session_spec *spec)
     {
         char *text;
 
+        if (json_object_get(session->secrets, key))
+            continue;
         if (asprintf(&text, "%s=%s", key, json_string_value(value)) < 0)
             return -ENOMEM;
         list[spec->env_count++] = text;
     }
-    return kr_box_egress_env(env, spec);
+    return kr_box_egress_env(session, env, spec);
 }
 
 static void free_env(struct kr_session_spec *spec)
@@ -82,6 +84,7 @@ void kr_box_session_free(struct kr_box_session *session)
     free_env(&session->spec);
     free(session->policy);
     free(session->policy_ask);
+    json_decref(session->secrets);
     kr_changes_leave(session);
     kr_box_user_drop(session->box, session->user);
     free(session);
@@ -202,12 +205,15 @@ static int fill_spec(struct kr_box_session *session, const struct kr_sandbox *s,
                                              .limits = s->limits};
     snprintf(session->home, sizeof session->home, "%s", s->row.folder);
     session->auto_install = s->auto_install;
+    session->secrets_tls = s->secrets_tls;
+    json_decref(session->secrets);
+    session->secrets = json_incref(json_object_get(s->settings, "secrets"));
     if (session->spec.workspace == KR_WORKSPACE_SHELF)
         snprintf(session->spec.folder, sizeof session->spec.folder, "%s", s->row.folder);
     kr_changes_forget(session);
     if (take_policy(session, s) < 0)
         return -ENOMEM;
-    return copy_env(json_object_get(s->settings, "env"), &session->spec);
+    return copy_env(session, json_object_get(s->settings, "env"), &session->spec);
 }
 
 static int keep_ask(struct kr_box_session *session, const struct kr_policy_ask *ask)

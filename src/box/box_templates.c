@@ -242,6 +242,16 @@ static int check_template(struct kr_box *b, const struct kr_caller *who, const s
     return r < 0 ? r : 0;
 }
 
+/* Without secrets: they are its owner's, and another user's secret may have the same name. NULL: no memory. */
+static json_t *settings_to_keep(const json_t *settings)
+{
+    json_t *kept = json_deep_copy(settings);
+
+    json_object_del(kept, "secrets");
+    json_object_del(kept, "secrets_tls");
+    return kept;
+}
+
 int kr_box_template_save(struct kr_box *b, const struct kr_caller *who, const struct kr_box_template *t,
                          kr_box_template_fn *fn, void *data, struct kr_box_task **ret_task, struct kr_err *err)
 {
@@ -261,7 +271,11 @@ int kr_box_template_save(struct kr_box *b, const struct kr_caller *who, const st
         return -ENOMEM;
     snprintf(task->description, sizeof task->description, "%s", t->description ? t->description : "");
     task->shared = t->shared;
-    task->settings = json_incref(s.settings);
+    task->settings = settings_to_keep(s.settings);
+    if (!task->settings) {
+        free_task(task);
+        return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "settings of a template");
+    }
     task->on_saved = fn;
     task->left = UINT64_MAX;
     memcpy(task->folder, s.row.folder, sizeof task->folder);

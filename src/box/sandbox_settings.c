@@ -6,6 +6,7 @@
 #include "json.h"
 #include "policy_json.h"
 #include "report.h"
+#include "secret_terms.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -378,6 +379,50 @@ static void tell_auto_install(struct kr_json *j, const struct kr_sandbox *s)
     kr_json_str(j, answers[s->auto_install]);
 }
 
+/* ---- secrets ---- */
+
+/* Variables and names of secrets; whether the user has these is for kr_box_secrets_check(). */
+static int apply_secrets(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
+                         struct kr_err *err)
+{
+    const char *key;
+    json_t *name;
+
+    (void)s;
+    if (value && (!json_is_object(value) || json_object_size(value) > KR_SECRETS_MAX))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "secrets: an object of at most %u names of secrets",
+                          KR_SECRETS_MAX);
+    if (json_object_size(value) > 0 && !server->config->egress)
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL,
+                          "secrets: this server has no egress process, which puts their values in");
+    json_object_foreach((json_t *)value, key, name)
+    {
+        if (!*key || strchr(key, '=') || strlen(key) > 128 || strncmp(key, "KRAIT_", 6) == 0)
+            return kr_err_set(err, KR_ERR_INVALID, EINVAL, "secrets: %.40s is not a valid name of a variable", key);
+        if (!json_is_string(name) || kr_secret_name_check(json_string_value(name), NULL) < 0)
+            return kr_err_set(err, KR_ERR_INVALID, EINVAL, "secrets.%.40s: the name of a secret", key);
+    }
+    return 0;
+}
+
+static int apply_secrets_tls(const struct kr_setting_server *server, const json_t *value, struct kr_sandbox *s,
+                             struct kr_err *err)
+{
+    int r = read_word(value, "secrets_tls", 0, err);
+
+    s->secrets_tls = r > 0;
+    if (r <= 0 || (server->config->ca_bundle && server->config->python))
+        return r < 0 ? r : 0;
+    return kr_err_set(err, KR_ERR_INVALID, EINVAL,
+                      "secrets_tls: this server has no certificate authority for it (it needs the egress process, "
+                      "certificates of the system and a Python of cells)");
+}
+
+static void tell_secrets_tls(struct kr_json *j, const struct kr_sandbox *s)
+{
+    kr_json_str(j, answers[s->secrets_tls]);
+}
+
 /* ---- the table ---- */
 
 const struct kr_sandbox_setting kr_sandbox_settings[] = {
@@ -508,6 +553,29 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
         .bound = "modules that the server's policy allows, 128 at most",
         .help = "Modules that may be imported, in the place of those of the profiles. Asks for `restricted`.",
         .example = "[\"math\",\"xml.etree\"]",
+    },
+    {
+        .name = "secrets",
+        .type = KR_SETTING_TEXTS,
+        .merge = KR_SETTING_JOINS,
+        .max = KR_SECRETS_MAX,
+        .rest_only = true,
+        .apply = apply_secrets,
+        .bound = "at most 8 variables, each with the name of a secret of one's own",
+        .help = "Variables that hold a placeholder of a secret, whose value the proxy puts into requests to its hosts.",
+        .example = "{\"SERVICE_KEY\":\"service\"}",
+    },
+    {
+        .name = "secrets_tls",
+        .type = KR_SETTING_WORD,
+        .merge = KR_SETTING_REPLACES,
+        .words = answers,
+        .rest_only = true,
+        .apply = apply_secrets_tls,
+        .tell = tell_secrets_tls,
+        .bound = "yes or no",
+        .help = "Whether TLS to hosts of its secrets ends in the proxy, which speaks TLS to the host itself.",
+        .example = "yes",
     },
 };
 const size_t kr_sandbox_settings_count = sizeof kr_sandbox_settings / sizeof *kr_sandbox_settings;
@@ -643,7 +711,8 @@ void kr_sandbox_settings_dump(FILE *out)
             "Members of `POST /api/v1/sandboxes` and `PATCH /api/v1/sandboxes/{sandbox_id}`, arguments of the tool\n"
             "`create_sandbox`. What a sandbox leaves out is the server's default; in a change, null takes a setting\n"
             "(or, where it is merged member by member, a member) away. A session has what its sandbox had when the\n"
-            "session was opened. A run changes what the last column names, for itself.\n\n");
+            "session was opened. A run changes what the last column names, for itself. `secrets` and `secrets_tls`\n"
+            "are set over REST alone: no tool takes them.\n\n");
     fprintf(
         out,
         "| setting | type | allowed | a change is | example | | fields of a run |\n|---|---|---|---|---|---|---|\n");

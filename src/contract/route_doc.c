@@ -20,6 +20,7 @@ const struct kr_api_tag kr_api_tags[] = {
     {"tools",     "What models call over MCP, as plain HTTP."},
     {"users",     "People and their rights. For administrators."},
     {"keys",      "Keys for the API: made once, shown once, revoked at any time."},
+    {"secrets",   "Values that go to hosts on behalf of code which never has them."},
     {"account",   "One's own account: registration, login, key."},
     {"connections", "What sandboxes connected to, and what they were refused."},
     {"security",  "What code was refused, and which limits it hit."},

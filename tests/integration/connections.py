@@ -76,7 +76,7 @@ def a_row_says_what_happened() -> None:
     equal({k: v for k, v in row.items() if k != "connection_id"},
           {"user_id": user, "sandbox_id": box, "run_id": "r" * 26, "seconds": 0.25, "how": "http", "method": "GET",
            "host": "a.example", "port": 80, "address": None, "sent_bytes": 100, "received_bytes": 2000, "status": 403,
-           "verdict": "denied", "why": "a.example is not in the sandbox's network"})
+           "verdict": "denied", "why": "a.example is not in the sandbox's network", "secrets": []})
 
 
 @check

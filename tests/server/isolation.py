@@ -42,12 +42,13 @@ NAMES = {
     ("query", "object"): "run", ("query", "request_id"): "request", ("query", "after"): "cursor",
     ("body", "username"): "username", ("query", "run_id"): "run", ("path", "job_id"): "job",
     ("path", "template_id"): "template", ("body", "template"): "template", ("path", "terminal_id"): "terminal",
+    ("path", "secret_name"): "secret",
 }
 PLAIN = set("""limit recursive download after_b64 from since until what outcome cause running all code timeout variables stdin env
     stream file_urls files fresh interactive max_output text eof limits mounts network preload dir file expires_in rights email
     password old new disabled package version background readable verdict allow_build auto_install url overwrite wait system
     packages requirements upgrade allow_similar build description shared cols rows term command data kind rule policy
-    profiles allowed_imports""".split())
+    profiles allowed_imports value hosts secrets secrets_tls""".split())
 TOOLS = "/api/v1/tools"
 NOWHERE = "http://127.0.0.1:9/file"  # a private address: its fetch is a job that has failed
 NAMED_IN = {"/api/v1/login": "username", "/api/v1/sandboxes": "sandbox", "/api/v1/sandboxes/{sandbox_id}": "sandbox",
@@ -213,7 +214,9 @@ def furnish(who: World) -> World:
                          key=w.key)).json()
     terminals = [good(send("POST", "/api/v1/terminals", {"sandbox_id": box["id"], "command": [program]},
                            key=w.key)).json()["terminal_id"] for program in ("cat", "true")]
-    w.names = {**who.names, "sandbox": [box["id"], box["name"]], "file": [file],
+    secret = "secret-" + mark
+    good(send("PUT", "/api/v1/secrets/" + secret, {"value": f"value-of-{mark}", "hosts": [f"{mark}.example"]}, key=w.key))
+    w.names = {**who.names, "secret": [secret], "sandbox": [box["id"], box["name"]], "file": [file],
                "file_b64": [base64.b64encode(file.encode()).decode()],
                "session": [session, busy], "run": [ended.json()["run_id"], running, queued, waiting],
                "job": [job["job_id"]], "template": [template["id"], template["name"]], "terminal": terminals,
@@ -247,7 +250,7 @@ def never(world: World) -> dict:
     own = bob.names["token"][0]
     box = made_up()
     return {"sandbox": box, "file": "no-such-file.txt", "file_b64": base64.b64encode(b"no-such-file.txt").decode(),
-            "session": "no-such-session", "run": made_up(), "job": made_up(), "template": made_up(),
+            "session": "no-such-session", "run": made_up(), "job": made_up(), "template": made_up(), "secret": made_up(),
             "terminal": made_up(), "key": made_up(), "user": made_up(),
             "username": "nobody-" + made_up(6), "request": made_up(16),
             "token": own.replace(bob.names["sandbox"][0], box), "signature": own.replace(bob.names["sandbox"][0], box),
@@ -283,7 +286,7 @@ def tells(reply: Reply, sent: dict, secrets: set) -> list:
 
 def makes_something(op: Operation) -> bool:
     """A session, a sandbox, a run of one's own, under a name that may be A's as well."""
-    return op.method == "POST" and not op.path_names
+    return op.method == "POST" and not op.path_names or op.path == "/api/v1/secrets/{secret_name}" and op.method == "PUT"
 
 
 def try_operation(op: Operation, problems: list) -> int:
@@ -309,7 +312,8 @@ def try_operation(op: Operation, problems: list) -> int:
             if leaks:
                 problems.append(f"{where} tells {leaks}: {reply.text[:200]}")
             not_yours = 403 if "admin" in op.rights else 404
-            if op.path_names and reply.status != not_yours and "token" not in op.path_names:
+            if op.path_names and reply.status != not_yours and "token" not in op.path_names and \
+                    not makes_something(op):
                 problems.append(f"{where} is {reply.status}: {reply.text[:200]}")
             same = reply.status == there_is_none.status if makes_something(op) and reply.status < 300 else \
                 plain(reply, names) == plain(there_is_none, nothing)

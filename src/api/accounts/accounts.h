@@ -113,11 +113,13 @@ void kr_login_start(struct kr_api *api, struct kr_http_ex *ex, const char *name,
 kr_http_handler kr_users_list, kr_users_create, kr_users_me, kr_users_read, kr_users_change, kr_users_delete;
 kr_http_handler kr_keys_list, kr_keys_create, kr_keys_read, kr_keys_revoke;
 kr_http_handler kr_audit_list;
+kr_http_handler kr_secrets_list, kr_secrets_put, kr_secrets_read, kr_secrets_delete;
 kr_http_handler kr_login_in, kr_login_out, kr_login_password;
 
 extern const struct kr_api_doc kr_users_list_doc, kr_users_create_doc, kr_users_me_doc, kr_users_read_doc,
     kr_users_change_doc, kr_users_delete_doc, kr_keys_list_doc, kr_keys_create_doc, kr_keys_read_doc,
-    kr_keys_revoke_doc, kr_audit_list_doc, kr_login_in_doc, kr_login_out_doc, kr_login_password_doc;
+    kr_keys_revoke_doc, kr_audit_list_doc, kr_secrets_list_doc, kr_secrets_put_doc, kr_secrets_read_doc,
+    kr_secrets_delete_doc, kr_login_in_doc, kr_login_out_doc, kr_login_password_doc;
 
 #define KR_ACCOUNTS_BODY_MAX 16384u
 /* Rows of the one table (routes.c), sorted by path. */
@@ -130,6 +132,10 @@ extern const struct kr_api_doc kr_users_list_doc, kr_users_create_doc, kr_users_
     { KR_HTTP_DELETE, "/api/v1/keys/{key_id}",     0, 0, kr_keys_revoke, &kr_keys_revoke_doc }, \
     { KR_HTTP_POST,   "/api/v1/login",             KR_ACCOUNTS_BODY_MAX, 0, kr_login_in, &kr_login_in_doc }, \
     { KR_HTTP_POST,   "/api/v1/logout",            0, 0, kr_login_out, &kr_login_out_doc }, \
+    { KR_HTTP_GET,    "/api/v1/secrets",           0, 0, kr_secrets_list, &kr_secrets_list_doc }, \
+    { KR_HTTP_GET,    "/api/v1/secrets/{secret_name}", 0, 0, kr_secrets_read, &kr_secrets_read_doc }, \
+    { KR_HTTP_PUT,    "/api/v1/secrets/{secret_name}", KR_ACCOUNTS_BODY_MAX, 0, kr_secrets_put, &kr_secrets_put_doc }, \
+    { KR_HTTP_DELETE, "/api/v1/secrets/{secret_name}", 0, 0, kr_secrets_delete, &kr_secrets_delete_doc }, \
     { KR_HTTP_GET,    "/api/v1/users",             0, 0, kr_users_list, &kr_users_list_doc }, \
     { KR_HTTP_POST,   "/api/v1/users",             KR_ACCOUNTS_BODY_MAX, 0, kr_users_create, &kr_users_create_doc }, \
     { KR_HTTP_GET,    "/api/v1/users/me",          0, KR_HTTP_ALONE, kr_users_me, &kr_users_me_doc }, \

@@ -34,8 +34,9 @@ static const struct kr_api_prop row_props[] = {
     {.name = "at", .type = KR_API_NUMBER, .help = "Its begin, Unix time.", .example = "1763200000.1"},
     {.name = "seconds", .type = KR_API_NUMBER, .help = "How long it was.", .example = "0.25"},
     {.name = "how", .type = KR_API_ENUM, .choices = kr_egress_hows,
-     .help = "connect: a tunnel, as for HTTPS; http: a request of plain HTTP; index: of the package index; fetch: by "
-             "the server, for the sandbox.", .example = "connect"},
+     .help = "connect: a tunnel, as for HTTPS; http: a request of plain HTTP; https: one in a tunnel whose TLS ends in "
+             "the proxy, for secrets; index: of the package index; fetch: by the server, for the sandbox.",
+     .example = "connect"},
     {.name = "method", .type = KR_API_STRING, .help = "Of the request; empty of a tunnel.", .example = "GET"},
     {.name = "host", .type = KR_API_STRING, .help = "The name that was asked for.", .example = "files.example.org"},
     {.name = "port", .type = KR_API_INT, .help = "Its port.", .example = "443"},
@@ -49,6 +50,8 @@ static const struct kr_api_prop row_props[] = {
      .help = "ok; denied: its rule does not allow it; failed; limit: it came to a bound.", .example = "ok"},
     {.name = "why", .type = KR_API_STRING, .nullable = true, .help = "What was wrong, unless it is ok.",
      .example = "null"},
+    {.name = "secrets", .type = KR_API_STRINGS, .help = "Names of the secrets whose values went out with the request.",
+     .example = "[]"},
 };
 static const struct kr_api_schema row_schema = KR_API_SCHEMA("Connection", "A connection to the outside.", row_props);
 static const struct kr_api_prop list_props[] = {
@@ -94,6 +97,19 @@ static const char *or_null(const char *text)
     return text[0] ? text : NULL;
 }
 
+static void write_secret_names(struct kr_json *j, const char *names)
+{
+    kr_json_key(j, "secrets");
+    kr_json_array(j);
+    while (*names) {
+        size_t len = strcspn(names, ",");
+
+        kr_json_str_n(j, names, len);
+        names += len + (names[len] == ',');
+    }
+    kr_json_array_end(j);
+}
+
 void kr_api_connection_json(struct kr_json *j, const struct kr_store_connection *row)
 {
     kr_json_object(j);
@@ -116,6 +132,7 @@ void kr_api_connection_json(struct kr_json *j, const struct kr_store_connection 
         kr_json_key_null(j, "status");
     kr_json_key_str(j, "verdict", row->verdict);
     kr_json_key_str(j, "why", or_null(row->why));
+    write_secret_names(j, row->secrets);
     kr_json_object_end(j);
 }
 

@@ -21,11 +21,15 @@ void kr_cli_egress_use(struct kr_warden_config *warden, const struct kr_egress_c
     warden->egress_arg = (void *)egress;
 }
 
-int kr_cli_egress_setup(struct kr_egress *e, const char *credentials, struct kr_err *err)
+int kr_cli_egress_setup(struct kr_egress *e, const char *credentials, const char *own_ca, struct kr_err *err)
 {
     const char *colon = credentials ? strchr(credentials, ':') : NULL;
     cleanup_free char *user = credentials ? strndup(credentials, strcspn(credentials, ":")) : NULL;
-    const struct kr_egress_setup setup = {.index_user = user, .index_password = colon ? colon + 1 : user ? "" : NULL};
+    const struct kr_egress_setup setup = {.index_user = user,
+                                          .index_password = colon  ? colon + 1
+                                                            : user ? ""
+                                                                   : NULL,
+                                          .own_ca = own_ca};
     int r = credentials && !user ? -ENOMEM : kr_egress_set_setup(e, &setup);
 
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "the setup of the egress process") : 0;

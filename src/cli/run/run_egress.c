@@ -62,7 +62,7 @@ int kr_run_egress_open(struct kr_run_egress *x, struct uv_loop_s *loop, const st
     if (kr_egress_new(loop, &x->client) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the way out");
     kr_egress_set_calls(x->client, &calls);
-    return kr_cli_egress_setup(x->client, credentials, err);
+    return kr_cli_egress_setup(x->client, credentials, NULL, err);
 }
 
 void kr_run_egress_connect(struct kr_run_egress *x, int fd)

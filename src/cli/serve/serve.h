@@ -63,6 +63,7 @@ struct kr_serve {
     struct kr_watch *reload;   /* of reload_in */
     struct kr_timer *watchdog; /* systemd's; NULL: not asked for */
     struct kr_timer *drained;  /* the end of the grace: nothing more is accepted */
+    char *ca_bundle;           /* what sandboxes with secrets_tls trust; NULL: there are none */
     struct kr_http_server *http;
     struct kr_http_route *routes; /* of it; owned */
     struct kr_api api;
@@ -82,6 +83,11 @@ void kr_serve_find_python(struct kr_serve *s);
 const struct kr_package_python *kr_serve_python_facts(const struct kr_serve *s);
 int kr_serve_open_packages(struct kr_serve *s, struct kr_err *err);
 const char *kr_serve_carried(const char *name);
+/* serve_secrets.c: the server leaves no core dumps; what is trusted, before the server is confined; what the egress
+ * process is told first, once the store is open. 0 or -errno. */
+void kr_serve_no_core(void);
+void kr_serve_read_certificates(struct kr_serve *s);
+int kr_serve_setup_egress(struct kr_serve *s, struct kr_err *err);
 /* serve_reload.c: what SIGHUP does beside the log. The channel, before anything is forked; the warden's callback; in
  * the server, when everything else stands. 0 or -errno. */
 int kr_serve_reload_prepare(struct kr_serve *s, struct kr_err *err);

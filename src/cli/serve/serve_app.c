@@ -12,7 +12,6 @@
 #include "checkpoint.h"
 #include "clock.h"
 #include "egress_client.h"
-#include "egress_start.h"
 #include "exit_status.h"
 #include "fd.h"
 #include "guard.h"
@@ -251,6 +250,7 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
     box.store = s->store;
     box.data = c->data;
     box.egress = s->warden.egress ? s->egress : NULL;
+    box.ca_bundle = s->ca_bundle;
     box.workspace = s->workspace;
     box.is_plain_shelf = s->warden.shelf.choice == KR_SHELF_FOLDER;
     box.image_dev = (uint64_t)s->image.st_dev;
@@ -613,7 +613,7 @@ static int open_server_engine(struct kr_serve *s, int control, struct kr_err *er
     r = kr_egress_new(&s->loop, &s->egress);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "the client of the egress process");
-    r = kr_cli_egress_setup(s->egress, s->config->index_credentials, err);
+    r = kr_serve_setup_egress(s, err);
     if (r < 0)
         return r;
     r = kr_warden_holder_new(&s->loop, control, &holder);
@@ -673,6 +673,7 @@ static int open_server(struct kr_serve *s, int control, struct kr_err *err)
         return r;
     if (!s->stdio)
         (void)kr_notify_open();
+    kr_serve_read_certificates(s);
     if ((r = kr_serve_mcp_bind(s, err)) < 0 || (r = confine_server(s, err)) < 0 ||
         (r = kr_store_open(s->config->data, KR_STORE_CREATE, &s->store, err)) < 0)
         return r;
@@ -730,6 +731,7 @@ static void close_server(struct kr_serve *s)
     uv_run(&s->loop, UV_RUN_NOWAIT);
     free(s->routes);
     kr_store_close(s->store);
+    free(s->ca_bundle);
     kr_log_close();
 }
 
@@ -743,6 +745,7 @@ int kr_serve_main(int control, void *arg)
      * learn from the first large one that is freed to do neither. */
     (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     kr_log_set_who("server");
+    kr_serve_no_core();
     kr_log_set_time(true);
     (void)setenv("UV_THREADPOOL_SIZE", KR_WORK_THREADS, 0); /* libuv reads it when the first work is started */
     if (uv_loop_init(&s->loop) < 0 || watch_server_signals(s) < 0)

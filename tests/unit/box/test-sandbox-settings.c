@@ -7,6 +7,7 @@
 #include "err.h"
 #include "json.h"
 #include "openapi.h"
+#include "package_env.h"
 #include "route_doc.h"
 #include "sandbox_fields.h"
 #include "tool_rows.h"
@@ -99,8 +100,47 @@ static void rows_are_complete(void)
     }
 }
 
+/* That it is there is all that settings ask. */
+static void have_egress(bool there)
+{
+    static const struct kr_package_python python;
+    static char something;
+
+    config.egress = there ? (struct kr_egress *)(void *)&something : NULL;
+    config.ca_bundle = there ? "certificates" : NULL;
+    config.python = there ? &python : NULL;
+}
+
+static bool is_taken(const char *text, const char *why)
+{
+    json_t *settings = json_loads(text, 0, NULL);
+    struct kr_sandbox s = {0};
+    struct kr_err err = {0};
+    int r = kr_sandbox_settings_apply(&server, settings, &s, &err);
+
+    json_decref(settings);
+    return why ? r < 0 && strstr(err.msg, why) : r == 0;
+}
+
+static void secrets_need_what_puts_them_in(void)
+{
+    CHECK(is_taken("{\"secrets\": {}, \"secrets_tls\": \"no\"}", NULL));
+    CHECK(is_taken("{\"secrets\": {\"A\": \"a\"}}", "no egress process") &&
+          is_taken("{\"secrets_tls\": \"yes\"}", "no certificate authority"));
+    have_egress(true);
+    CHECK(is_taken("{\"secrets\": {\"A\": \"a\"}, \"secrets_tls\": \"yes\"}", NULL));
+    CHECK(is_taken("{\"secrets\": {\"KRAIT_A\": \"a\"}}", "KRAIT_A") &&
+          is_taken("{\"secrets\": {\"A\": 5}}", "secrets.A") && is_taken("{\"secrets\": {\"A=\": \"a\"}}", "A=") &&
+          is_taken("{\"secrets\": {\"A\": \"a b\"}}", "secrets.A"));
+    CHECK(is_taken("{\"secrets\": {\"A\":\"a\",\"B\":\"a\",\"C\":\"a\",\"D\":\"a\",\"E\":\"a\",\"F\":\"a\",\"G\":\"a\","
+                   "\"H\":\"a\",\"I\":\"a\"}}",
+                   "at most 8"));
+    have_egress(false);
+}
+
 static void examples_make_a_round_trip(void)
 {
+    have_egress(true);
     FOR_ROWS(row)
     {
         json_t *settings = json_object(), *changes = json_object(), *shown, *value = example_of(row);
@@ -120,6 +160,7 @@ static void examples_make_a_round_trip(void)
         CHECK(kr_sandbox_settings_change(settings, changes) == 0 && json_object_size(settings) == 0);
         json_decref(value), json_decref(shown), json_decref(settings), json_decref(changes);
     }
+    have_egress(false);
 }
 
 static void changes_join_or_replace(void)
@@ -247,7 +288,7 @@ static void rest_has_every_row(void)
     }
 }
 
-static void the_tool_has_every_row(void)
+static void the_tool_has_every_row_but_those_of_rest(void)
 {
     const struct kr_api_table *input = kr_tool_create_sandbox.input;
     json_t *schema = kr_mcp_input_schema(input, true);
@@ -266,7 +307,12 @@ static void the_tool_has_every_row(void)
         struct kr_err err = {0};
 
         kr_api_input_init(&in, KR_API_KRAIT);
-        CHECK(f && json_object_get(json_object_get(schema, "properties"), row->name));
+        CHECK((json_object_get(json_object_get(schema, "properties"), row->name) == NULL) == row->rest_only);
+        if (row->rest_only) {
+            CHECK(!f);
+            json_decref(arguments);
+            continue;
+        }
         CHECK(kr_api_parse_object(input, arguments, &request, &in, &err) == 0);
         kept = kr_api_settings_of_args((const union kr_api_setting *)(const void *)(request.room + first));
         CHECK(json_equal(kept, arguments));
@@ -383,13 +429,14 @@ int main(void)
     kr_limits_default(&profile.ceilings);
     profile.ceilings.timeout_ms = 300000;
     RUN(rows_are_complete);
+    RUN(secrets_need_what_puts_them_in);
     RUN(examples_make_a_round_trip);
     RUN(changes_join_or_replace);
     RUN(bad_values_are_refused_by_name);
     RUN(limits_of_another_listener_are_cut);
     RUN(a_network_past_the_ceiling_is_refused);
     RUN(rest_has_every_row);
-    RUN(the_tool_has_every_row);
+    RUN(the_tool_has_every_row_but_those_of_rest);
     RUN(what_holds_is_told);
     RUN(openapi_has_every_row);
     RUN(the_page_has_every_row);
