@@ -208,6 +208,15 @@ static int fill_root(struct kr_api_parse *p, const struct kr_api_table *table, v
     return p->error;
 }
 
+/* A password, a value: a request of which it is the point. */
+static bool has_secret(const struct kr_api_table *table)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (table->fields[i].secret && table->fields[i].type == KR_API_STRING)
+            return true;
+    return false;
+}
+
 int kr_api_parse_body(const struct kr_api_table *table, const char *text, size_t len, void *request,
                       struct kr_api_input *in, struct kr_err *err)
 {
@@ -216,7 +225,7 @@ int kr_api_parse_body(const struct kr_api_table *table, const char *text, size_t
     assert(!in->root);
     in->source = KR_API_BODY;
     if (!is_blank(text, len))
-        in->root = kr_api_load(&p, text, len);
+        in->root = kr_api_load(&p, text, len, has_secret(table));
     else if (in->voice == KR_API_DOCUMENT && wants_something(table))
         kr_api_flaw_body(&p, -1, "missing", "Field required", NULL, "a body is needed");
     else if (!(in->root = json_object()))

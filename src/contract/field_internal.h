@@ -29,8 +29,8 @@ void kr_api_flaw_memory(struct kr_api_parse *p);
 /* In our own voice one flaw is enough. */
 bool kr_api_parse_is_over(const struct kr_api_parse *p);
 
-/* Strict JSON within the limits, NUL in strings allowed; NULL with a flaw. */
-json_t *kr_api_load(struct kr_api_parse *p, const char *text, size_t len);
+/* Strict JSON within the limits, NUL in strings allowed; NULL with a flaw, which with `hides` repeats nothing of it. */
+json_t *kr_api_load(struct kr_api_parse *p, const char *text, size_t len, bool hides);
 /* Pairs as an object of strings, repeated keys as arrays of them; NULL with a flaw. */
 json_t *kr_api_load_pairs(struct kr_api_parse *p, const char *text, size_t len);
 

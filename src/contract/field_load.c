@@ -10,7 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
-json_t *kr_api_load(struct kr_api_parse *p, const char *text, size_t len)
+/* jansson says what it had read last: "invalid escape near '…'". */
+static void cut_near(json_error_t *where)
+{
+    char *near = strstr(where->text, " near ");
+
+    if (near)
+        *near = '\0';
+}
+
+json_t *kr_api_load(struct kr_api_parse *p, const char *text, size_t len, bool hides)
 {
     static const struct kr_scan_max max = {.slots = KR_API_VALUES_MAX, .depth = KR_API_DEPTH_MAX};
     static const char *const words[KR_SCAN_MAX_] = {
@@ -26,6 +35,8 @@ json_t *kr_api_load(struct kr_api_parse *p, const char *text, size_t len)
         return NULL;
     }
     root = kr_json_load(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &where);
+    if (!root && hides)
+        cut_near(&where);
     if (!root && json_error_code(&where) == json_error_out_of_memory)
         kr_api_flaw_memory(p);
     else if (!root)
