@@ -7,6 +7,7 @@ A program prints REACHED when it has what it came for. Real zygotes and sessions
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -17,28 +18,32 @@ from fake_krait import Zygote  # noqa: E402
 from policies import programs, restricted  # noqa: E402
 
 LEAST = 150
+PROFILES = {"data": ("data_science",), "files": ("filesystem",)}  # of families that need more than basic
 zygotes: dict = {}
+folder = tempfile.TemporaryDirectory()  # what the programs write
 
 
 def session(preload: str):
     if preload not in zygotes:
         zygotes[preload] = Zygote(preload)
-    return zygotes[preload].session()
+    return zygotes[preload].session(cwd=folder.name)
 
 
 def reaches(code: str, policy, preload: str):
+    for one in Path(folder.name).iterdir():
+        one.unlink()
     with session(preload) as s:
         end = s.run(code, policy=policy)
     return "REACHED" in end["stdout"], end
 
 
-def tried(code: str, preload: str):
+def tried(code: str, family: str):
     """Why this trick proves nothing, or is not held; None."""
+    preload = "data" if family == "data" else "basic"
     worked, end = reaches(code, None, preload)
     if not worked:
         return "does not work under open: %s" % (end["error"] or end["cause"],)
-    policy = restricted("data_science") if preload == "data" else restricted()
-    worked, end = reaches(code, policy, preload)
+    worked, end = reaches(code, restricted(*PROFILES.get(family, ())), preload)
     if worked:
         return "is not held: %r" % end["stdout"][:300]
     if end["cause"] == "ok" and not end.get("refused"):
@@ -48,11 +53,9 @@ def tried(code: str, preload: str):
 
 def add(family: str) -> int:
     found = programs(HERE / "escapes" / (family + ".txt"))
-    preload = "data" if family == "data" else "basic"
-
     @check
     def held():
-        wrong = ["%s: %s" % (name, why) for name, code in found if (why := tried(code, preload))]
+        wrong = ["%s: %s" % (name, why) for name, code in found if (why := tried(code, family))]
         assert not wrong, "%d of %d\n    %s" % (len(wrong), len(found), "\n    ".join(wrong))
 
     held.__name__ = family

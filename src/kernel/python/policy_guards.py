@@ -7,6 +7,7 @@ then used, whatever the object that was given says it is; a module comes out of 
 of one that is allowed, or not at all; nothing here calls user code before the name is judged.
 """
 import io
+import operator
 import re
 import sys
 from types import (
@@ -197,6 +198,14 @@ def _obj(obj, name: str):
     return value_of(_getattr(obj, name), name)
 
 
+def _accessor(obj, name: str):
+    """What a property reads by. The class of an attrgetter makes others, which read anything."""
+    found = value_of(_getattr(obj, name), name)
+    if type(found) in (operator.attrgetter, operator.methodcaller):
+        report.refuse("P202", "Attribute '%s' of this property is not allowed" % name)
+    return found
+
+
 def _mro(obj, name: str):
     if issubclass(type(obj), type):
         report.refuse("P202", "Attribute 'mro' is not allowed")
@@ -278,8 +287,11 @@ def judge_expression(text) -> None:
 
 
 _SPECIAL = {
+    "fdel": _accessor,
+    "fget": _accessor,
     "format": _format,
     "format_map": _format,
+    "fset": _accessor,
     "obj": _obj,
     "mro": _mro,
     "__dict__": _dict,

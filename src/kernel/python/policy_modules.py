@@ -239,10 +239,13 @@ def _fill(made, real) -> None:
 
 def protect_path() -> None:
     """Nothing is imported from where user code can write."""
-    sys.path[:] = [one for one in sys.path if isinstance(one, str) and one and one != "." and not is_own_file(one)]
+    sys.path[:] = [one for one in sys.path if isinstance(one, str) and not is_own_file(one)]
 
 
 def is_own_file(file: str) -> bool:
+    """Whether user code may have written it. A name that is not absolute is of the working folder."""
+    if not file.startswith(("/", "<frozen ")):
+        return True
     mine = OWN_FOLDERS + ((channel.folder,) if channel.folder else ())
     return any(file == top or file.startswith(top + "/") for top in mine)
 

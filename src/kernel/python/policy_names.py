@@ -95,7 +95,7 @@ subprocess sys tempfile threading traceback
 GUARDED = (
     frozenset(
         """
-__delattr__ __dict__ __getattr__ __getattribute__ __setattr__ format format_map obj mro query eval
+__delattr__ __dict__ __getattr__ __getattribute__ __setattr__ fdel fget fset format format_map obj mro query eval
 _flavour
 """.split()
     )
