@@ -14,6 +14,7 @@ from krait_kernel import policy_names as names, policy_report as report
 _getframe = sys._getframe
 _installed = False
 _OURS = "krait_kernel"
+_IMPORT = "<frozen importlib"  # how the names of the files of the import begin
 # Events of programs and processes: user code may bring them about through an allowed library alone.
 _STARTS = {
     "os.exec",
@@ -131,17 +132,26 @@ def _exec(event: str, args: tuple, frame) -> None:
     home = str(frame.f_globals.get("__name__", ""))
     if home.startswith(_OURS):
         return
-    if frame.f_code.co_filename.startswith("<frozen importlib"):
+    if frame.f_code.co_filename.startswith(_IMPORT):
         return _module(args, frame)
     if report.is_user_frame(frame):
         report.refuse("P203", "Operation '%s' is not allowed" % event)
-    if report.user_frame(frame) is None or not args or type(args[0]) is not CodeType:
+    if not _is_asked(frame) or not args or type(args[0]) is not CodeType:
         return
     word = _word_of(args[0])
     if word is None and home == "typing":
         word = _hint_of(args[0], frame)
     if word is not None:
         report.refuse("P208", "Text that a library runs as code uses '%s', which is not allowed" % word[:100])
+
+
+def _is_asked(frame) -> bool:
+    """Whether user code has called what runs here; not the text of a library that is being imported."""
+    while frame is not None and not report.is_user_frame(frame):
+        if frame.f_code.co_filename.startswith(_IMPORT):
+            return False
+        frame = frame.f_back
+    return frame is not None
 
 
 def _module(args: tuple, frame) -> None:

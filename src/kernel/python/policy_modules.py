@@ -244,7 +244,7 @@ def protect_path() -> None:
 
 def is_own_file(file: str) -> bool:
     """Whether user code may have written it. A name that is not absolute is of the working folder."""
-    if not file.startswith(("/", "<frozen ")):
+    if file != "<string>" and not file.startswith(("/", "<frozen ")):
         return True
     mine = OWN_FOLDERS + ((channel.folder,) if channel.folder else ())
     return any(file == top or file.startswith(top + "/") for top in mine)
