@@ -18,6 +18,7 @@ MAX_LITERAL = 200  # characters of an annotation that stands in a string
 
 _Attribute, _Call, _Constant, _Load, _Name = ast.Attribute, ast.Call, ast.Constant, ast.Load, ast.Name
 _NONE: tuple = ()
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _PATTERN = getattr(ast, "pattern", _NONE)
 
 
@@ -136,6 +137,7 @@ class Judge:
         self.builtins: list = []  # findings that count only if their name is not among those
         self.privates: list = []  # findings that count only if their name is a module's
         self.modules: set = set()  # names that imports bind, and nothing else does
+        self.in_class: set = set()  # ids of the cases that stand in the body of a class
         self.captures = 0
 
     def find(self, rule: str, node, text: str) -> None:
@@ -198,6 +200,20 @@ class Judge:
 
     def defined(self, node) -> None:
         self.bind(node.name, node)
+
+    def class_(self, node) -> None:
+        """The names of a class body are looked up and bound in a mapping of the metaclass's own
+        making, which would see what a pattern captures before it is looked at.
+        """
+        self.bind(node.name, node)
+        stack = list(node.body)
+        while stack:
+            one = stack.pop()
+            if isinstance(one, _SCOPES):
+                continue
+            if type(one).__name__ == "match_case":
+                self.in_class.add(id(one))
+            stack.extend(ast.iter_child_nodes(one))
 
     # ---- attributes ---------------------------------------------------------------------------
 
@@ -325,6 +341,8 @@ class Judge:
         captures: list = []  # nodes and the field that holds the name
         if not self.pattern(node.pattern, captures):
             return
+        if id(node) in self.in_class:
+            self.find("P107", node.pattern, "A class pattern by position must not stand in the body of a class")
         hidden: dict = {}
         captures.sort(key=lambda one: (one[0].lineno, one[0].col_offset))
         for one, field in captures:
@@ -461,7 +479,7 @@ _HANDLERS = {
     ast.arg: Judge.argument,
     ast.FunctionDef: Judge.function,
     ast.AsyncFunctionDef: Judge.function,
-    ast.ClassDef: Judge.defined,
+    ast.ClassDef: Judge.class_,
     ast.ExceptHandler: Judge.defined,
     ast.AnnAssign: Judge.annotated,
     ast.Assign: Judge.assigned,
