@@ -103,7 +103,12 @@ static void write_policy(const char *module, char *buf, size_t size)
 {
     enum kr_policy_profile profile = kr_policy_profile_of(module);
 
-    if (profile != KR_POLICY_PROFILE_MAX_)
+    if (profile == KR_POLICY_BASIC) /* which every policy has */
+        snprintf(buf, size,
+                 "%.100s is not in the list of modules that may be imported here: allowed_imports or the server's "
+                 "policy leaves it out",
+                 module);
+    else if (profile != KR_POLICY_PROFILE_MAX_)
         snprintf(buf, size, "%.100s is a module of the profile %s: run with that profile, or with a list that has it",
                  module, kr_policy_profiles[profile].name);
     else

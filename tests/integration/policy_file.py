@@ -12,7 +12,7 @@ import tempfile
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib")]
 from check import check, contains, equal
 from krait_server import KRAIT, Server, data_folder
-from mcp import Http
+from mcp import Http, Stdio
 from serving import eventually, kept, main
 
 KEY = "an-administrators-key-of-the-tests"
@@ -127,6 +127,15 @@ def over_mcp_too() -> None:
     with Http(s.port, "/mcp?dialect=sandbox-service", key=key) as e:  # another dialect is no way around it
         found = e.tool("execute_python", code="import csv\nprint(6 * 7000)")
         assert "42000" not in str(found["content"]), found
+
+
+@check
+def over_stdio_too() -> None:
+    with data_folder() as data, Stdio([os.path.abspath(KRAIT), "mcp", "--data", os.path.join(data, "data"),
+                                       "--policy-file", put(USERS, "stdio.toml")]) as c:
+        contains(str(c.tool("execute_python", code="import csv")["content"]), "Import 'csv' is not allowed")
+        contains(str(c.tool("execute_python", code="import shlex\nprint(6 * 7000)")["content"]), "42000")
+        contains(c.tool("list_security_events", kind="policy")["content"][0]["text"], '"rule":"P101"')
 
 
 @check

@@ -46,6 +46,7 @@ static const struct {
      "packages are installed by pip install NAME", NULL},
     {"a module of a profile", {.claimed = "policy numpy.linalg"},
      "numpy.linalg is a module of the profile data_science", "has it"},
+    {"a module that a list has left out", {.claimed = "policy csv"}, "csv is not in the list of modules", "leaves it out"},
     {"a module of none", {.claimed = "policy ctypes"}, "no profile has the module ctypes", NULL},
     {"no module, and a policy", {.claimed = "policy a b"}, "policy a b", "b"},
     {"no module of ours", {.claimed = "module a;b - -"}, "module a;b - -", NULL},
