@@ -120,3 +120,29 @@ int kr_become_powerless(uint32_t uid, uint32_t gid, struct kr_err *err)
         return r;
     return kr_caps_keep(0, err);
 }
+
+/* Before: root of a user namespace. After: an id that owns nothing there, with these capabilities, which an exec
+ * keeps (ambient ones), and no way to another. The bounding set goes first, as long as there is CAP_SETPCAP; the
+ * change of ids clears all but the permitted set. If it fails the caller must not go on. */
+int kr_caps_pass_on(uint32_t id, uint64_t caps, struct kr_err *err)
+{
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    int r = shrink_bounding_set(caps, err);
+    if (r < 0)
+        return r;
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "keep capabilities");
+    if ((r = kr_become(id, id, err)) < 0)
+        return r;
+    for (int i = 0; i < 2; i++)
+        data[i].permitted = data[i].effective = data[i].inheritable = (uint32_t)(caps >> (32 * i));
+    if (syscall(SYS_capset, &head, data) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "capset");
+    for (int cap = 0; cap < 64; cap++)
+        if ((caps & KR_CAP(cap)) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, errno, "keep capability %d over an exec", cap);
+    if (prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "keep capabilities no longer");
+    return 0;
+}

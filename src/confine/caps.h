@@ -22,3 +22,5 @@ int kr_become(uint32_t uid, uint32_t gid, struct kr_err *err);
 /* Gives everything up: no_new_privs, no capability in any set, and as root, if uid is not 0, that uid and gid without
  * further groups. 0 or -errno. */
 int kr_become_powerless(uint32_t uid, uint32_t gid, struct kr_err *err);
+/* From root of a user namespace to an id there that keeps these capabilities over an exec. 0 or -errno. */
+int kr_caps_pass_on(uint32_t id, uint64_t caps, struct kr_err *err);

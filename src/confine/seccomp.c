@@ -223,9 +223,19 @@ static int is_common(const struct kr_sc_row *row, enum kr_seccomp_profile profil
     return profile == KR_SECCOMP_CONTAINED || row->act[KR_SECCOMP_CELL_NONE] == row->act[KR_SECCOMP_CELL_LOOPBACK];
 }
 
+static unsigned act_of_guest(const struct kr_sc_row *row)
+{
+    for (size_t i = 0; i < kr_sc_guest_rows_count; i++)
+        if (kr_sc_guest_rows[i].nr == row->nr)
+            return kr_sc_guest_rows[i].act;
+    return KR_SC_ALLOW;
+}
+
 /* Each row is judged by one of the two parts and let through by the other. */
 static unsigned act_of(const struct build *b, const struct kr_sc_row *row)
 {
+    if (b->part == KR_SECCOMP_GUEST)
+        return act_of_guest(row);
     if (b->part == KR_SECCOMP_WHOLE || (b->part == KR_SECCOMP_COMMON) == is_common(row, b->profile))
         return kr_sc_act(row, b->profile);
     return KR_SC_ALLOW;
@@ -234,7 +244,8 @@ static unsigned act_of(const struct build *b, const struct kr_sc_row *row)
 /* Rows become ranges; the common part answers ENOSYS to the numbers between and after them. */
 static int collect_ranges(struct build *b)
 {
-    unsigned next = 0, unknown = b->part == KR_SECCOMP_REST ? KR_SC_ALLOW : KR_SC_ENOSYS;
+    int is_added = b->part == KR_SECCOMP_REST || b->part == KR_SECCOMP_GUEST;
+    unsigned next = 0, unknown = is_added ? KR_SC_ALLOW : KR_SC_ENOSYS;
     int r = 0;
 
     for (size_t i = 0; i < kr_sc_rows_count && r == 0; i++) {
@@ -466,6 +477,11 @@ static void print_own(FILE *out)
                  "The process that connects to the outside for cells and for the server. Every other call is refused "
                  "as above.\n\n");
     print_own_rows(out, "egress", kr_sc_egress_rows, kr_sc_egress_rows_count);
+    fprintf(out, "\n## What a zygote with packages of a template may ask of the kernel\n\n"
+                 "Of the calls with which it makes sessions, and of those on which the kinds of cell differ; of all "
+                 "else what a\nsession may. setns, setgroups, setresgid, setresuid, capset, setsid and pidfd_open are "
+                 "let through.\n\n");
+    print_own_rows(out, "guest", kr_sc_guest_rows, kr_sc_guest_rows_count);
 }
 
 int kr_seccomp_dump(FILE *out)

@@ -20,8 +20,9 @@ enum kr_seccomp_profile {
 
 /* A profile's filter is one program, or two that give the same answers together: what is common to all sessions of a
  * zygote, which takes it once, and the rest, which each session adds. The first lets through what is judged by the
- * second; of two refusals the kernel takes the later filter's. */
-enum kr_seccomp_part { KR_SECCOMP_WHOLE, KR_SECCOMP_COMMON, KR_SECCOMP_REST };
+ * second; of two refusals the kernel takes the later filter's. GUEST is what a zygote takes besides the common part
+ * before it imports the packages of a template: of what that lets through, only what makes a session. */
+enum kr_seccomp_part { KR_SECCOMP_WHOLE, KR_SECCOMP_COMMON, KR_SECCOMP_REST, KR_SECCOMP_GUEST };
 
 /* A compiled filter. */
 struct kr_seccomp {

@@ -7,6 +7,7 @@
  * have are ENOSYS. */
 #define _GNU_SOURCE 1
 #include "seccomp_rules.h"
+#include "seccomp_groups.h"
 #include <asm/ioctls.h>
 #include <asm/prctl.h>
 #include <assert.h>
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/prctl.h>
+#include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -159,13 +161,15 @@ static const struct kr_sc_rule fcntl_rules[] = {
 };
 
 /* PR_SET_VMA's second argument is an unsigned long to the kernel: both halves count. */
-#define PRCTL_RULES \
+#define PRCTL_GRANTED \
     YES(0, PR_SET_NAME), YES(0, PR_GET_NAME), \
     {"PR_SET_VMA with PR_SET_VMA_ANON_NAME", 0, {IS(0, PR_SET_VMA), IS(1, PR_SET_VMA_ANON_NAME), IS_HIGH(1, 0)}}, \
     YES(0, PR_GET_PDEATHSIG), YES(0, PR_GET_DUMPABLE), YES(0, PR_GET_KEEPCAPS), YES(0, PR_GET_SECCOMP), \
     YES(0, PR_CAPBSET_READ), YES(0, PR_GET_SECUREBITS), YES(0, PR_SET_TIMERSLACK), YES(0, PR_GET_TIMERSLACK), \
     YES(0, PR_GET_CHILD_SUBREAPER), YES(0, PR_SET_NO_NEW_PRIVS), YES(0, PR_GET_NO_NEW_PRIVS), \
-    YES(0, PR_GET_THP_DISABLE), YES(0, PR_GET_SPECULATION_CTRL), \
+    YES(0, PR_GET_THP_DISABLE), YES(0, PR_GET_SPECULATION_CTRL)
+#define PRCTL_RULES \
+    PRCTL_GRANTED, \
     NO(0, PR_SET_DUMPABLE), NO(0, PR_SET_KEEPCAPS), NO(0, PR_SET_SECCOMP), NO(0, PR_CAPBSET_DROP), NO(0, PR_SET_TSC), \
     NO(0, PR_SET_SECUREBITS), NO(0, PR_MCE_KILL), NO(0, PR_SET_MM), NO(0, PR_SET_PTRACER), NO(0, PR_SET_THP_DISABLE), \
     NO(0, PR_CAP_AMBIENT), NO(0, PR_SET_SPECULATION_CTRL), NO(0, PR_SET_IO_FLUSHER), \
@@ -258,6 +262,17 @@ static const struct kr_sc_rule socket_out_rules[] = {
     {"protocol other than 0, TCP, UDP", EPERM, {NOT(2, 0), NOT(2, IPPROTO_TCP), NOT(2, IPPROTO_UDP)}},
 };
 
+/* What is left of a session's making to a guest (guest_rules.c): no namespace but that of control groups, no way back
+ * to privilege, limits of its own alone, filters that nothing listens to. */
+static const struct kr_sc_rule own_cgroups_rules[] = {YES(0, CLONE_NEWCGROUP)};
+static const struct kr_sc_rule prctl_setup_rules[] = {
+    PRCTL_GRANTED, YES(0, PR_SET_PDEATHSIG), YES(0, PR_SET_DUMPABLE), YES(0, PR_CAPBSET_DROP),
+    YES(0, PR_SET_CHILD_SUBREAPER),
+    {"PR_CAP_AMBIENT_CLEAR_ALL", 0, {IS(0, PR_CAP_AMBIENT), IS(1, PR_CAP_AMBIENT_CLEAR_ALL)}},
+};
+static const struct kr_sc_rule add_filter_rules[] = {{"SECCOMP_SET_MODE_FILTER with SECCOMP_FILTER_FLAG_TSYNC alone", 0,
+    {IS(0, SECCOMP_SET_MODE_FILTER), IS(1, SECCOMP_FILTER_FLAG_TSYNC), IS_HIGH(1, 0)}}};
+
 #define CHECK(act, text, what, table, rest) [KR_SC_##act - KR_SC_CHECK_FIRST_] = {text, what, table, LEN(table), rest}
 const struct kr_sc_check kr_sc_checks[] = {
     CHECK(CLONE, "clone", "flags", clone_rules, 0),
@@ -305,66 +320,18 @@ const struct kr_sc_check kr_sc_checks[] = {
     CHECK(ABORT, "abort", "signal", abort_rules, EPERM),
     CHECK(PRLIMIT_ASK, "own-limits", "whose and what", prlimit_ask_rules, 0),
     CHECK(SOCKET_OUT, "socket-out", "family", socket_out_rules, 0),
+    CHECK(OWN_CGROUPS, "own-cgroups", "flags", own_cgroups_rules, EPERM),
+    CHECK(PRCTL_SETUP, "prctl-setup", "option", prctl_setup_rules, EINVAL),
+    CHECK(ADD_FILTER, "add-filter", "operation and flags", add_filter_rules, EPERM),
 };
 static_assert(LEN(kr_sc_checks) == KR_SC_ACT_MAX_ - KR_SC_CHECK_FIRST_, "a check for every conditional action");
 
 /* --- groups: a reason shared by many rows ---------------------------------- */
 
-#define GROUPS(X) \
-    X(IO, "works on descriptors the process already holds") \
-    X(SPLICE, "moves pipe buffers without mapping user pages into them; os.splice and coreutils use it") \
-    X(FILE, "ordinary file work: the cell's mounts, Landlock and the files' modes decide which files") \
-    X(CHOWN, "without capabilities only among own groups; contained, it would reach files Landlock leaves open") \
-    X(SETIDBIT, "no file is ever made set-user-id or set-group-id: a set-id program is the classic way to root") \
-    X(CREATE, "the mode counts only when the call creates a file; then it must not carry set-id bits") \
-    X(DEVICE, "files, pipes and sockets may be made, device nodes never") \
-    X(XATTR, "attributes can carry privilege and escape byte quotas; copying tools continue after this error") \
-    X(MEMORY, "changes only the caller's own address space, which its memory limits bound") \
-    X(SIGNAL, "the caller's own signal state") \
-    X(KILL, "reaches only the cell's pid namespace; contained, only the Landlock domain (signal scope)") \
-    X(SIGVALUE, "stays inside the pid namespace; contained sessions need no signal that carries a value") \
-    X(PIDFD, "asyncio watches children with it; without a pid namespace it would name any process of the container") \
-    X(PROCESS, "starts, runs and awaits the caller's own threads and children; the process limit bounds them") \
-    X(SELF, "tells the caller about itself and its machine, changes nothing") \
-    X(GROUP, "ordinary job control; contained, all must stay in one process group, so that one signal ends it") \
-    X(LIMIT, "the caller's own limits: a hard limit can be lowered, never raised") \
-    X(SCHED, "reaches only the cell's processes, and real-time classes need a capability; contained, only itself") \
-    X(TIME, "reads clocks, sleeps, sets the caller's own timers") \
-    X(EVENT, "waits for descriptors the process already holds") \
-    X(INOTIFY, "tells which files of /usr the host and other cells open; its instances are shared by all of them") \
-    X(SOCKET, "works on sockets that socket() or socketpair() let through") \
-    X(NAMED, "names only sockets of the cell; contained, those of the whole container would be in reach") \
-    X(SYSV, "the cell has an ipc namespace of its own; contained, the container's segments would be in reach") \
-    X(IOCTL, "commands that read a terminal's or socket's state or set up a cell's terminal; never input to one") \
-    X(FCNTL, "flags, locks, pipe sizes and seals; never who gets a signal, nor leases and notices that stall others") \
-    X(PRCTL, "options that name the caller or read its state; none that loosens it or stacks filters and tracers") \
-    X(PERSON, "reading it, or the plain personality; others make data executable or addresses predictable") \
-    X(LANDLOCK, "the session restricts itself with it after this filter; it can only tighten") \
-    X(SETID, "a session has one id, which it may set again, and no capability; should one be left, this is a wall") \
-    X(TRACE, "reads, writes or steers another process's memory or descriptors") \
-    X(NAMESPACE, "changes what the process sees, and opens kernel code meant for root") \
-    X(MOUNT, "the cell's file tree is fixed when user code starts") \
-    X(HANDLE, "opens files by number, past every directory that would refuse (the Shocker escape)") \
-    X(SURFACE, "kernel surface that sandboxed Python has no use for") \
-    X(URING, "its requests never pass this filter, and it has been the kernel's richest source of exploits") \
-    X(AIO, "kernel AIO: only databases use it, and they fall back to threads") \
-    X(FANOTIFY, "watches whole file systems, beyond the cell") \
-    X(MQUEUE, "POSIX queues: Python has no call for them, and their notification code has had use-after-free bugs") \
-    X(SECCOMP, "the filter is complete: another cannot loosen it, but a listener would hand calls to another process") \
-    X(KEYS, "keyrings are not namespaced: keys of the host and of neighbours could leak") \
-    X(NUMA, "moves pages between memory nodes of the host; numeric libraries work without it") \
-    X(MODULE, "loads code into the kernel") \
-    X(MACHINE, "state of the whole machine, not of the cell") \
-    X(CLOCK, "sets the clock of the whole machine") \
-    X(BLIND, "its arguments are in memory, where a filter cannot read them") \
-    X(RETIRED, "no kernel of today implements it on x86-64") \
-    X(NEW, "newer than the libraries we support need: they ask for it and fall back") \
-    X(UPROBE, "only the kernel's own probe trampolines make this call; kernels since 6.14 let those past every filter")
-
 #define GROUP_ID(id, why) G_##id,
 #define GROUP_ROW(id, why) [G_##id] = {#id, why},
-enum group { GROUPS(GROUP_ID) G_MAX_ };
-const struct kr_sc_group kr_sc_groups[] = {GROUPS(GROUP_ROW)};
+enum group { KR_SC_GROUPS(GROUP_ID) G_MAX_ };
+const struct kr_sc_group kr_sc_groups[] = {KR_SC_GROUPS(GROUP_ROW)};
 const size_t kr_sc_groups_count = LEN(kr_sc_groups);
 static_assert(LEN(kr_sc_groups) == G_MAX_, "a sentence for every group");
 
@@ -789,9 +756,3 @@ const struct kr_sc_row kr_sc_rows[] = {
 };
 const size_t kr_sc_rows_count = LEN(kr_sc_rows);
 /* clang-format on */
-
-/* Ids and capabilities go, the namespaces are entered, RLIMIT_CORE is set, the session leads its own group and the last
- * filter is put on; the zygote names its child by a pidfd. */
-const uint16_t kr_sc_setup[] = {SYS_setns, SYS_unshare,   SYS_setgroups, SYS_setresgid, SYS_setresuid, SYS_capset,
-                                SYS_prctl, SYS_prlimit64, SYS_setsid,    SYS_seccomp,   SYS_pidfd_open};
-const size_t kr_sc_setup_count = LEN(kr_sc_setup);

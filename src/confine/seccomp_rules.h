@@ -73,6 +73,9 @@ enum kr_sc_act {
     KR_SC_ABORT,
     KR_SC_PRLIMIT_ASK,
     KR_SC_SOCKET_OUT,
+    KR_SC_OWN_CGROUPS,
+    KR_SC_PRCTL_SETUP,
+    KR_SC_ADD_FILTER,
     KR_SC_ACT_MAX_,
 };
 
@@ -138,6 +141,10 @@ extern const size_t kr_sc_server_rows_count;
 /* What the egress process may use (egress_rules.c), in the same way. */
 extern const struct kr_sc_server_row kr_sc_egress_rows[];
 extern const size_t kr_sc_egress_rows_count;
+/* What a zygote that imports the packages of a template may use of those calls (guest_rules.c), and of those on which
+ * the kinds of cell differ; a call that is not here is let through by KR_SECCOMP_GUEST. */
+extern const struct kr_sc_server_row kr_sc_guest_rows[];
+extern const size_t kr_sc_guest_rows_count;
 /* What happens to the call under a profile: enum kr_sc_act. */
 unsigned kr_sc_act(const struct kr_sc_row *row, enum kr_seccomp_profile profile);
 

@@ -186,6 +186,8 @@ static void checks_are_well_formed(void)
         for (int p = 0; p < KR_SECCOMP_MAX_; p++)
             used[kr_sc_act(&kr_sc_rows[i], (enum kr_seccomp_profile)p)]++;
     }
+    for (size_t i = 0; i < kr_sc_guest_rows_count; i++)
+        used[kr_sc_guest_rows[i].act]++;
     for (unsigned act = KR_SC_CHECK_FIRST_; act < KR_SC_ACT_MAX_; act++) {
         const struct kr_sc_check *c = &kr_sc_checks[act - KR_SC_CHECK_FIRST_];
 
@@ -224,7 +226,8 @@ static void dump_has_every_row_and_is_the_same_twice(void)
     }
     for (const char *p = one; (p = strstr(p, "\n| ")); p++)
         lines++;
-    CHECK_THAT(lines == kr_sc_rows_count + kr_sc_server_rows_count + kr_sc_egress_rows_count + LEN(kr_sc_checks) + 4,
+    CHECK_THAT(lines == kr_sc_rows_count + kr_sc_server_rows_count + kr_sc_egress_rows_count + kr_sc_guest_rows_count +
+                            LEN(kr_sc_checks) + 5,
                "%zu lines", lines);
     CHECK(!strchr(one, '?'));
     free(one);
