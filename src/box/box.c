@@ -739,6 +739,7 @@ void kr_box_free(struct kr_box *b)
     kr_box_users_close(b);
     free_rest(b);
     kr_box_terminals_free(b);
+    kr_box_preloads_close(b);
     kr_strays_close(b);
     kr_shelf_end(b);
     kr_soon_close(b->kick);

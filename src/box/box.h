@@ -52,6 +52,9 @@ struct kr_box_config {
     struct kr_egress *egress;               /* borrowed; NULL: sandboxes have no network beyond loopback */
     const char *ca_bundle;                  /* PEM, for sandboxes with secrets_tls; borrowed; NULL: there are none */
     enum kr_preload preload;                /* of sandboxes that choose none */
+    /* Names of shared templates, in the order of the engine's zygotes for them. */
+    const char *const *preload_templates;
+    size_t preload_count;
     const char *const *mounts;
     size_t mount_count;                     /* names of data sets, in the warden's order */
     const struct kr_package_python *python; /* borrowed: of the environments; NULL: sandboxes have none */
@@ -194,6 +197,17 @@ void kr_box_sandbox_touched(struct kr_box *b, const struct kr_sandbox *s);
 void kr_box_sandbox_json(const struct kr_box *b, struct kr_json *j, const struct kr_sandbox *s);
 
 /* ---- templates: sandboxes as they were saved, which new ones begin with ---- */
+
+/* Asks for the zygotes of config.preload_templates, and sees to it that each is that of the template as it is. Once the
+ * server is ready. 0 or -ENOMEM. */
+int kr_box_preloads_begin(struct kr_box *b);
+struct kr_box_preload {
+    const char *template; /* its name, as in the configuration */
+    const char *state;    /* absent starting ready failed …: sessions come from it when it is ready */
+    const char *why;      /* it is absent or failed; else NULL */
+};
+size_t kr_box_preload_count(const struct kr_box *b);
+void kr_box_preload_get(const struct kr_box *b, size_t i, struct kr_box_preload *ret);
 
 struct kr_box_task; /* of a caller that waits; the work goes on when it has left */
 /* The caller has left: its function is not called any more. */

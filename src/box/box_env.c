@@ -3,7 +3,13 @@
  * Called by box_sessions.c before a session is asked for. Invariants: the environment is complete before a cell sees it
  * (package_env.h); a session whose environment cannot be made begins without one, and the log says so; one whose
  * environment has a module that zygotes have imported already is forked from a zygote that has not, so that the module
- * it imports is that of its environment. */
+ * it imports is that of its environment.
+ *
+ * Templates whose packages are preloaded (docs/design/preload.md): which folder each zygote for templates imports from,
+ * and which sessions come from it. `krait serve` begins it when it is ready; a timer looks. Invariants: such a zygote
+ * imports from a template's own folder, which is never written to; a session comes from it only if its sandbox has the
+ * very packages of that folder (the facts of both environments are the same, byte for byte); one that is absent,
+ * starting or failed holds nothing up. */
 #include "box_internal.h"
 #include "fd.h"
 #include "log.h"
@@ -15,6 +21,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PRELOAD_LOOK_MS 2000u
+#define FACTS_MAX (8 << 20)
 
 int kr_box_sandbox_home(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err)
 {
@@ -123,6 +132,156 @@ static int show_authority(const struct kr_box *b, const char *folder, struct kr_
     return 0;
 }
 
+/* ---- templates whose packages are preloaded ---- */
+
+static uint32_t zygote_of(const struct kr_box *b, size_t i)
+{
+    return (uint32_t)(kr_engine_zygote_count(b->engine) + i);
+}
+
+/* The facts of the environment in a folder of the shelf: what is installed, from which wheels, by their hashes. `size`:
+ * only if they are as large; 0: whatever they are. NULL if there are none. */
+static char *read_facts(const struct kr_box *b, const char *folder, size_t size, size_t *ret_size)
+{
+    char path[KR_STORE_ID_ROOM + 32];
+    cleanup_free char *text = NULL;
+    cleanup_fd int fd = -1;
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/env/current/krait.json", folder);
+    fd = openat(b->shelf, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > FACTS_MAX ||
+        (size && (size_t)st.st_size != size))
+        return NULL;
+    text = malloc((size_t)st.st_size + 1);
+    if (!text || kr_fd_read_all(fd, text, (size_t)st.st_size) < 0)
+        return NULL;
+    text[st.st_size] = '\0';
+    *ret_size = (size_t)st.st_size;
+    return steal_ptr(&text);
+}
+
+static void drop_preload(struct kr_box *b, size_t i)
+{
+    struct kr_box_preload_slot *slot = &b->preloads[i];
+
+    if (slot->folder[0])
+        kr_engine_preload(b->engine, zygote_of(b, i), "");
+    slot->folder[0] = '\0';
+    free(slot->facts);
+    slot->facts = NULL;
+}
+
+static void be_without(struct kr_box *b, size_t i, const char *why)
+{
+    struct kr_box_preload_slot *slot = &b->preloads[i];
+
+    drop_preload(b, i);
+    if (slot->why && strcmp(slot->why, why) == 0)
+        return;
+    slot->why = why;
+    kr_log(KR_LOG_WARN, "template not preloaded", "template=%s why=\"%s\"", b->config.preload_templates[i], why);
+}
+
+static void look_at_template(struct kr_box *b, size_t i)
+{
+    struct kr_box_preload_slot *slot = &b->preloads[i];
+    cleanup_template struct kr_store_template t = {0};
+    cleanup_free char *facts = NULL;
+    struct kr_err err;
+    size_t size = 0;
+
+    if (kr_store_template_get(b->config.store, KR_STORE_ROOT, b->config.preload_templates[i], &t, &err) < 0) {
+        if (err.code == ENOENT) /* else the store is busy: as it was */
+            be_without(b, i, "there is no shared template of that name");
+        return;
+    }
+    if (!t.shared) {
+        be_without(b, i, "the template of that name is not shared");
+        return;
+    }
+    if (strcmp(slot->folder, t.folder) == 0)
+        return;
+    facts = read_facts(b, t.folder, 0, &size);
+    if (!facts || strstr(facts, "\"items\":[]")) {
+        be_without(b, i, "the template of that name has no packages");
+        return;
+    }
+    drop_preload(b, i);
+    slot->facts = steal_ptr(&facts);
+    slot->size = size;
+    slot->why = NULL;
+    snprintf(slot->folder, sizeof slot->folder, "%s", t.folder);
+    kr_log(KR_LOG_INFO, "preloading a template", "template=%s", b->config.preload_templates[i]);
+    kr_engine_preload(b->engine, zygote_of(b, i), slot->folder);
+}
+
+static void on_preload_look(void *data)
+{
+    struct kr_box *b = data;
+
+    if (b->stopping)
+        return;
+    for (size_t i = 0; i < b->config.preload_count; i++)
+        look_at_template(b, i);
+    kr_timer_arm(b->preloader, PRELOAD_LOOK_MS);
+}
+
+int kr_box_preloads_begin(struct kr_box *b)
+{
+    if (b->config.preload_count == 0 || b->preloader)
+        return 0;
+    return kr_timer_new(b->loop, on_preload_look, b, &b->preloader) < 0 ? -ENOMEM : (kr_timer_arm(b->preloader, 0), 0);
+}
+
+void kr_box_preloads_close(struct kr_box *b)
+{
+    kr_timer_close(b->preloader);
+    b->preloader = NULL;
+    for (size_t i = 0; i < KR_ENGINE_ZYGOTES_MAX; i++) {
+        free(b->preloads[i].facts);
+        b->preloads[i].facts = NULL;
+    }
+}
+
+static void choose_preloaded(const struct kr_box *b, const char *folder, struct kr_session_spec *spec)
+{
+    for (size_t i = 0; i < b->config.preload_count; i++) {
+        const struct kr_box_preload_slot *slot = &b->preloads[i];
+        struct kr_engine_zygote z = kr_engine_zygote(b->engine, zygote_of(b, i));
+        cleanup_free char *facts = NULL;
+        size_t size;
+
+        if (!slot->facts || z.state != KR_ZYG_READY || !(facts = read_facts(b, folder, slot->size, &size)) ||
+            memcmp(facts, slot->facts, size) != 0)
+            continue;
+        spec->otherwise = spec->zygote;
+        spec->zygote = zygote_of(b, i);
+        spec->epoch = z.epoch;
+        return;
+    }
+}
+
+size_t kr_box_preload_count(const struct kr_box *b)
+{
+    return b->config.preload_count;
+}
+
+void kr_box_preload_get(const struct kr_box *b, size_t i, struct kr_box_preload *ret)
+{
+    const struct kr_box_preload_slot *slot = &b->preloads[i];
+    struct kr_engine_zygote z = kr_engine_zygote(b->engine, zygote_of(b, i));
+
+    *ret = (struct kr_box_preload){.template = b->config.preload_templates[i], .state = "absent", .why = slot->why};
+    if (!slot->folder[0])
+        return;
+    ret->state = kr_zygote_state_names[z.state];
+    if (z.state == KR_ZYG_FAILED)
+        ret->why = z.err->msg;
+}
+
+/* ---- a session ---- */
+
 void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *session, struct kr_session_spec *spec)
 {
     struct kr_err err;
@@ -140,6 +299,7 @@ void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *sessio
     spec->venv = true;
     if (kr_engine_zygote(b->engine, spec->zygote).preload != KR_PRELOAD_BASIC && shadows(b, session->home))
         spec->zygote = kr_box_zygote_of(b, KR_PRELOAD_BASIC);
+    choose_preloaded(b, session->home, spec);
     if (!spec->folder[0])
         snprintf(spec->folder, sizeof spec->folder, "%s", session->home);
 }

@@ -178,6 +178,14 @@ struct kr_box_share {
     unsigned sessions, leaving, coming;
 };
 
+/* A zygote for templates, in the order of the configuration. */
+struct kr_box_preload_slot {
+    char folder[KR_STORE_ID_ROOM]; /* whose environment it imports from; "": there is none */
+    char *facts;                   /* of that environment, NUL terminated */
+    size_t size;
+    const char *why; /* there is none; a constant */
+};
+
 struct kr_box {
     struct uv_loop_s *loop;
     struct kr_engine *engine;
@@ -226,6 +234,8 @@ struct kr_box {
     struct kr_user_name *user_names;   /* by a hash of the id */
     struct kr_strays *strays;          /* while the shelf is looked through */
     unsigned doomed_seen, doomed_skip; /* folders that could not be removed do not hold up the others */
+    struct kr_timer *preloader;        /* NULL: no template is preloaded */
+    struct kr_box_preload_slot preloads[KR_ENGINE_ZYGOTES_MAX];
 };
 
 /* ---- box.c ---- */
@@ -243,6 +253,9 @@ void kr_box_check_stopped(struct kr_box *b);
 /* Work on the thread pool begins, and ends. False: the box was freed meanwhile, and must not be used. */
 void kr_box_job_begin(struct kr_box *b);
 bool kr_box_job_end(struct kr_box *b);
+
+/* ---- box_env.c ---- */
+void kr_box_preloads_close(struct kr_box *b);
 
 /* ---- box_sandbox_cache.c ---- */
 int kr_sandbox_cache_new(struct kr_sandbox_cache **ret);

@@ -159,6 +159,7 @@ void kr_box_sessions_stop(struct kr_box *b)
     struct kr_box_run *r;
     struct kr_err err;
 
+    kr_box_preloads_close(b);
     kr_err_set(&err, KR_ERR_BUSY, 0, KR_STOPPING);
     for (session = TAILQ_FIRST(&b->sessions); session; session = next) {
         next = TAILQ_NEXT(session, link);

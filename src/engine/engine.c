@@ -20,12 +20,14 @@
 #define AGAIN_MS 20u
 #define STOP_MS 5000u
 
-const char *const kr_preload_names[] = {[KR_PRELOAD_BASIC] = "basic", [KR_PRELOAD_DATA] = "data"};
+const char *const kr_preload_names[] = {
+    [KR_PRELOAD_BASIC] = "basic", [KR_PRELOAD_DATA] = "data", [KR_PRELOAD_TEMPLATE] = "template"};
 const char *const kr_zygote_state_names[] = {
     [KR_ZYG_STARTING] = "starting", [KR_ZYG_READY] = "ready", [KR_ZYG_RETIRED] = "retired",
     [KR_ZYG_FAILED] = "failed",     [KR_ZYG_ENDED] = "ended",
 };
-static_assert(sizeof kr_preload_names / sizeof kr_preload_names[0] == KR_PRELOAD_MAX_, "every preload has its name");
+static_assert(sizeof kr_preload_names / sizeof kr_preload_names[0] == KR_PRELOAD_MAX_ + 1,
+              "every preload has its name");
 static_assert(sizeof kr_zygote_state_names / sizeof kr_zygote_state_names[0] == KR_ZYG_STATE_MAX_,
               "every state has its name");
 
@@ -170,6 +172,19 @@ static int may_start(struct kr_engine *e, const struct kr_open *open, struct kr_
     return 0;
 }
 
+/* Nothing waits for a zygote that imports the packages of a template, nor tries it twice. */
+static void choose_zygote(const struct kr_engine *e, struct kr_open *open)
+{
+    const struct kr_zygote *z = &e->zygotes[open->spec.zygote];
+
+    if (open->spec.zygote < e->config.zygote_count ||
+        (z->state == KR_ZYG_READY && z->epoch == open->spec.epoch && open->tries == 0))
+        return;
+    open->spec.zygote = open->spec.otherwise;
+    open->spec.epoch = 0;
+    open->tries = 0;
+}
+
 /* Goes through the opens that wait, in order; those of one zygote do not hold up those of another. */
 static void serve_opens(struct kr_engine *e)
 {
@@ -177,8 +192,10 @@ static void serve_opens(struct kr_engine *e)
     struct kr_err err;
 
     for (open = TAILQ_FIRST(&e->opens); open; open = next) {
-        int r = may_start(e, open, &err);
+        int r;
 
+        choose_zygote(e, open);
+        r = may_start(e, open, &err);
         next = TAILQ_NEXT(open, link);
         if (r == 0)
             continue;
@@ -205,7 +222,8 @@ static void on_waiter(void *data)
 
 static int check_spec(const struct kr_engine *e, const struct kr_session_spec *spec, struct kr_err *err)
 {
-    if (spec->zygote >= e->config.zygote_count)
+    if (spec->zygote >= e->config.zygote_count + e->config.template_count ||
+        (spec->zygote >= e->config.zygote_count && spec->otherwise >= e->config.zygote_count))
         return kr_err_set(err, KR_ERR_INVALID, 0, "there is no such zygote");
     if (kr_net_rule_check(&spec->network, e->config.egress, err) < 0)
         return -EINVAL;
@@ -279,6 +297,19 @@ uint32_t kr_engine_zygote_for(const struct kr_engine *e, uint32_t wanted, const 
     return basic;
 }
 
+void kr_engine_preload(struct kr_engine *e, uint32_t zygote, const char *folder)
+{
+    struct kr_zygote *z = &e->zygotes[zygote];
+
+    if (zygote < e->config.zygote_count || zygote >= e->config.zygote_count + e->config.template_count ||
+        !e->holder->ops->preload)
+        return;
+    z->state = *folder ? KR_ZYG_STARTING : KR_ZYG_ENDED;
+    z->was_ready = false;
+    z->epoch++;
+    e->holder->ops->preload(e->holder, zygote, folder);
+}
+
 int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool pooled,
                    const struct kr_session_calls *calls, void *data, struct kr_err *err)
 {
@@ -303,7 +334,8 @@ int kr_engine_open(struct kr_engine *e, const struct kr_session_spec *spec, bool
     open->data = data;
     open->deadline_ns = kr_clock_after_ms(KR_ENGINE_ZYGOTE_MS);
     TAILQ_INSERT_TAIL(&e->opens, open, link);
-    wake(e, spec->zygote);
+    choose_zygote(e, open);
+    wake(e, open->spec.zygote);
     /* Started here if it can be: its answer comes from the loop all the same. Refusals wait for the timer. */
     if (may_start(e, open, err) > 0 && TAILQ_FIRST(&e->opens) == open)
         serve_opens(e);
@@ -329,7 +361,7 @@ static void on_holder_zygote(void *data, const struct kr_holder_zygote *event)
     struct kr_engine *e = data;
     struct kr_zygote *z;
 
-    if (event->zygote >= e->config.zygote_count)
+    if (event->zygote >= e->config.zygote_count + e->config.template_count)
         return;
     z = &e->zygotes[event->zygote];
     if (event->generation >= z->generation) {
@@ -456,6 +488,9 @@ static int make_parts(struct kr_engine *e)
         if (e->config.pool_size > 0)
             r = kr_pool_add(e, &key, e->config.pool_size, e->config.pool_max);
     }
+    for (size_t i = 0; i < e->config.template_count; i++)
+        e->zygotes[e->config.zygote_count + i] =
+            (struct kr_zygote){.preload = KR_PRELOAD_TEMPLATE, .state = KR_ZYG_ENDED};
     return r;
 }
 
@@ -544,7 +579,9 @@ struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index
     struct kr_engine_zygote ret = {.preload = z->preload,
                                    .state = z->state,
                                    .given_up = z->state == KR_ZYG_FAILED && !z->was_ready,
-                                   .generation = z->generation};
+                                   .generation = z->generation,
+                                   .epoch = z->epoch,
+                                   .err = &z->err};
 
     kr_pools_count(e, (uint32_t)index, &ret.parked, &ret.pool_size);
     return ret;

@@ -21,6 +21,7 @@ struct uv_loop_s;
 struct kr_engine_config {
     size_t zygote_count;
     enum kr_preload preloads[KR_ENGINE_ZYGOTES_MAX];
+    size_t template_count; /* zygotes for templates; their indices follow those of the others */
     size_t workspace_count;
     struct {
         const char *path; /* for the accounting of its size */
@@ -52,9 +53,11 @@ struct kr_engine_zygote {
     bool given_up; /* it failed without ever being ready, and is not tried again */
     uint32_t generation;
     uint32_t parked, pool_size;
+    uint32_t epoch;           /* of one for templates: how often it was told what to import */
+    const struct kr_err *err; /* when FAILED; the engine's */
 };
 
-extern const char *const kr_preload_names[KR_PRELOAD_MAX_];
+extern const char *const kr_preload_names[KR_PRELOAD_MAX_ + 1]; /* the last: KR_PRELOAD_TEMPLATE */
 extern const char *const kr_zygote_state_names[KR_ZYG_STATE_MAX_];
 
 /* Takes the holder, also when it fails. 0 or -errno. */
@@ -97,5 +100,9 @@ void kr_engine_wake(struct kr_engine *e);
 uint32_t kr_engine_zygote_for(const struct kr_engine *e, uint32_t wanted, const char *code, size_t len);
 /* What its holder gives; NULL until it is known. */
 const struct kr_holder_info *kr_engine_info(const struct kr_engine *e);
+/* Those for templates not counted. */
 size_t kr_engine_zygote_count(const struct kr_engine *e);
+/* One for templates imports from this folder of the shelf from now on ("": it ends), and is STARTING until the holder
+ * says otherwise. Sessions that name an earlier epoch come from the zygote that they name otherwise. */
+void kr_engine_preload(struct kr_engine *e, uint32_t zygote, const char *folder);
 struct kr_engine_zygote kr_engine_zygote(const struct kr_engine *e, size_t index);

@@ -176,6 +176,7 @@ struct kr_zygote {
     enum kr_zygote_state state;
     uint32_t generation; /* of the one that forks now, or will */
     struct kr_err err;   /* when FAILED */
+    uint32_t epoch;      /* of one for templates: how often it was told what to import */
     bool was_ready;      /* once: then a failure is an outage, which the warden goes on to mend */
 };
 

@@ -93,6 +93,9 @@ struct kr_ping_ask {
 struct kr_holder_ops {
     /* Of a lazy configuration: sessions of this zygote will be asked for. */
     void (*wake)(struct kr_holder *h, uint32_t zygote);
+    /* What the zygote of that index, one for templates, imports from now on; folder "": nothing, it ends. on_zygote
+     * comes. NULL: the holder has none of them. */
+    void (*preload)(struct kr_holder *h, uint32_t zygote, const char *folder);
     /* Makes a process without workspace and limits yet: on_opened comes once, unless it is killed or released before.
      * 0, or -errno with err. */
     int (*open)(struct kr_holder *h, struct kr_session *s, const struct kr_session_spec *spec,

@@ -471,10 +471,12 @@ static void fail_open(struct kr_session *s, enum kr_session_state state, const s
     struct kr_pool *pool = steal_ptr(&s->pool);
     /* One of the pool that was lost on the way, or a zygote that died meanwhile (then the warden may have taken the
      * cell down before it is asked to start in it): the next try finds another, or waits for it. One that was taken
-     * down while it was made, and whose status is not known, is made again, LOST_TRIES times at most. */
+     * down while it was made, and whose status is not known, is made again, LOST_TRIES times at most. Of a zygote for
+     * templates whatever it was: the next try is another's. */
     bool again = !s->engine->stopping && (s->of_pool || (state == KR_SESSION_STARTING && err->code == ESRCH) ||
                                           (err->kind == KR_ERR_UNAVAILABLE && err->code == EAGAIN) ||
-                                          (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES));
+                                          (err->code == EOWNERDEAD && open && open->tries < LOST_TRIES) ||
+                                          s->spec.zygote >= s->engine->config.zygote_count);
 
     s->why = *err;
     kr_session_kill(s);

@@ -33,7 +33,8 @@ enum kr_background { KR_BACKGROUND_KEEP, KR_BACKGROUND_FREEZE, KR_BACKGROUND_END
 extern const char *const kr_background_names[KR_BACKGROUND_MAX_ + 1]; /* NULL terminated */
 
 struct kr_session_spec {
-    uint32_t zygote; /* index in the engine's table */
+    uint32_t zygote;           /* index in the engine's table */
+    uint32_t otherwise, epoch; /* of a zygote for templates: the zygote if that does not serve, and its epoch; else 0 */
     struct kr_net_rule network;
     int32_t workspace; /* index in the engine's table; KR_WORKSPACE_NONE: a sized tmpfs; KR_WORKSPACE_SHELF: `folder` */
     char folder[KR_FOLDER_ROOM]; /* of the shelf */

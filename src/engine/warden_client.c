@@ -202,6 +202,14 @@ int kr_wc_wake(struct kr_wc *wc, uint32_t zygote)
     return send_frame(wc, KR_W_WAKE, 0, &w, sizeof w);
 }
 
+int kr_wc_preload(struct kr_wc *wc, uint32_t zygote, const char *folder)
+{
+    struct kr_w_preload p = {.zygote = zygote};
+
+    strncpy(p.folder, folder, sizeof p.folder - 1);
+    return send_frame(wc, KR_W_PRELOAD, 0, &p, sizeof p);
+}
+
 int kr_wc_pace(struct kr_wc *wc, uint64_t cell, enum kr_pace pace)
 {
     struct kr_w_pace p = {.cell = cell, .pace = pace};

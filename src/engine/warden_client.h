@@ -48,6 +48,7 @@ void kr_wc_forget(struct kr_wc *wc, uint32_t id);
 bool kr_wc_is_silent(const struct kr_wc *wc);
 /* Orders without an answer. */
 int kr_wc_wake(struct kr_wc *wc, uint32_t zygote);
+int kr_wc_preload(struct kr_wc *wc, uint32_t zygote, const char *folder);
 int kr_wc_signal(struct kr_wc *wc, uint64_t cell, uint64_t since_ns, int signo);
 int kr_wc_pace(struct kr_wc *wc, uint64_t cell, enum kr_pace pace);
 int kr_wc_kill(struct kr_wc *wc, uint64_t cell);

@@ -127,6 +127,7 @@ static int open_cell(struct kr_holder *h, struct kr_session *s, const struct kr_
                                  .flags = KR_OPEN_PARK | (spec->stdin_pipe ? KR_OPEN_STDIN : 0),
                                  .workspace = spec->workspace,
                                  .owner = spec->owner,
+                                 .epoch = spec->epoch,
                                  .limits = spec->limits};
     struct warden_holder *w = (struct warden_holder *)h;
     struct cell *c = calloc(1, sizeof *c);
@@ -178,6 +179,11 @@ static int start_cell(struct kr_held *held, const struct kr_session_spec *spec, 
 static void wake_zygote(struct kr_holder *h, uint32_t zygote)
 {
     (void)kr_wc_wake(((struct warden_holder *)h)->wc, zygote); /* a warden that is gone is reported by on_gone */
+}
+
+static void preload_zygote(struct kr_holder *h, uint32_t zygote, const char *folder)
+{
+    (void)kr_wc_preload(((struct warden_holder *)h)->wc, zygote, folder);
 }
 
 static int signal_cell(struct kr_held *held, uint64_t since_ns, int signo)
@@ -451,6 +457,7 @@ static void close_holder(struct kr_holder *h)
 
 static const struct kr_holder_ops warden_ops = {
     .wake = wake_zygote,
+    .preload = preload_zygote,
     .open = open_cell,
     .start = start_cell,
     .signal = signal_cell,

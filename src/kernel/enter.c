@@ -62,11 +62,36 @@ static int no_core(struct kr_err *err)
     return 0;
 }
 
+/* By the descriptors of the namespaces themselves: a pidfd asks for the right to trace the init, which a zygote with
+ * packages of a template must not have. Those of the builder's user namespace first, while we have a right in it; the
+ * mount namespace asks for CAP_SYS_CHROOT, which we have in the cell's. */
+static int enter_spaces(const struct kr_fork *f, struct kr_err *err)
+{
+    static const int flags[KR_SPACES_] = {[KR_SPACE_NET] = CLONE_NEWNET,
+                                          [KR_SPACE_IPC] = CLONE_NEWIPC,
+                                          [KR_SPACE_UTS] = CLONE_NEWUTS,
+                                          [KR_SPACE_USER] = CLONE_NEWUSER,
+                                          [KR_SPACE_MNT] = CLONE_NEWNS};
+    for (int i = KR_SPACE_NET; i < KR_SPACES_; i++)
+        if (setns(f->spaces[i], flags[i]) < 0)
+            return kr_err_set(err, KR_ERR_SYSTEM, errno, "enter namespace %d of the cell", i);
+    return 0;
+}
+
+static int enter_cell(const struct kr_fork *f, struct kr_err *err)
+{
+    if (f->req.spaces)
+        return enter_spaces(f, err);
+    if (setns(f->init, CELL_NAMESPACES) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "enter the cell's namespaces");
+    return 0;
+}
+
 int kr_enter(const struct kr_fork *f, const struct kr_seccomp *filter, struct kr_err *err)
 {
     int r, undumpable;
-    if (!f->req.contained && setns(f->init, CELL_NAMESPACES) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "enter the cell's namespaces");
+    if (!f->req.contained && (r = enter_cell(f, err)) < 0)
+        return r;
     /* The one namespace that is our own making: its root is where we are, and only we are in the cell's cgroup. */
     if (!f->req.contained && unshare(CLONE_NEWCGROUP) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "cgroup namespace");

@@ -15,9 +15,10 @@
 struct kr_fork {
     struct kr_z_fork req;
     int channel, out, err, gate;
-    int in;       /* -1: /dev/null of the cell */
-    int init;     /* pidfd of the cell's init, -1 when contained */
-    int tasks[8]; /* tasks files of the cell's v1 cgroups */
+    int in;                 /* -1: /dev/null of the cell */
+    int init;               /* pidfd of the cell's init, -1 when contained, or where its namespaces are given */
+    int spaces[KR_SPACES_]; /* the cell's namespaces, with req.spaces */
+    int tasks[8];           /* tasks files of the cell's v1 cgroups */
     unsigned task_count;
 };
 
@@ -58,6 +59,7 @@ void kr_terminal_serve(uint32_t run, unsigned char *payload, size_t len);
 /* kernel_zygote.c */
 PyObject *kr_py_serve(PyObject *self, PyObject *args);
 PyObject *kr_py_fail(PyObject *self, PyObject *args);
+PyObject *kr_py_confine(PyObject *self, PyObject *args);
 
 /* memory.c: what makes forking cheap, and what keeps siblings apart */
 PyObject *kr_py_npseed(PyObject *self, PyObject *args);

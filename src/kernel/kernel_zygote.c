@@ -1,7 +1,10 @@
 /* The zygote's loop: forks sessions into cells the warden names, reaps them, reports how they ended.
  *
  * One thread, always: glibc's fork() then leaves no lock behind (raw clone3 hangs with a threaded BLAS, so fork() it
- * is). It never reads anything a session or a user wrote. When the warden's socket closes, it ends. */
+ * is). It never reads anything a session or a user wrote. When the warden's socket closes, it ends.
+ *
+ * One that imports the packages of a template is confined before that, by kr_py_confine(); what its code says to the
+ * warden is then judged as a stranger's (docs/design/preload.md). */
 #include "caps.h"
 #include "clock.h"
 #include "fd.h"
@@ -36,6 +39,8 @@ struct zygote {
     size_t count, cap;
 };
 
+static int is_confined; /* by kr_py_confine(), before packages were imported */
+
 static enum kr_seccomp_profile profile_of(const struct kr_z_fork *req)
 {
     if (req->contained)
@@ -62,8 +67,9 @@ static int fork_into(struct zygote *z, struct kr_fork *f, int *ret_pidfd, struct
     const struct kr_seccomp *filter = &z->filters[profile_of(&f->req)];
     pid_t pid;
     int code, pidfd;
+    int into = f->req.spaces ? f->spaces[KR_SPACE_PID] : f->init;
     PyOS_BeforeFork();
-    if (f->init >= 0 && setns(f->init, CLONE_NEWPID) < 0) {
+    if (into >= 0 && setns(into, CLONE_NEWPID) < 0) {
         code = errno;
         PyOS_AfterFork_Parent();
         return kr_err_set(err, KR_ERR_SYSTEM, code, "enter the cell's pid namespace");
@@ -73,7 +79,7 @@ static int fork_into(struct zygote *z, struct kr_fork *f, int *ret_pidfd, struct
         kr_session_main(f, filter);
     code = errno;
     /* Children must never again be born into that cell: no way back means no zygote. */
-    if (f->init >= 0 && setns(z->self, CLONE_NEWPID) < 0)
+    if (into >= 0 && setns(z->self, CLONE_NEWPID) < 0)
         _exit(80);
     PyOS_AfterFork_Parent();
     if (pid < 0)
@@ -90,6 +96,23 @@ static int fork_into(struct zygote *z, struct kr_fork *f, int *ret_pidfd, struct
     return pid;
 }
 
+/* Where each descriptor of a request belongs. How many there are before the tasks files, or 0: there are too few. */
+static unsigned place(struct kr_fork *f, const int *fds, unsigned nfds)
+{
+    unsigned at = 4, cell = f->req.contained ? 0 : f->req.spaces ? KR_SPACES_ : 1;
+    if (nfds < at + cell + (f->req.null_stdin ? 0 : 1))
+        return 0;
+    f->channel = fds[0], f->out = fds[1], f->err = fds[2], f->gate = fds[3];
+    if (f->req.spaces && cell > 0)
+        memcpy(f->spaces, fds + at, sizeof f->spaces);
+    else if (cell > 0)
+        f->init = fds[at];
+    at += cell;
+    if (!f->req.null_stdin)
+        f->in = fds[at++];
+    return at;
+}
+
 static void on_request(struct zygote *z)
 {
     struct kr_frame head;
@@ -102,15 +125,10 @@ static void on_request(struct zygote *z)
     int pid, r;
     if (kr_frame_recv(z->control, &head, &f.req, sizeof f.req, fds, 0, &err) < 0 || head.type != KR_Z_FORK)
         _exit(0); /* the warden is gone */
-    f.channel = fds[0], f.out = fds[1], f.err = fds[2], f.gate = fds[3];
-    fixed = (f.req.contained ? 4 : 5) + (f.req.null_stdin ? 0 : 1);
-    if (head.nfds >= fixed && !f.req.contained)
-        f.init = fds[4];
-    if (head.nfds >= fixed && !f.req.null_stdin)
-        f.in = fds[fixed - 1];
-    for (unsigned i = fixed; i < head.nfds; i++)
+    fixed = place(&f, fds, head.nfds);
+    for (unsigned i = fixed; fixed > 0 && i < head.nfds && f.task_count < sizeof f.tasks / sizeof *f.tasks; i++)
         f.tasks[f.task_count++] = fds[i];
-    if (head.nfds < fixed)
+    if (fixed == 0)
         pid = kr_err_set(&err, KR_ERR_PROTOCOL, EPROTO, "a session without its gate, or a cell without its init");
     else
         pid = fork_into(z, &f, &pidfd, &err);
@@ -173,23 +191,46 @@ static uint64_t own_data_bytes(void)
     return strtoull(at + 8, NULL, 10) * 1024;
 }
 
+static int take_part(enum kr_seccomp_profile profile, enum kr_seccomp_part part, struct kr_err *err)
+{
+    struct kr_seccomp s = {0};
+    int r = kr_seccomp_compile(profile, part, &s, err);
+    if (r >= 0 && (r = kr_no_new_privs(err)) >= 0)
+        r = kr_seccomp_install(&s, err);
+    kr_seccomp_done(&s);
+    return r;
+}
+
 /* From here on we are under the part of the filter that all our sessions share, and they inherit it: the kernel takes
  * about 0.1 ms to load it. What a session still has to do before user code is let through by it, and refused by what
  * the session adds. Failing means no zygote. */
 static int take_filter(struct zygote *z, int contained, struct kr_err *err)
 {
-    struct kr_seccomp common = {0};
-    enum kr_seccomp_profile first = contained ? KR_SECCOMP_CONTAINED : KR_SECCOMP_CELL_NONE;
     int r = 0;
     for (int i = 0; i < KR_SECCOMP_SESSIONS_ && r >= 0; i++)
         if ((i == KR_SECCOMP_CONTAINED) == contained)
             r = kr_seccomp_compile((enum kr_seccomp_profile)i, KR_SECCOMP_REST, &z->filters[i], err);
-    if (r < 0 || (r = kr_seccomp_compile(first, KR_SECCOMP_COMMON, &common, err)) < 0)
+    if (r < 0 || is_confined)
         return r;
-    if ((r = kr_no_new_privs(err)) >= 0)
-        r = kr_seccomp_install(&common, err);
-    kr_seccomp_done(&common);
-    return r;
+    return take_part(contained ? KR_SECCOMP_CONTAINED : KR_SECCOMP_CELL_NONE, KR_SECCOMP_COMMON, err);
+}
+
+/* Before: krait's own code in the interpreter, with CAP_SYS_ADMIN over the family's namespaces, in a control group with
+ * limits, with an id and a view of the files of its own. After: the same, but of the calls that are let through for the
+ * making of sessions it can make that alone, and of all others what a session may. No Landlock: it would hold for the
+ * sessions, too, and a layer that does not know their folders lets nothing be renamed between those (tried on Linux
+ * 6.18, also with a layer that has no right of a path). The code of packages comes next. Failing means no zygote. */
+PyObject *kr_py_confine(PyObject *self, PyObject *args)
+{
+    struct kr_err err = {0};
+    (void)self, (void)args;
+    if (take_part(KR_SECCOMP_CELL_NONE, KR_SECCOMP_COMMON, &err) < 0 ||
+        take_part(KR_SECCOMP_CELL_LOOPBACK, KR_SECCOMP_GUEST, &err) < 0) {
+        PyErr_SetString(PyExc_OSError, err.msg);
+        return NULL;
+    }
+    is_confined = 1;
+    Py_RETURN_NONE;
 }
 
 static int open_zygote(struct zygote *z, int control, int contained, struct kr_err *err)

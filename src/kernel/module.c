@@ -23,6 +23,8 @@ static PyMethodDef methods[] = {
     {"set_hooks", py_set_hooks, METH_VARARGS, "set_hooks(after_fork, start, run, venv, packaged, terminal)"},
     {"serve", kr_py_serve, METH_VARARGS, "serve(control_fd): fork sessions until the warden is gone"},
     {"fail", kr_py_fail, METH_VARARGS, "fail(control_fd, text): tell the warden why this zygote cannot serve"},
+    {"confine", kr_py_confine, METH_NOARGS,
+     "confine(): this zygote, before it imports what is not krait's to vouch for"},
     {"send", kr_py_send, METH_VARARGS, "send(type, run, payload): one frame to the engine"},
     {"recv_reply", kr_py_recv_reply, METH_VARARGS, "recv_reply(run): the engine's answer to an INPUT frame"},
     {"recv_packaged", kr_py_recv_packaged, METH_NOARGS,

@@ -32,6 +32,7 @@ static const char *const hows[] = {"pool", "new", NULL};
 static const char *const session_ends[] = {"asked", "idle", "evicted", "reset", "died", "stopping", NULL};
 static const char *const terminal_ends[] = {"exit", "closed", "idle", "killed", "stopping", NULL};
 static const char *const preloads[] = {"basic", "data", NULL};
+static const char *const zygotes[] = {"basic", "data", "template", NULL};
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", NULL};
 static const char *const classes[] = {"1xx", "2xx", "3xx", "4xx", "5xx", "none", NULL};
 static const char *const directions[] = {"in", "out", NULL};
@@ -110,7 +111,7 @@ const struct kr_metric_row kr_metric_rows[KR_METRIC_MAX_] = {
       .help = "Sessions that wait in the pool.", .example = "krait_pool_parked / krait_pool_size" },
     [KR_M_POOL_SIZE] = { "krait_pool_size", GAUGE, .labels = {{"preload", preloads, 0}},
       .help = "Sessions that the pool wants to have.", .example = "krait_pool_size" },
-    [KR_M_ZYGOTE_RESTARTS] = { "krait_zygote_restarts_total", COUNTER, .labels = {{"preload", preloads, 0}},
+    [KR_M_ZYGOTE_RESTARTS] = { "krait_zygote_restarts_total", COUNTER, .labels = {{"preload", zygotes, 0}},
       .help = "Zygotes that were started beyond the first.", .example = "increase(krait_zygote_restarts_total[1h])" },
 
     [KR_M_HTTP_REQUESTS] = { "krait_http_requests_total", COUNTER,

@@ -282,6 +282,17 @@ int kr_view_enter(const struct kr_view *v, unsigned index, uint32_t *layers, str
     return r < 0 ? kr_err_set(err, KR_ERR_SYSTEM, -r, "the cell's view of its root") : 0;
 }
 
+int kr_view_guest(const struct kr_view *v, struct kr_err *err)
+{
+    if (v->plain || v->packages != KR_VIEW_PACKAGES_LAYER)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, EOPNOTSUPP, "there are no overlays here to show packages by");
+    if (chdir(KR_VIEW_DIR) < 0 || attach_packages(v, KR_VIEW_PACKAGES_AT) < 0 || chdir("/") < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "a zygote's view of " KR_VIEW_PACKAGES_AT);
+    if (mount("tmpfs", KR_VIEW_DIR, "tmpfs", READ_ONLY | MS_NOEXEC, "mode=755,size=4k,nr_inodes=2") < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "cover " KR_VIEW_DIR);
+    return 0;
+}
+
 static int move_tree(int tree, const char *at)
 {
     return syscall(SYS_move_mount, tree, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;

@@ -48,6 +48,9 @@ int kr_view_prepare(struct kr_view *v, struct kr_err *err);
  * KR_LAYER_FILES and KR_LAYER_DEVICES if they hold. The working directory is KR_VIEW_DIR afterwards, for
  * KR_VIEW_FILES and kr_view_attach(). */
 int kr_view_enter(const struct kr_view *v, unsigned index, uint32_t *layers, struct kr_err *err);
+/* In a zygote's own mount namespace, before it imports the packages of a template: their store, as a cell sees it, and
+ * nothing of what is there for cells. Where cells have no overlays: -EOPNOTSUPP. */
+int kr_view_guest(const struct kr_view *v, struct kr_err *err);
 /* In a cell's init, after kr_view_enter(): attaches a detached read-only mount at `at`, beneath an overlay unless its
  * filesystem carries none. */
 int kr_view_attach(const struct kr_view *v, int tree, const char *at, struct kr_err *err);

@@ -55,6 +55,7 @@ static int ask_family(struct kr_cell *c, int zygote, uint16_t type, const void *
         return kr_err_set(err, KR_ERR_UNAVAILABLE, EAGAIN, "%s cannot be asked (error %d); it is being replaced",
                           zygote ? "the zygote" : "the builder", -r);
     }
+    f->questions += zygote != 0;
     kr_cell_owe(c, zygote ? KR_OWES_ZYGOTE : KR_OWES_BUILDER);
     return 0;
 }
@@ -140,6 +141,8 @@ static int tell_init(struct kr_cell *c, struct kr_err *err)
     c->init = kr_child_of(c->init_pidfd, c->family->builder, "init", err);
     if (c->init < 0)
         return c->init;
+    if (c->family->is_guest && (r = kr_cell_open_spaces(c, err)) < 0)
+        return r;
     r = kr_warden_watch(w, c->init_channel, &c->from_init, KR_SRC_INIT, c);
     if (r < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, -r, "watch an init's channel");
@@ -206,9 +209,14 @@ static int ask_zygote(struct kr_cell *c, const int theirs[4], int gate, struct k
                             .network = c->network,
                             .level = s->level,
                             .contained = contained != 0,
-                            .null_stdin = theirs[3] < 0};
-    int fds[6 + KR_HIERARCHIES_MAX] = {theirs[0], theirs[1], theirs[2], gate, c->init_pidfd};
+                            .null_stdin = theirs[3] < 0,
+                            .spaces = c->family->is_guest != 0};
+    int fds[5 + KR_SPACES_ + KR_HIERARCHIES_MAX] = {theirs[0], theirs[1], theirs[2], gate, c->init_pidfd};
     unsigned fixed = contained ? 4 : 5;
+    if (req.spaces) {
+        memcpy(fds + 4, c->spaces, sizeof c->spaces);
+        fixed = 4 + KR_SPACES_;
+    }
     if (!req.null_stdin)
         fds[fixed++] = theirs[3];
     memcpy(fds + fixed, c->tasks, sizeof c->tasks);
@@ -231,6 +239,7 @@ static int fork_session(struct kr_cell *c, struct kr_err *err)
         kr_fd_close(theirs[i]);
     while (c->task_count > 0)
         close(c->tasks[--c->task_count]);
+    kr_cell_close_spaces(c);
     return r;
 }
 

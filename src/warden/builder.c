@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "fd.h"
 #include "frame.h"
+#include "guest_zygote.h"
 #include "init.h"
 #include "level.h"
 #include "log.h"
@@ -63,8 +64,11 @@ static void start_zygote(struct builder *b)
 {
     struct kr_err err;
     b->zygote = fork();
-    if (b->zygote == 0)
+    if (b->zygote == 0) {
+        if (b->a->preload == KR_PRELOAD_TEMPLATE)
+            kr_guest_zygote(b->a, &b->view);
         kr_zygote_exec(b->a, "/krait", NULL, ZYGOTE_CAPS);
+    }
     if (b->zygote < 0) {
         kr_err_set(&err, KR_ERR_SYSTEM, errno, "fork the zygote");
         die(b, &err);
@@ -90,6 +94,7 @@ static _Noreturn void be_init(const struct builder *b, const struct kr_b_cell *r
     struct kr_init_args a = {.channel = 0,
                              .lifeline = 1,
                              .shared_id = req->shared_id != 0,
+                             .is_hidden = b->a->preload == KR_PRELOAD_TEMPLATE,
                              .index = req->cell & 0xffff,
                              .view = &b->view,
                              .mounts = b->a->mounts};
@@ -327,6 +332,7 @@ _Noreturn void kr_builder_main(const struct kr_builder_args *a)
     kr_netns_init(&b.nets);
     start_zygote(&b);
     close(a->zygote_control);
+    kr_fd_close(a->venv);
     ready.zygote_pid = b.zygote;
     pidfd = (int)syscall(SYS_pidfd_open, b.zygote, 0);
     if (pidfd < 0 || kr_frame_send(a->control, KR_B_READY, 0, &ready, sizeof ready, &pidfd, 1) < 0)

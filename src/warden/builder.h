@@ -10,6 +10,9 @@ struct kr_builder_args {
     int zygote_control; /* the zygote's end of its own socket to the warden */
     int lifeline;
     enum kr_preload preload;
+    const char *modules; /* of KR_PRELOAD_TEMPLATE: what is imported, with commas; "": what was asked for */
+    int venv;            /* of KR_PRELOAD_TEMPLATE: detached mount of the template's environment; else -1 */
+    uint32_t guest_id;   /* of KR_PRELOAD_TEMPLATE: whom the zygote becomes in the builder's user namespace; else 0 */
     const char *python;
     uint64_t born; /* CLOCK_BOOTTIME in seconds: the start of the machine, as its cells see it */
     struct kr_tree_args tree;

@@ -57,6 +57,7 @@ struct kr_cell *kr_cell_new(struct kr_family *f, uint32_t network, struct kr_err
                           .init_channel = -1,
                           .session_pidfd = -1,
                           .ends = {-1, -1, -1, -1},
+                          .spaces = {-1, -1, -1, -1, -1, -1},
                           .listener = -1,
                           .gate = -1,
                           .init = -1,
@@ -185,6 +186,7 @@ static void cell_free(struct kr_cell *c)
     for (int i = 0; i < 4; i++)
         kr_fd_close(c->ends[i]);
     kr_fd_close(c->listener);
+    kr_cell_close_spaces(c);
     while (c->task_count > 0)
         kr_fd_close(c->tasks[--c->task_count]);
     PUT(c, by_owner, c->owner, owner_link, 0);

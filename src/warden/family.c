@@ -32,7 +32,7 @@
 #define FIRST_CRASHES_MAX 1
 #define SERVED_MS 1000 /* a zygote that was ready for so long did not crash by starting */
 #define DRAIN_MAX 2048
-#define KEPT 7 /* descriptors of a builder, from 3 on */
+#define KEPT 8 /* descriptors of a builder, from 3 on */
 
 static void set_state(struct kr_family *f, enum kr_zygote_state state, int status)
 {
@@ -58,6 +58,9 @@ static _Noreturn void be_builder(struct kr_family *f, const int keep[KEPT], int 
         .zygote_control = 4,
         .lifeline = 5,
         .preload = w->config->zygotes[f->index].preload,
+        .modules = w->config->zygotes[f->index].modules,
+        .venv = keep[7] >= 0 ? 10 : -1,
+        .guest_id = f->is_guest ? kr_guest_id(w) : 0,
         .python = w->pythons[f->index],
         .born = f->born,
         .tree = {.python = w->pythons[f->index],
@@ -178,7 +181,9 @@ static int launch(struct kr_family *f, struct kr_err *err)
 {
     static const struct kr_i_go go = {0};
     int b[2], z[2], keep[KEPT], r;
-    cleanup_fd int builder_end = -1, zygote_end = -1, tree = -1, packages = -1;
+    cleanup_fd int builder_end = -1, zygote_end = -1, tree = -1, packages = -1, venv = -1;
+    if (f->is_guest && (r = kr_guest_begin(f, &venv, err)) < 0)
+        return r;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, errno, "socketpair");
     f->control = b[0];
@@ -199,6 +204,7 @@ static int launch(struct kr_family *f, struct kr_err *err)
     keep[4] = f->devices;
     keep[5] = f->gauges;
     keep[6] = packages;
+    keep[7] = venv;
     r = clone_builder(f, keep, err);
     if (r < 0 || (r = write_builder_maps(f, err)) < 0)
         return r;
@@ -219,6 +225,7 @@ int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "a zygote's family");
     *f = (struct kr_family){.w = w,
                             .index = index,
+                            .is_guest = kr_is_guest(w, index),
                             .generation = ++w->generation,
                             .builder = -1,
                             .zygote = -1,
@@ -236,6 +243,7 @@ int kr_family_start(struct kr_warden *w, unsigned index, struct kr_err *err)
         kr_family_kill(f);
         if (f->builder > 0)
             (void)waitpid(f->builder, NULL, 0);
+        (void)kr_cgroup_remove(&w->cgroups, &f->group); /* what stays goes with the next start */
         family_free(f);
         return r;
     }
@@ -271,6 +279,13 @@ static void retire_older(struct kr_family *newest)
             set_state(f, KR_ZYG_RETIRED, 0);
 }
 
+void kr_family_retire(struct kr_warden *w, unsigned index)
+{
+    for (struct kr_family *f = w->families; f; f = f->next)
+        if (f->index == index && (f->state == KR_ZYG_READY || f->state == KR_ZYG_STARTING))
+            set_state(f, KR_ZYG_RETIRED, 0);
+}
+
 /* What each of the two may say, and when: a zygote that speaks for its builder, or greets twice, is no zygote of ours.
  * `c` is the cell that it owes the answer to. */
 static int in_place(const struct kr_family *f, int from_zygote, const struct kr_frame *head, const void *payload,
@@ -292,7 +307,7 @@ static int in_place(const struct kr_family *f, int from_zygote, const struct kr_
     case KR_Z_FORKED:
         return from_zygote && c && ((const struct kr_z_forked *)payload)->cell == c->id;
     case KR_Z_FAILED:
-        return from_zygote && (head->id == 0 || c);
+        return from_zygote && (c || (head->id == 0 && (f->state == KR_ZYG_STARTING || !f->is_guest)));
     case KR_Z_EXIT:
         return from_zygote;
     default:
@@ -305,6 +320,8 @@ static void on_failed(struct kr_family *f, struct kr_cell *c, const struct kr_er
 {
     struct kr_err err = *payload;
     err.msg[sizeof err.msg - 1] = '\0';
+    if (f->is_guest)
+        kr_guest_plain(&err);
     if (!c) {
         f->err = err;
         return;
@@ -313,11 +330,29 @@ static void on_failed(struct kr_family *f, struct kr_cell *c, const struct kr_er
     kr_cell_fail(c, &err);
 }
 
+static void on_hello(struct kr_family *f, const struct kr_z_hello *hello)
+{
+    struct kr_err err;
+    if (f->is_guest && kr_guest_greeted(f, &err) < 0) {
+        f->err = err;
+        kr_family_kill(f);
+        return;
+    }
+    f->landlock_abi = hello->landlock_abi;
+    if (!f->is_guest) /* the code of packages may end it as often as it likes */
+        f->w->crashes[f->index] = 0;
+    f->w->greeted[f->index] = 1;
+    f->ready_at = kr_clock_ns();
+    f->rotate_at = kr_clock_after_ms(f->w->config->rotate_rest_ms);
+    set_state(f, KR_ZYG_READY, 0);
+    retire_older(f);
+}
+
 static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame *head, const void *payload,
                      const int fds[2])
 {
     struct kr_cell *c = kr_cell_owed(f, from_zygote, head->id);
-    if (!in_place(f, from_zygote, head, payload, c)) {
+    if ((f->is_guest && from_zygote && !kr_guest_may_say(f)) || !in_place(f, from_zygote, head, payload, c)) {
         kr_fd_close(fds[0]);
         kr_fd_close(fds[1]);
         kr_log(KR_LOG_ERROR, "frame out of place from a family", "type=%u", head->type);
@@ -329,15 +364,11 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
         f->layers = ((const struct kr_b_ready *)payload)->layers;
         f->zygote_pidfd = fds[0];
         f->zygote = kr_pid_of(fds[0]);
+        if (f->is_guest && kr_guest_go(f, &f->err) < 0)
+            kr_family_kill(f);
         return;
     case KR_Z_HELLO:
-        f->landlock_abi = ((const struct kr_z_hello *)payload)->landlock_abi;
-        f->w->crashes[f->index] = 0;
-        f->w->greeted[f->index] = 1;
-        f->ready_at = kr_clock_ns();
-        f->rotate_at = kr_clock_after_ms(f->w->config->rotate_rest_ms);
-        set_state(f, KR_ZYG_READY, 0);
-        retire_older(f);
+        on_hello(f, payload);
         return;
     case KR_B_MADE:
         kr_cell_on_made(c, fds[0], fds[1]);
@@ -355,6 +386,8 @@ static void on_frame(struct kr_family *f, int from_zygote, const struct kr_frame
     case KR_B_GONE:
         kr_log(KR_LOG_WARN, "zygote ended", "index=%u status=%d", f->index,
                ((const struct kr_b_gone *)payload)->status);
+        if (f->is_guest)
+            kr_guest_why(f);
         if (f->err.kind == KR_ERR_NONE)
             kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote ended with wait status %d",
                        ((const struct kr_b_gone *)payload)->status);
@@ -408,6 +441,8 @@ static int try_later(struct kr_warden *w, unsigned index)
     uint64_t pause;
     if (!w->greeted[index] && crashes > FIRST_CRASHES_MAX)
         return 0;
+    if (kr_is_guest(w, index) && crashes > CRASHES_MAX)
+        return 0;
     pause = crashes < 16 ? (uint64_t)RESTART_MS << (crashes - 1) : RESTART_MAX_MS;
     w->restart_at[index] = kr_clock_after_ms(pause < RESTART_MAX_MS ? pause : RESTART_MAX_MS);
     return crashes <= CRASHES_MAX;
@@ -437,10 +472,10 @@ static void replace(struct kr_family *f)
 {
     if (being_replaced(f))
         return;
-    if (kr_clock_ns() - f->ready_at > SERVED_MS * 1000000ull)
+    if (!f->is_guest && kr_clock_ns() - f->ready_at > SERVED_MS * 1000000ull)
         f->w->restart_at[f->index] = kr_clock_ns();
-    else
-        (void)try_later(f->w, f->index);
+    else if (!try_later(f->w, f->index) && f->is_guest)
+        set_state(f, KR_ZYG_FAILED, 0);
 }
 
 void kr_family_lose_zygote(struct kr_family *f)
@@ -453,6 +488,8 @@ void kr_family_lose_zygote(struct kr_family *f)
         return;
     f->zygote_control = -1;
     (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, sock, NULL);
+    if (before == KR_ZYG_STARTING && f->is_guest)
+        kr_guest_why(f);
     if (before == KR_ZYG_STARTING && f->err.kind == KR_ERR_NONE)
         kr_err_set(&f->err, KR_ERR_UNAVAILABLE, 0,
                    "%.100s ended before it was ready (stderr has what it said): is it Python 3.8 or newer?",
@@ -528,7 +565,8 @@ static void tend_one(struct kr_family *f)
 {
     struct kr_err err;
     if (f->state == KR_ZYG_STARTING && kr_clock_ns() > f->start_deadline && f->err.kind == KR_ERR_NONE) {
-        kr_err_set(&f->err, KR_ERR_TIMEOUT, ETIMEDOUT, "the zygote was not ready after %d s", START_MS / 1000);
+        kr_err_set(&f->err, KR_ERR_TIMEOUT, ETIMEDOUT, "the zygote was not ready after %u s",
+                   f->is_guest ? f->w->config->guest_start_ms / 1000 : START_MS / 1000);
         kr_family_kill(f);
     }
     if ((f->state == KR_ZYG_RETIRED || f->state == KR_ZYG_ENDED) && f->cells == f->uses[KR_USE_SPARE] && !f->lost)
@@ -551,7 +589,7 @@ void kr_family_tend(struct kr_warden *w)
     }
     for (struct kr_family **at = &w->families; *at;) {
         struct kr_family *f = *at;
-        if (f->builder < 0 && f->cells == 0) {
+        if (f->builder < 0 && f->cells == 0 && kr_guest_gone(f)) {
             *at = f->next;
             family_free(f);
         } else {

@@ -230,8 +230,8 @@ _Noreturn void kr_init_main(const struct kr_init_args *a)
     if (!a->shared_id && kr_become(0, 0, &err) < 0)
         fail(a, &err);
     /* setns(pidfd) asks ptrace_may_access(), which an undumpable process fails; changing ids made us one. Taken back in
-     * give_up(). */
-    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
+     * give_up(). One that is hidden stays undumpable: then only who may trace the warden may trace it. */
+    if (!a->is_hidden && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) {
         kr_err_set(&err, KR_ERR_SYSTEM, errno, "dumpable");
         fail(a, &err);
     }

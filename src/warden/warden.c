@@ -100,6 +100,8 @@ static int check_open(struct kr_warden *w, const struct kr_w_open *req, struct k
     int r;
     if (req->zygote >= w->config->zygote_count)
         return kr_err_set(err, KR_ERR_INVALID, EINVAL, "zygote %u was not given at start", req->zygote);
+    if (kr_is_guest(w, req->zygote) && req->epoch != w->guests[req->zygote].epoch)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, EAGAIN, "zygote %u has other packages by now", req->zygote);
     if (!w->woken[req->zygote])
         return kr_err_set(err, KR_ERR_UNAVAILABLE, 0, "zygote %u was not asked for yet", req->zygote);
     if (w->why_not.kind != KR_ERR_NONE) {
@@ -361,7 +363,7 @@ static void on_wake(struct kr_warden *w, uint32_t index)
 {
     struct kr_w_zygote z = {.zygote = index, .state = KR_ZYG_FAILED};
     int r = 0;
-    if (index >= w->config->zygote_count || w->woken[index])
+    if (index >= w->config->zygote_count || w->woken[index] || kr_is_guest(w, index))
         return;
     w->woken[index] = 1;
     if (w->asleep) {
@@ -413,6 +415,9 @@ static void on_engine(struct kr_warden *w)
         return;
     case KR_W_WAKE:
         on_wake(w, ((const struct kr_w_wake *)buf)->zygote);
+        return;
+    case KR_W_PRELOAD:
+        kr_guest_preload(w, (const struct kr_w_preload *)buf);
         return;
     case KR_W_STAT:
         on_stat(w, f.id, ((const struct kr_w_cell *)buf)->cell);
@@ -658,6 +663,8 @@ int kr_warden_launch(const struct kr_warden_config *c, kr_engine_main *engine, v
     int r, hello, status;
     r = kr_setup(&w, engine, arg, err);
     for (unsigned i = 0; r >= 0 && !c->lazy && i < c->zygote_count; i++) {
+        if (kr_is_guest(&w, i))
+            continue;
         w.woken[i] = 1;
         r = kr_family_start(&w, i, err);
     }

@@ -12,7 +12,8 @@
 
 struct kr_zygote_config {
     enum kr_preload preload;
-    const char *python; /* absolute path of the interpreter */
+    const char *python;  /* absolute path of the interpreter */
+    const char *modules; /* of KR_PRELOAD_TEMPLATE: with commas; "": those of what its template's owner asked for */
 };
 
 struct kr_workspace_config {
@@ -64,6 +65,8 @@ struct kr_warden_config {
     void (*on_reload)(void *arg);
     int lazy; /* nothing of the machine is looked at or made until the engine asks for a zygote (KR_W_WAKE);
                                 a failure then is reported as that zygote's, and ends nothing */
+    uint64_t guest_memory;     /* what a zygote of KR_PRELOAD_TEMPLATE may take */
+    uint32_t guest_start_ms;   /* and how long its imports */
     uint32_t rotate_after;     /* forks before a zygote is replaced; 0: never */
     uint32_t rotate_rest_ms;   /* and not before it has lived so long: a new one costs up to a second of CPU */
     uint32_t stock;            /* ready cells kept per zygote (network none); 0: built on demand */

@@ -70,6 +70,10 @@ struct kr_family {
     uint64_t born;                      /* CLOCK_BOOTTIME in seconds: where the uptime of its cells begins */
     struct kr_source from_builder, from_zygote;
     struct kr_err err;
+    int is_guest;             /* its zygote has imported packages of a template: guest.c */
+    struct kr_group group;    /* of a guest's zygote */
+    uint32_t questions, said; /* to and by a guest's zygote */
+    uint64_t give_up_at;      /* on the removal of that group */
 };
 
 /* BUILDING until its init is ready, FORKING until its session is attached, PARKED until START, STARTING until the init
@@ -101,6 +105,7 @@ struct kr_cell {
     uint32_t asked; /* the engine's OPEN or START that is to be answered; 0: none */
     uint32_t flags; /* of the OPEN */
     int init_pidfd, init_channel, session_pidfd;
+    int spaces[KR_SPACES_];                    /* of a guest's cell: its namespaces, until its session is forked */
     int tasks[KR_HIERARCHIES_MAX], task_count; /* of its v1 cgroups, until its session is forked */
     int ends[4];                               /* the engine's: channel, stdout, stderr, stdin, until it has them */
     int listener;                              /* the egress process's, by way of the engine, until it has it; or -1 */
@@ -184,8 +189,12 @@ struct kr_warden {
     int views[KR_WORKSPACES_MAX];    /* the engine's own of the workspaces, until it is forked; -1: none */
     int stopping, children_ended;
     int asleep;                    /* lazy, and no zygote was asked for yet */
-    uint8_t woken[KR_ZYGOTES_MAX]; /* lazy: zygotes that were asked for */
-    struct kr_err why_not;         /* lazy: why no zygote can be started here; kind NONE: they can */
+    uint8_t woken[KR_ZYGOTES_MAX]; /* zygotes that were asked for, or need not be */
+    struct {
+        char folder[KR_FOLDER_ROOM]; /* whose environment it imports from; "": none */
+        uint32_t epoch;              /* requests for it */
+    } guests[KR_ZYGOTES_MAX];
+    struct kr_err why_not; /* lazy: why no zygote can be started here; kind NONE: they can */
     struct kr_source from_engine, from_signals, from_keeper;
 };
 
@@ -206,6 +215,8 @@ void kr_family_kill(struct kr_family *f);
 void kr_family_lose_zygote(struct kr_family *f);
 /* The family that forks sessions for a zygote of the config, or NULL. */
 struct kr_family *kr_family_current(struct kr_warden *w, unsigned index);
+/* Those of this index serve no more opens; none is started in their place. */
+void kr_family_retire(struct kr_warden *w, unsigned index);
 /* Retires it when it has forked enough, frees it when it is dead and empty. */
 void kr_family_tend(struct kr_warden *w);
 
@@ -266,6 +277,28 @@ uint32_t kr_cell_session_id(const struct kr_cell *c);
 
 /* attach.c: tells the init what to attach. The gate is the init's afterwards. */
 int kr_cell_attach(struct kr_cell *c, const struct kr_w_start *req, struct kr_err *err);
+
+/* guest.c: zygotes that import the packages of a template */
+int kr_is_guest(const struct kr_warden *w, unsigned index);
+/* The id of their zygotes in the family's user namespace. */
+uint32_t kr_guest_id(const struct kr_warden *w);
+void kr_guest_preload(struct kr_warden *w, const struct kr_w_preload *req);
+/* Before its builder: a control group, the deadline, *ret_venv: a detached mount of the environment, the caller's. */
+int kr_guest_begin(struct kr_family *f, int *ret_venv, struct kr_err *err);
+/* Its zygote is there, and waits to be in its group. */
+int kr_guest_go(struct kr_family *f, struct kr_err *err);
+/* May it serve? 0, or -errno with err. */
+int kr_guest_greeted(struct kr_family *f, struct kr_err *err);
+/* May it say one thing more? */
+int kr_guest_may_say(struct kr_family *f);
+/* What it gave as a reason, made harmless. */
+void kr_guest_plain(struct kr_err *err);
+/* Why it ended before it was ready, if that is not known: into f->err. */
+void kr_guest_why(struct kr_family *f);
+/* Removes its group: 1, or 0 when it must be tried again. */
+int kr_guest_gone(struct kr_family *f);
+int kr_cell_open_spaces(struct kr_cell *c, struct kr_err *err);
+void kr_cell_close_spaces(struct kr_cell *c);
 
 /* outlet.c: the egress process */
 /* Starts it where it is due. */

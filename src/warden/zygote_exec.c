@@ -66,7 +66,8 @@ static int reset_signals(void)
 
 _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, const char *scratch, uint64_t keep_caps)
 {
-    static const char *const preloads[KR_PRELOAD_MAX_] = {"basic", "data"};
+    static const char *const preloads[] = {"basic", "data", "template"};
+    int is_guest = a->preload == KR_PRELOAD_TEMPLATE;
     const char *folder = scratch ? scratch : "/tmp";
     char boot[300], control[16], home[300], mpl[300], own[300];
     /* Thread counts are 1 because only one thread may exist when the zygote forks. The last one is for level contained
@@ -85,7 +86,14 @@ _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, 
                          mpl,
                          scratch ? own : NULL,
                          NULL};
-    char *const argv[] = {(char *)a->python, "-I", "-S", boot, (char *)preloads[a->preload], control, NULL};
+    char *const argv[] = {(char *)a->python,
+                          "-I",
+                          "-S",
+                          boot,
+                          (char *)preloads[a->preload],
+                          control,
+                          is_guest ? (char *)a->modules : NULL,
+                          NULL};
     struct kr_err err;
     sigset_t blocked;
     snprintf(boot, sizeof boot, "%s/boot.py", dir);
@@ -93,10 +101,13 @@ _Noreturn void kr_zygote_exec(const struct kr_builder_args *a, const char *dir, 
     snprintf(home, sizeof home, "HOME=%s", folder);
     snprintf(mpl, sizeof mpl, "MPLCONFIGDIR=%s", folder);
     snprintf(own, sizeof own, "KRAIT_SCRATCH=%s", folder);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || limit_sessions() < 0 || kr_caps_keep(keep_caps, &err) < 0)
+    if (limit_sessions() < 0 ||
+        (is_guest ? kr_caps_pass_on(a->guest_id, keep_caps, &err) : kr_caps_keep(keep_caps, &err)) < 0)
+        _exit(71);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) /* a change of ids clears it */
         _exit(71);
     kr_slice_set(KR_SLICE_SESSION_NS);
-    if (place_descriptors(a) < 0)
+    if (place_descriptors(a) < 0 || (is_guest && dup2(1, 2) < 0)) /* our log is not for its packages to write to */
         _exit(73);
     /* Blocked and not ignored: a session sets its own mask, and would inherit what is ignored. A service manager sends
      * SIGTERM and SIGHUP to all of us; a zygote ends by its family. */

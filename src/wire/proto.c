@@ -39,7 +39,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_I_DONE]    = { "i_done",    EMPTY,               0, 0, 0 },
     [KR_I_FAILED]  = { "i_failed",  FIXED(kr_err),       0, 0, 0 },
     [KR_Z_HELLO]   = { "z_hello",   FIXED(kr_z_hello),   0, 0, 0 },
-    [KR_Z_FORK]    = { "z_fork",    FIXED(kr_z_fork),    4, 6 + KR_HIERARCHIES_MAX, 1 },
+    [KR_Z_FORK]    = { "z_fork",    FIXED(kr_z_fork),    4, 5 + KR_SPACES_ + KR_HIERARCHIES_MAX, 1 },
     [KR_Z_FORKED]  = { "z_forked",  FIXED(kr_z_forked),  1, 1, 0 },
     [KR_Z_EXIT]    = { "z_exit",    FIXED(kr_z_exit),    0, 0, 0 },
     [KR_Z_FAILED]  = { "z_failed",  FIXED(kr_err),       0, 0, 0 },
@@ -77,6 +77,8 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
     [KR_E_DROP]    = { "e_drop",    FIXED(kr_e_cell),    0, 0, 0 },
     [KR_E_CONNECTION] = { "e_connection", JSON_EGRESS,  0, 0, 0 },
     [KR_E_FETCH]   = { "e_fetch",   JSON_EGRESS,        1, 1, 1 },
+    [KR_W_PRELOAD] = { "w_preload", FIXED(kr_w_preload), 0, 0, 0 },
+    [KR_Z_GO]      = { "z_go",      EMPTY,               0, KR_HIERARCHIES_MAX, 0 },
     [KR_E_CANCEL]  = { "e_cancel",  EMPTY,               0, 0, 0 },
     [KR_E_PROGRESS] = { "e_progress", FIXED(kr_e_progress), 0, 0, 0 },
     [KR_E_FETCHED] = { "e_fetched", JSON_EGRESS,        0, 0, 0 },
@@ -90,7 +92,7 @@ const struct kr_frame_type_row kr_frame_types[KR_F_MAX_] = {
 static_assert(sizeof(struct kr_limits) == 12 * 8, "no holes");
 static_assert(sizeof(struct kr_w_hello) == 6 * 4 + KR_HIERARCHIES_MAX * 16 + 256, "no holes");
 static_assert(sizeof(struct kr_w_zygote) == 4 * 4 + sizeof(struct kr_err), "no holes");
-static_assert(sizeof(struct kr_w_open) == 4 * 4 + 8 + sizeof(struct kr_limits), "no holes");
+static_assert(sizeof(struct kr_w_open) == 4 * 4 + 16 + sizeof(struct kr_limits), "no holes");
 static_assert(sizeof(struct kr_w_start) == 16 + KR_FOLDER_ROOM + 16 + sizeof(struct kr_limits), "no holes");
 static_assert(sizeof(struct kr_w_opened) == 3 * 8 + 2 * 4, "no holes");
 static_assert(sizeof(struct kr_i_attach) == 16 + 6 * 4, "no holes");
@@ -109,4 +111,5 @@ static_assert(sizeof(struct kr_s_exited) == 8, "no holes");
 static_assert(sizeof(struct kr_w_shelf) == 8 + 2 * KR_FOLDER_ROOM + 2 * 8, "no holes");
 static_assert(sizeof(struct kr_w_shelved) == 2 * 4 + 7 * 8, "no holes");
 static_assert(sizeof(struct kr_w_counted) == 2 * 8 + 2 * 4, "no holes");
-static_assert(sizeof(struct kr_z_fork) == 8 + 4 * 4, "no holes");
+static_assert(sizeof(struct kr_z_fork) == 8 + 6 * 4, "no holes");
+static_assert(sizeof(struct kr_w_preload) == 8 + KR_FOLDER_ROOM, "no holes");

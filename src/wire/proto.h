@@ -41,7 +41,8 @@ enum kr_frame_type {
     KR_I_FAILED,  /* init: struct kr_err */
     /* warden <-> zygote */
     KR_Z_HELLO,   /* zygote: struct kr_z_hello; imported, frozen, single-threaded */
-    KR_Z_FORK,    /* warden: struct kr_z_fork + channel, stdout, stderr, gate[, init pidfd: not when contained]
+    KR_Z_FORK,    /* warden: struct kr_z_fork + channel, stdout, stderr, gate[, init pidfd: not when contained; with
+                     `spaces` the cell's namespaces instead, KR_SPACES_ of them]
                      [, stdin: not with null_stdin][, v1 tasks files] */
     KR_Z_FORKED,  /* zygote: struct kr_z_forked + pidfd of the session */
     KR_Z_EXIT,    /* zygote: struct kr_z_exit */
@@ -97,11 +98,15 @@ enum kr_frame_type {
     KR_E_FETCHED,    /* egress: JSON, id = the fetch; its end, good or bad */
     KR_E_SETUP,      /* engine: JSON, the first of all; what the warden that forked the process must not know */
     KR_E_OPEN,       /* egress: struct kr_e_open; connections of cells that are open now */
+    /* a zygote with packages of a template (docs/design/preload.md) */
+    KR_W_PRELOAD, /* engine: struct kr_w_preload; no answer but ZYGOTE */
+    KR_Z_GO,      /* warden, before it executes the interpreter: empty[ + v1 tasks files]; go into your control group */
     KR_F_MAX_,
 };
 
 enum kr_level { KR_LEVEL_ROOT, KR_LEVEL_USER, KR_LEVEL_CONTAINED, KR_LEVEL_MAX_ };
-enum kr_preload { KR_PRELOAD_BASIC, KR_PRELOAD_DATA, KR_PRELOAD_MAX_ };
+/* Of TEMPLATE there may be several, and no sandbox chooses it: it is `basic` and packages of a template. */
+enum kr_preload { KR_PRELOAD_BASIC, KR_PRELOAD_DATA, KR_PRELOAD_MAX_, KR_PRELOAD_TEMPLATE = KR_PRELOAD_MAX_ };
 enum kr_zygote_state { KR_ZYG_STARTING, KR_ZYG_READY, KR_ZYG_RETIRED, KR_ZYG_FAILED, KR_ZYG_ENDED, KR_ZYG_STATE_MAX_ };
 
 /* How much processor time a cell gets: its limit; what others leave of it, between two runs; none. */
@@ -160,10 +165,16 @@ struct kr_w_open {
     uint32_t zygote, network, flags; /* network: enum kr_net_kind */
     int32_t workspace;      /* index in the table given at start; -1: a sized tmpfs */
     uint64_t owner;         /* whose session, as a number that means nothing to the warden; 0: not known yet */
+    uint32_t epoch, pad;    /* of a zygote of a template: how many PRELOADs had been sent for it; else 0 */
     struct kr_limits limits;
 };
 struct kr_w_wake {
     uint32_t zygote, pad;   /* index in the table given at start */
+};
+#define KR_FOLDER_ROOM KR_ID_ROOM
+struct kr_w_preload {
+    uint32_t zygote, pad;        /* index of one for templates in the table given at start */
+    char folder[KR_FOLDER_ROOM]; /* whose environment it imports from, as in struct kr_w_start; "": it is to end */
 };
 #define KR_OPENED_LISTENER 1u /* the last descriptor is a socket that listens on KR_EGRESS_PORT in the cell */
 struct kr_w_opened {
@@ -178,7 +189,6 @@ struct kr_w_cell {
 #define KR_EGRESS_PORT 3128
 #define KR_WORKSPACE_NONE (-1)  /* a sized tmpfs */
 #define KR_WORKSPACE_SHELF (-2) /* the folder named, of those that the engine keeps on the shelf given at start */
-#define KR_FOLDER_ROOM KR_ID_ROOM
 #define KR_MOUNTS_MAX 16
 struct kr_w_start {
     uint64_t cell;
@@ -329,10 +339,13 @@ struct kr_z_hello {
     uint64_t data_bytes;    /* VmData of the zygote: what RLIMIT_DATA starts from */
     char python[64];
 };
+/* The namespaces of a cell, in the order in which a session of such a zygote enters them. */
+enum kr_space { KR_SPACE_PID, KR_SPACE_NET, KR_SPACE_IPC, KR_SPACE_UTS, KR_SPACE_USER, KR_SPACE_MNT, KR_SPACES_ };
 struct kr_z_fork {
     uint64_t cell;
     uint32_t network, level, contained;
     uint32_t null_stdin;    /* 1: the session opens the /dev/null of its own cell */
+    uint32_t spaces, pad;   /* 1: the cell's namespaces came along, each by its own descriptor */
 };
 struct kr_z_forked {
     uint64_t cell;

@@ -38,6 +38,16 @@ static const struct kr_api_prop preload_props[] = {
 static const struct kr_api_schema preload_schema =
     KR_API_SCHEMA("Preload", "What sessions have imported when they start.", preload_props);
 
+static const struct kr_api_prop preloaded_props[] = {
+    {.name = "template", .type = KR_API_STRING, .help = "Its name.", .example = "science"},
+    {.name = "state", .type = KR_API_STRING,
+     .help = "`ready`: sandboxes with its packages begin with them imported; else why not.", .example = "ready"},
+    {.name = "reason", .type = KR_API_STRING, .nullable = true, .help = "Why it is absent or has failed.",
+     .example = "null"},
+};
+static const struct kr_api_schema preloaded_schema =
+    KR_API_SCHEMA("PreloadedTemplate", "A template whose packages a zygote imports.", preloaded_props);
+
 static const struct kr_api_prop bounds_props[] = {
     {.name = "sessions", .type = KR_API_INT, .nullable = true,
      .help = "Live sessions of all users; null: as many as there is room for.", .example = "null"},
@@ -106,6 +116,8 @@ static const struct kr_api_prop info_props[] = {
     {.name = "ceilings", .type = KR_API_OBJECT, .of = &kr_api_limits_schema, .help = "The most that may be asked for."},
     {.name = "bounds", .type = KR_API_OBJECT, .of = &bounds_schema, .help = "What there is at most."},
     {.name = "preloads", .type = KR_API_ARRAY, .of = &preload_schema, .help = "What sessions can have imported."},
+    {.name = "preloaded_templates", .type = KR_API_ARRAY, .of = &preloaded_schema,
+     .help = "Templates whose packages are imported beforehand, as the server's settings name them."},
     {.name = "default_preload", .type = KR_API_STRING, .help = "Of sandboxes that choose none.", .example = "data"},
     {.name = "networks", .type = KR_API_STRINGS, .help = "What a sandbox's `network` may be.",
      .example = "[\"none\",\"loopback\"]"},
@@ -220,6 +232,26 @@ static void write_preloads(struct kr_json *j, const struct kr_engine *engine)
     kr_json_array_end(j);
 }
 
+static void write_preloaded(struct kr_json *j, const struct kr_box *box)
+{
+    kr_json_key(j, "preloaded_templates");
+    kr_json_array(j);
+    for (size_t i = 0; i < kr_box_preload_count(box); i++) {
+        struct kr_box_preload p;
+
+        kr_box_preload_get(box, i, &p);
+        kr_json_object(j);
+        kr_json_key_str(j, "template", p.template);
+        kr_json_key_str(j, "state", p.state);
+        if (p.why)
+            kr_json_key_str(j, "reason", p.why);
+        else
+            kr_json_key_null(j, "reason");
+        kr_json_object_end(j);
+    }
+    kr_json_array_end(j);
+}
+
 static void key_names(struct kr_json *j, const char *key, const char *const *names, size_t count)
 {
     kr_json_key(j, key);
@@ -235,6 +267,7 @@ static void write_offers(struct kr_json *j, const struct kr_api *api, const stru
     char network[KR_NET_RULE_ROOM];
 
     write_preloads(j, kr_box_engine(api->box));
+    write_preloaded(j, api->box);
     kr_json_key_str(j, "default_preload", kr_preload_names[b->preload]);
     key_names(j, "networks", kr_net_kind_names, (size_t)b->max_network.kind + 1);
     kr_json_key_str(j, "max_network", kr_net_rule_text(&b->max_network, network, sizeof network));

@@ -108,8 +108,8 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     if (!s->stdio) /* one client needs no stock */
         s->warden.stock = (uint32_t)(c->engine.pool_size < STOCK_MAX ? c->engine.pool_size : STOCK_MAX);
     if (c->box.max_sessions > 0)
-        s->warden.max_cells =
-            (uint32_t)(c->box.max_sessions + (parked + s->warden.stock + owners) * c->preload.count + 16);
+        s->warden.max_cells = (uint32_t)(c->box.max_sessions + (parked + s->warden.stock + owners) * c->preload.count +
+                                         s->warden.stock * c->preload_count + 16);
     s->warden.total_memory = c->total_memory;
     s->warden.total_processes = c->total_processes;
     s->warden.user_memory = c->user_memory;
@@ -121,6 +121,12 @@ static int fill_warden(struct kr_serve *s, struct kr_err *err)
     for (size_t i = 0; i < c->preload.count; i++)
         kr_cli_add_zygote(&c->cells, &s->warden,
                           strcmp(c->preload.items[i], "data") == 0 ? KR_PRELOAD_DATA : KR_PRELOAD_BASIC);
+    for (size_t i = 0; !s->stdio && i < c->preload_count; i++) { /* behind the others: serve_app.c */
+        kr_cli_add_zygote(&c->cells, &s->warden, KR_PRELOAD_TEMPLATE);
+        s->warden.zygotes[s->warden.zygote_count - 1].modules = c->preloads[i].modules;
+    }
+    s->warden.guest_memory = c->template_zygote_memory;
+    s->warden.guest_start_ms = (uint32_t)c->template_zygote_timeout_ms;
     if (c->mounts.count > KR_MOUNTS_MAX)
         return kr_err_set(err, KR_ERR_INVALID, 0, "mounts: at most %d", KR_MOUNTS_MAX);
     for (size_t i = 0; i < c->mounts.count; i++)

@@ -37,6 +37,12 @@ struct kr_config_listener {
     bool is_loopback;
 };
 
+#define KR_CONFIG_TEMPLATE_ZYGOTES_MAX 6u
+struct kr_config_preload {
+    char template[64];
+    char modules[256]; /* with commas; "": those of what was asked for */
+};
+
 /* The settings of a subsystem are in the subsystem's own struct, where the table of settings writes them; `krait
  * serve` copies the struct and adds what is known only at start (the store, callbacks). Strings are NULL where
  * nothing was given and there is no default. Times are milliseconds, sizes bytes; 0 means what the setting's help
@@ -91,6 +97,9 @@ struct kr_config {
     /* [packages] */
     struct kr_install_template_config template;
     struct kr_words blocked_packages;
+    /* [templates] */
+    struct kr_words template_preload;
+    uint64_t template_max_zygotes, template_zygote_memory, template_zygote_timeout_ms;
 
     /* Flags and environment only. */
     char *config_file, *env_file;
@@ -100,6 +109,8 @@ struct kr_config {
     /* Made of the above. */
     struct kr_config_listener listeners[KR_CONFIG_LISTENERS_MAX];
     size_t listener_count;
+    struct kr_config_preload preloads[KR_CONFIG_TEMPLATE_ZYGOTES_MAX];
+    size_t preload_count;
     struct kr_profile profiles[KR_DIALECT_MAX_]; /* what holds on the listeners of each dialect */
     bool auth_on;                                /* every request must show a key: auth.api_key or require_auth */
     struct kr_words notes;                       /* lines for the log at start, level warn: what was ignored and why */

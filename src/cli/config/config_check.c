@@ -467,6 +467,44 @@ static int make_listeners(struct kr_config *c, struct kr_err *err)
     return r;
 }
 
+/* NAME, or NAME:MODULE+MODULE (in a file of settings MODULE,MODULE too). */
+static int read_preload(const char *text, struct kr_config_preload *ret, struct kr_err *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.,";
+    const char *colon = strchr(text, ':');
+    size_t name = colon ? (size_t)(colon - text) : strlen(text);
+    char *modules = ret->modules;
+
+    if (name == 0 || name >= sizeof ret->template || (colon && strlen(colon + 1) >= sizeof ret->modules))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "%.80s: not NAME or NAME:MODULE+MODULE, or too long", text);
+    memcpy(ret->template, text, name);
+    snprintf(modules, sizeof ret->modules, "%s", colon ? colon + 1 : "");
+    for (char *plus; (plus = strchr(modules, '+'));)
+        *plus = ',';
+    if (colon && (strspn(modules, letters) != strlen(modules) || strchr(",.0123456789", *modules) || !*modules))
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL, "%.80s: %.80s are not names of modules", text, modules);
+    return 0;
+}
+
+static int read_preloads(struct kr_config *c, struct kr_err *err)
+{
+    char where[160];
+
+    if (c->template_preload.count > c->template_max_zygotes)
+        return kr_err_set(err, KR_ERR_INVALID, EINVAL,
+                          "%s: %zu templates, and templates.max_zygotes is %llu: name fewer, or raise that",
+                          kr_config_origin(c, "template-preload", where, sizeof where), c->template_preload.count,
+                          (unsigned long long)c->template_max_zygotes);
+    for (size_t i = 0; i < c->template_preload.count; i++) {
+        int r = read_preload(c->template_preload.items[i], &c->preloads[i], err);
+
+        if (r < 0)
+            return kr_err_wrap(err, r, "%s", kr_config_origin(c, "template-preload", where, sizeof where));
+    }
+    c->preload_count = c->template_preload.count;
+    return 0;
+}
+
 /* Several users, whom one another's sessions must not crowd out? All who have api_key are one. */
 static bool has_users(const struct kr_config *c)
 {
@@ -531,6 +569,8 @@ int kr_config_finish(struct kr_config *c, char *const *environment, struct kr_er
         r = make_listeners(c, err);
     if (r >= 0)
         r = kr_config_fit_policies(c, err);
+    if (r >= 0)
+        r = read_preloads(c, err);
     c->box.user_groups = has_users(c);
     if (r >= 0)
         advise(c);

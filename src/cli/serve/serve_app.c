@@ -46,6 +46,20 @@
 
 /* ---- figures ---- */
 
+/* Their sandboxes' sessions come from the other zygotes meanwhile. */
+static void look_at_templates(const struct kr_serve *s, struct kr_monitor_state *ret)
+{
+    for (size_t i = 0; s->said_ready && i < kr_box_preload_count(s->box); i++) {
+        struct kr_box_preload p;
+        char what[sizeof ret->missing[0].what];
+
+        kr_box_preload_get(s->box, i, &p);
+        snprintf(what, sizeof what, "template %.20s", p.template);
+        if (p.why)
+            kr_monitor_spare(ret, what, p.why);
+    }
+}
+
 static void look_at_engine(void *data, struct kr_monitor_state *ret)
 {
     struct kr_serve *s = data;
@@ -66,6 +80,7 @@ static void look_at_engine(void *data, struct kr_monitor_state *ret)
         else if (z.state != KR_ZYG_READY)
             kr_monitor_miss(ret, what, kr_zygote_state_names[z.state]);
     }
+    look_at_templates(s, ret);
 }
 
 static void collect_figures(void *data, struct kr_metrics *m)
@@ -243,7 +258,7 @@ static int open_http(struct kr_serve *s, struct kr_err *err)
 
 static int open_box(struct kr_serve *s, struct kr_err *err)
 {
-    static const char *mounts[KR_MOUNTS_MAX];
+    static const char *mounts[KR_MOUNTS_MAX], *templates[KR_CONFIG_TEMPLATE_ZYGOTES_MAX];
     const struct kr_config *c = s->config;
     struct kr_box_config box = c->box;
 
@@ -257,7 +272,11 @@ static int open_box(struct kr_serve *s, struct kr_err *err)
     box.image_ino = (uint64_t)s->image.st_ino;
     box.profiles = c->profiles;
     box.dialect = (enum kr_dialect)c->dialect;
-    box.preload = s->warden.zygotes[s->warden.zygote_count - 1].preload;
+    box.preload = s->warden.zygotes[kr_engine_zygote_count(s->engine) - 1].preload;
+    box.preload_templates = templates;
+    box.preload_count = s->warden.zygote_count - kr_engine_zygote_count(s->engine);
+    for (size_t i = 0; i < box.preload_count; i++)
+        templates[i] = c->preloads[i].template;
     box.python = kr_serve_python_facts(s);
     box.mounts = mounts;
     box.mount_count = c->mounts.count;
@@ -441,6 +460,8 @@ static void on_zygote_news(void *data, const struct kr_holder_zygote *zygote)
     do_without(s);
     s->said_ready = true;
     begin_template(s);
+    if (kr_box_preloads_begin(s->box) < 0)
+        kr_log(KR_LOG_ERROR, "templates not preloaded", "error=\"out of memory\"");
     (void)kr_notify_ready();
     say_where(s);
 }
@@ -605,9 +626,11 @@ static int open_server_engine(struct kr_serve *s, int control, struct kr_err *er
     engine.egress = s->warden.egress != NULL;
     engine.shelf = s->shelf;
     engine.lazy = s->stdio;
-    engine.zygote_count = s->warden.zygote_count;
-    for (size_t i = 0; i < engine.zygote_count; i++)
-        engine.preloads[i] = s->warden.zygotes[i].preload;
+    for (size_t i = 0; i < s->warden.zygote_count; i++)
+        if (s->warden.zygotes[i].preload == KR_PRELOAD_TEMPLATE)
+            engine.template_count++;
+        else
+            engine.preloads[engine.zygote_count++] = s->warden.zygotes[i].preload;
     if (s->workspace)
         engine.workspaces[engine.workspace_count++].path = s->workspace;
     r = kr_egress_new(&s->loop, &s->egress);

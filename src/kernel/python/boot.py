@@ -1,9 +1,10 @@
-"""Entry of a zygote: `python3 -I -S boot.py PRELOAD CTL_FD`.
+"""Entry of a zygote: `python3 -I -S boot.py PRELOAD CTL_FD [MODULES]`.
 
 Builds the package krait_kernel from the files beside this one, imports the preload, runs it
 warm, freezes it and hands itself over to _krait.serve(), which forks sessions. In a session
 _krait calls back: after_fork() at once, start() for the START frame, run() for each RUN.
-Invariants: nothing is ever imported from /workspace or /venv here; our modules have their own
+Invariants: nothing is ever imported from /workspace here, and from /venv only by the preload
+`template`, after it is confined; our modules have their own
 copy of the builtins, so that user code cannot change what they call; user code finds a fresh
 __main__ and the sys.path of a normal python3; the zygote has one thread.
 """
@@ -163,14 +164,14 @@ def rehearse(kernel) -> None:
     kernel.run.new_main()
 
 
-def _load_dense(folder: str, preload: str) -> ModuleType:
+def _load_dense(folder: str, preload: str, modules: str) -> ModuleType:
     """Imports the preload, then loads our modules into memory of their own: a session writes to
     (counts references of) most of what is ours and little of the rest, and each page it writes
     to becomes a page more.
     """
     codes = {name: marshal.dumps(_compiled(folder, name)) for name in MODULES}
     early = load(folder, EARLY, codes)
-    early.preload.imports(preload)
+    early.preload.imports(preload, modules)
     early.forktricks.release()
     early.forktricks.pack()
     kernel = load(folder, MODULES, codes)
@@ -179,12 +180,12 @@ def _load_dense(folder: str, preload: str) -> ModuleType:
     return kernel
 
 
-def prepare(folder: str, preload: str) -> ModuleType:
+def prepare(folder: str, preload: str, modules: str = "") -> ModuleType:
     """Everything up to the point where forking can begin."""
     set_path()
     # First, so that the imports use again what compiling has used.
     texts = {"%s.%s" % (PACKAGE, name): marshal.dumps(_compiled(folder, name)) for name in LAZY}
-    kernel = _load_dense(folder, preload)
+    kernel = _load_dense(folder, preload, modules)
     user_builtins(kernel)
     kernel.afterimport.install(kernel.libs.ACTIONS, texts)
     warm(kernel, preload)
@@ -204,7 +205,7 @@ def main(argv: list) -> None:
     folder = os.path.dirname(os.path.abspath(__file__))
     preload, control = argv[1], int(argv[2])
     try:
-        kernel = prepare(folder, preload)
+        kernel = prepare(folder, preload, "".join(argv[3:4]))
     except Exception as exc:
         sys.path.insert(0, folder)
         import _krait

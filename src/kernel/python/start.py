@@ -15,7 +15,7 @@ import threading
 import time
 
 import _krait
-from krait_kernel import channel, forktricks, names, streams
+from krait_kernel import channel, forktricks, names, preload, streams
 
 STACK = 1 << 20  # of a thread; the default of 8 MB would count against RLIMIT_DATA
 HOME = "/workspace"
@@ -160,8 +160,7 @@ def settle() -> None:
     threading.stack_size(STACK)
     sys.dont_write_bytecode = True
     sys.path.insert(0, "")
-    others = [one for one in sys.path if one.endswith(("/site-packages", "/dist-packages"))]
-    sys.path.insert(sys.path.index(others[0]) if others else len(sys.path), SITE)
+    preload.add_site(SITE)
     names.site = SITE
     streams.settle()
 

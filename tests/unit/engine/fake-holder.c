@@ -171,6 +171,18 @@ static void fake_wake(struct kr_holder *h, uint32_t zygote)
     fake(h)->log->wakes++;
 }
 
+static void fake_preload(struct kr_holder *h, uint32_t zygote, const char *folder)
+{
+    (void)zygote, (void)folder;
+    fake(h)->log->preloads++;
+}
+
+void fake_holder_zygote(struct kr_holder *h, uint32_t zygote, enum kr_zygote_state state, uint32_t generation)
+{
+    h->calls->on_zygote(h->data,
+                        &(struct kr_holder_zygote){.zygote = zygote, .state = state, .generation = generation});
+}
+
 static int fake_open(struct kr_holder *h, struct kr_session *s, const struct kr_session_spec *spec,
                      struct kr_held **ret_held, struct kr_err *err)
 {
@@ -291,6 +303,7 @@ struct kr_holder *fake_holder_new(struct uv_loop_s *loop, struct fake_holder_log
 {
     static const struct kr_holder_ops ops = {
         .wake = fake_wake,
+        .preload = fake_preload,
         .open = fake_open,
         .start = fake_start,
         .signal = fake_signal,

@@ -7,7 +7,7 @@ struct uv_loop_s;
 
 /* What was asked of it, to be looked at by a test. */
 struct fake_holder_log {
-    unsigned wakes, opens, starts, signals, kills, usages, asks, releases, closes;
+    unsigned preloads, wakes, opens, starts, signals, kills, usages, asks, releases, closes;
     unsigned paces, clears, hards;
     uint64_t since_ns;                      /* of the last signal or clear */
     uint64_t processes;                     /* that its counters tell; 0: none but the session */
@@ -25,6 +25,8 @@ struct fake_holder_log {
 
 /* It says what it gives and that its one zygote is ready as soon as the loop runs. */
 struct kr_holder *fake_holder_new(struct uv_loop_s *loop, struct fake_holder_log *log);
+/* Its zygote of that index has changed its state. */
+void fake_holder_zygote(struct kr_holder *h, uint32_t zygote, enum kr_zygote_state state, uint32_t generation);
 /* From now on it refuses to open. */
 void fake_holder_refuse(struct kr_holder *h, const char *why);
 /* It is gone, as a runtime that crashed is. */

@@ -103,8 +103,12 @@ static void spin(struct world *w, unsigned ms)
 static bool w_start(struct world *w, uint32_t pool, bool lazy)
 {
     static const struct kr_engine_calls calls = {.on_gone = w_gone, .on_stopped = w_stopped};
-    struct kr_engine_config config = {
-        .zygote_count = 1, .pool_size = pool, .pool_max = w->pool_max, .pool_ebb_ms = 1500, .lazy = lazy};
+    struct kr_engine_config config = {.zygote_count = 1,
+                                      .template_count = 1,
+                                      .pool_size = pool,
+                                      .pool_max = w->pool_max,
+                                      .pool_ebb_ms = 1500,
+                                      .lazy = lazy};
 
     memset(w, 0, sizeof *w);
     uv_loop_init(&w->loop);
@@ -569,6 +573,60 @@ static void owners_never_share_a_parked_session(void)
     CHECK(w_done(&w));
 }
 
+/* Which zygote an open that names the one for templates comes from. */
+static uint32_t w_open_guest(struct world *w, uint32_t epoch)
+{
+    struct kr_session_spec spec = {.workspace = -1, .zygote = 1, .epoch = epoch};
+    struct kr_err err;
+
+    kr_limits_default(&spec.limits);
+    w->opened = w->ended = false;
+    if (kr_engine_open(w->engine, &spec, true, &w_calls, w, &err) < 0 || !until(w, &w->opened) || !w->session)
+        return UINT32_MAX;
+    return w->log.opened.zygote;
+}
+
+static void nothing_waits_for_a_zygote_of_a_template(void)
+{
+    static struct world w;
+    struct kr_session_spec wrong = {.workspace = -1, .zygote = 1, .otherwise = 1};
+    struct kr_err err;
+
+    CHECK(w_start(&w, 0, false));
+    CHECK(kr_engine_zygote_count(w.engine) == 1 && w_open_guest(&w, 0) == 0); /* nothing was asked of it */
+    kr_engine_preload(w.engine, 1, "abc");
+    CHECK(w.log.preloads == 1 && kr_engine_zygote(w.engine, 1).state == KR_ZYG_STARTING && w_open_guest(&w, 1) == 0);
+    fake_holder_zygote(w.holder, 1, KR_ZYG_READY, 2);
+    CHECK(w_open_guest(&w, 1) == 1);
+    CHECK(w_open_guest(&w, 0) == 0); /* of what it imported before */
+    fake_holder_zygote(w.holder, 1, KR_ZYG_FAILED, 2);
+    CHECK(w_open_guest(&w, 1) == 0);
+    fake_holder_zygote(w.holder, 1, KR_ZYG_READY, 3);
+    CHECK(w_open_guest(&w, 1) == 1);
+    kr_engine_preload(w.engine, 1, "");
+    CHECK(w.log.preloads == 2 && kr_engine_zygote(w.engine, 1).state == KR_ZYG_ENDED && w_open_guest(&w, 1) == 0);
+    kr_engine_preload(w.engine, 0, "abc");
+    kr_engine_preload(w.engine, 2, "abc");
+    CHECK(w.log.preloads == 2);
+    kr_limits_default(&wrong.limits);
+    CHECK(kr_engine_open(w.engine, &wrong, true, &w_calls, &w, &err) < 0); /* none would be left */
+    CHECK(w_done(&w));
+}
+
+/* One that such a zygote cannot make is made by the other, whatever was wrong. */
+static void a_session_that_it_cannot_make_is_another_s(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false));
+    kr_engine_preload(w.engine, 1, "abc");
+    fake_holder_zygote(w.holder, 1, KR_ZYG_READY, 2);
+    w.log.refusals = 1;
+    CHECK(w_open_guest(&w, 1) == 0 && w.log.refusals == 0);
+    CHECK(w_open_guest(&w, 1) == 1);
+    CHECK(w_done(&w));
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -592,5 +650,7 @@ int main(void)
     RUN(a_pool_grows_with_demand_and_comes_back);
     RUN(a_pool_comes_back_at_once_without_room);
     RUN(owners_never_share_a_parked_session);
+    RUN(nothing_waits_for_a_zygote_of_a_template);
+    RUN(a_session_that_it_cannot_make_is_another_s);
     CHECK_DONE();
 }

@@ -274,6 +274,57 @@ static int asks_for_the_shelf(int control, void *arg)
     return 0;
 }
 
+static void preload(int control, uint32_t zygote, const char *name)
+{
+    struct kr_w_preload q = {.zygote = zygote};
+
+    memcpy(q.folder, name, strnlen(name, sizeof q.folder));
+    tell(control, KR_W_PRELOAD, 0, &q, sizeof q);
+}
+
+static void ask_open_guest(int control, uint32_t epoch)
+{
+    struct kr_w_open o = {.zygote = 1, .workspace = KR_WORKSPACE_NONE, .flags = KR_OPEN_PARK, .epoch = epoch};
+
+    kr_limits_default(&o.limits);
+    tell(control, KR_W_OPEN, 8, &o, sizeof o);
+}
+
+/* A zygote for templates imports from a folder of the shelf by its name, and from nothing else. */
+static int asks_for_a_template(int control, void *arg)
+{
+    static const char *const wrong[] = {"../abc", "ABC",     "abc/env",
+                                        ".",      "missing", "0123456789012345678901234567890123"};
+    union payload p;
+
+    (void)arg;
+    preload(control, 1, "abc");
+    expect_zygote(control, KR_ZYG_FAILED, &p); /* nothing was looked at yet */
+    wake(control, 1);                          /* not by that */
+    wake(control, 0);
+    expect(control, KR_W_HELLO, &p);
+    expect_zygote(control, KR_ZYG_STARTING, &p);
+    expect_zygote(control, KR_ZYG_READY, &p);
+    preload(control, 0, "abc");
+    preload(control, UINT32_MAX, "abc");
+    preload(control, 1, "");
+    expect_quiet(control);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        preload(control, 1, wrong[i]);
+        expect_zygote(control, KR_ZYG_FAILED, &p);
+        MUST(p.zygote.zygote == 1 && p.zygote.err.msg[0] != '\0');
+    }
+    ask_open_guest(control, 3); /* not the last of its epochs */
+    expect(control, KR_W_FAILED, &p);
+    MUST(p.err.code == EAGAIN && strstr(p.err.msg, "other packages") != NULL);
+    ask_open_guest(control, 8);
+    expect(control, KR_W_FAILED, &p);
+    MUST(strstr(p.err.msg, "not ready") != NULL);
+    ask_open(control); /* the control */
+    expect(control, KR_W_OPENED, &p);
+    return 0;
+}
+
 static int launch(kr_engine_main *engine, struct kr_err *err)
 {
     struct kr_warden_config c;
@@ -286,6 +337,13 @@ static int launch(kr_engine_main *engine, struct kr_err *err)
     c.workspace_count = 1;
     if (engine == asks_for_the_shelf)
         c.shelf = (struct kr_shelf_config){.path = shelf, .choice = KR_SHELF_IMAGE, .size = KR_SHELF_SIZE_MIN};
+    if (engine == asks_for_a_template) {
+        c.shelf = (struct kr_shelf_config){.path = shelf, .choice = KR_SHELF_FOLDER};
+        c.zygotes[c.zygote_count++] =
+            (struct kr_zygote_config){.preload = KR_PRELOAD_TEMPLATE, .python = PYTHON, .modules = ""};
+        c.guest_memory = 256 << 20;
+        c.guest_start_ms = 60000;
+    }
     c.runtime_dir = locks;
     c.ceilings = ceilings;
     c.user_groups = engine == asks_for_owners;
@@ -318,6 +376,7 @@ CASE(puts_another_folder_there)
 CASE(asks_for_too_much)
 CASE(asks_for_owners)
 CASE(asks_for_the_shelf)
+CASE(asks_for_a_template)
 
 int main(void)
 {
@@ -342,6 +401,7 @@ int main(void)
     RUN(asks_without_a_number_test);
     RUN(puts_another_folder_there_test);
     RUN(asks_for_owners_test);
+    RUN(asks_for_a_template_test);
     ceilings = (struct kr_limits){
         .memory = 64 << 20, .processes = 32, .cpu_milli = 500, .disk = 16 << 20, .inodes = 1000, .cpu_time_ms = 60000};
     RUN(asks_for_too_much_test);

@@ -363,6 +363,17 @@ static void credentials_leave_the_address_of_the_index(void)
     CHECK(!strstr(err.msg, "pass"));
 }
 
+static void templates_that_are_preloaded(void)
+{
+    CHECK(load("", "") == 0 && config->preload_count == 0 && config->template_zygote_memory == 1u << 30);
+    CHECK(load("--template-preload science", "") == 0 && !config->preloads[0].modules[0]);
+    CHECK(load("--template-preload a:torch+b.c --template-max-zygotes 2", "") == 0);
+    CHECK(strcmp(config->preloads[0].template, "a") == 0 && strcmp(config->preloads[0].modules, "torch,b.c") == 0);
+    CHECK(load("--template-preload a,b", "") == -EINVAL && says("max_zygotes") && says("name fewer"));
+    CHECK(load("--template-preload a:", "") == -EINVAL && load("--template-preload :a", "") == -EINVAL);
+    CHECK(load("--template-preload a:b;c", "") == -EINVAL && load("--template-preload a:../b/c", "") == -EINVAL);
+}
+
 static void paths_and_mounts(void)
 {
     char here[256], expected[300];
@@ -765,6 +776,7 @@ int main(void)
     RUN(too_long_a_list);
     RUN(a_network_has_a_ceiling);
     RUN(credentials_leave_the_address_of_the_index);
+    RUN(templates_that_are_preloaded);
     RUN(paths_and_mounts);
     RUN(words);
     RUN(secrets_are_in_no_text);
