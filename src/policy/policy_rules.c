@@ -36,7 +36,7 @@ const struct kr_policy_rule kr_policy_rules[] = {
     {"P107", "definition", "A definition by which a class shows Python another shape than its text says.",
      "the definition changes what Python or a library takes a class for",
      "Write __match_args__ as a tuple of names.", "__match_args__ = names()"},
-    {"P108", "size", "Code of more than a million characters, or nested deeper than Python's parser goes.",
+    {"P108", "size", "Code of more than half a million characters, or nested deeper than Python's parser goes.",
      "the code is larger or deeper than what is judged",
      "Divide it into several runs; read data from files or variables.", "\"(\" * 100000"},
     {"P109", "session", "A run with another policy in a session that is there already.",

@@ -13,7 +13,7 @@ from krait_kernel import policy_names as names, policy_rules
 
 MAX_FINDINGS = 200
 MAX_TEXT = 300  # characters of one finding
-MAX_SOURCE = 1_000_000  # characters of code that is judged
+MAX_SOURCE = 500_000  # characters of code that is judged: its tree takes some hundred times as many bytes
 MAX_LITERAL = 200  # characters of an annotation that stands in a string
 
 _Attribute, _Call, _Constant, _Load, _Name = ast.Attribute, ast.Call, ast.Constant, ast.Load, ast.Name

@@ -174,8 +174,10 @@ def validate(source: str, parse) -> None:
 def _unparsed(exc) -> str:
     if isinstance(exc, ValueError) and "null" in str(exc):
         return "Code has a NUL byte, which Python does not take"
-    if isinstance(exc, (RecursionError, MemoryError)):
+    if isinstance(exc, RecursionError):
         return "Code is nested too deep for Python's parser"
+    if isinstance(exc, MemoryError):
+        return "Code is nested too deep for Python's parser, or too large for the memory there is"
     return "Code cannot be parsed: %s" % (str(exc) or type(exc).__name__)
 
 
