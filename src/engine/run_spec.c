@@ -182,6 +182,8 @@ int kr_run_spec_write(const struct kr_run_spec *spec, uint32_t number, struct kr
     kr_json_key_bool(&j, "warm", false);
     if (spec->auto_install)
         kr_json_key_bool(&j, "auto_install", true);
+    if (spec->names_modules)
+        kr_json_key_bool(&j, "names_modules", true);
     kr_json_key_str(&j, "figures", "png");
     if (spec->figure_px > 0)
         kr_json_key_int(&j, "figure_px", spec->figure_px);

@@ -50,6 +50,8 @@ struct kr_run_spec {
 
     const struct kr_policy_spec *policy; /* what holds for its code; NULL: open */
     bool judge_only;                     /* the code is judged and not run */
+    bool names_modules;                  /* its variables are told with the modules among them */
+    bool own_code;                       /* krait's own, in a session of its own: no policy judges it */
 
     /* What its caller would say to have a package installed, with NAME in its place, for its hint: static. NULL: pip in
      * the session. */

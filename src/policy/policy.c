@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PROFILES_ROOM 64u /* of the names of all profiles, with commas */
+
 const char *const kr_policy_names[] = {
     [KR_POLICY_OPEN] = "open", [KR_POLICY_RESTRICTED] = "restricted", [KR_POLICY_MAX_] = NULL};
 static_assert(sizeof kr_policy_names / sizeof *kr_policy_names == KR_POLICY_MAX_ + 1, "every policy has its name");
@@ -60,6 +62,19 @@ static bool is_module(const char *module)
     return !begins;
 }
 
+/* The profiles' names with commas: "basic,network". Returns buf. */
+static const char *profiles_text(uint32_t profiles, char *buf, size_t size)
+{
+    size_t len = 0;
+
+    if (size > 0)
+        *buf = '\0';
+    for (int i = 0; i < KR_POLICY_PROFILE_MAX_ && len < size; i++)
+        if (profiles & KR_POLICY_BIT(i))
+            len += (size_t)snprintf(buf + len, size - len, "%s%s", len > 0 ? "," : "", kr_policy_profiles[i].name);
+    return buf;
+}
+
 /* ---- asking ---- */
 
 int kr_policy_ask_mode(struct kr_policy_ask *ask, const char *text, struct kr_err *err)
@@ -81,7 +96,7 @@ void kr_policy_ask_basic(struct kr_policy_ask *ask)
 
 int kr_policy_ask_profile(struct kr_policy_ask *ask, const char *name, struct kr_err *err)
 {
-    char names[KR_POLICY_PROFILES_ROOM];
+    char names[PROFILES_ROOM];
 
     for (int i = 0; i < KR_POLICY_PROFILE_MAX_; i++)
         if (strcmp(kr_policy_profiles[i].name, name) == 0) {
@@ -90,7 +105,7 @@ int kr_policy_ask_profile(struct kr_policy_ask *ask, const char *name, struct kr
             return 0;
         }
     return kr_err_set(err, KR_ERR_INVALID, 0, "profiles: \"%.40s\" is not one of %s", name,
-                      kr_policy_profiles_text(KR_POLICY_PROFILES_ALL, names, sizeof names)),
+                      profiles_text(KR_POLICY_PROFILES_ALL, names, sizeof names)),
            -EINVAL;
 }
 
@@ -187,13 +202,12 @@ static int check_profiles(const struct kr_policy_spec *has, const struct kr_poli
                           struct kr_err *err)
 {
     uint32_t more = ask->has_profiles && has->mode == KR_POLICY_RESTRICTED ? ask->profiles & ~has->profiles : 0;
-    char asked[KR_POLICY_PROFILES_ROOM], own[KR_POLICY_PROFILES_ROOM];
+    char asked[PROFILES_ROOM], own[PROFILES_ROOM];
 
     if (!more)
         return 0;
     return kr_err_set(err, KR_ERR_INVALID, 0, "profiles: %s is more than %s allows, which is %s",
-                      kr_policy_profiles_text(more, asked, sizeof asked), whose,
-                      kr_policy_profiles_text(has->profiles, own, sizeof own)),
+                      profiles_text(more, asked, sizeof asked), whose, profiles_text(has->profiles, own, sizeof own)),
            -ERANGE;
 }
 
@@ -348,18 +362,6 @@ enum kr_policy_profile kr_policy_profile_of(const char *module)
     while (i < KR_POLICY_PROFILE_MAX_ && !profile_allows((enum kr_policy_profile)i, module, strlen(module)))
         i++;
     return (enum kr_policy_profile)i;
-}
-
-const char *kr_policy_profiles_text(uint32_t profiles, char *buf, size_t size)
-{
-    size_t len = 0;
-
-    if (size > 0)
-        *buf = '\0';
-    for (int i = 0; i < KR_POLICY_PROFILE_MAX_ && len < size; i++)
-        if (profiles & KR_POLICY_BIT(i))
-            len += (size_t)snprintf(buf + len, size - len, "%s%s", len > 0 ? "," : "", kr_policy_profiles[i].name);
-    return buf;
 }
 
 void kr_policy_write_imports(struct kr_json *j, const struct kr_policy_spec *p)

@@ -29,7 +29,6 @@ enum kr_policy_profile {
 };
 #define KR_POLICY_BIT(profile) (1u << (profile))
 #define KR_POLICY_PROFILES_ALL ((1u << KR_POLICY_PROFILE_MAX_) - 1)
-#define KR_POLICY_PROFILES_ROOM 64u /* of the names of all profiles, with commas */
 
 struct kr_policy_profile_row {
     const char *name;
@@ -101,8 +100,6 @@ static inline bool kr_policy_has(const struct kr_policy_spec *p, enum kr_policy_
 bool kr_policy_allows(const struct kr_policy_spec *p, const char *module);
 /* The profile of which this module is a part, or KR_POLICY_PROFILE_MAX_: for advice. */
 enum kr_policy_profile kr_policy_profile_of(const char *module);
-/* The profiles' names with commas: "basic,network". Returns buf. */
-const char *kr_policy_profiles_text(uint32_t profiles, char *buf, size_t size);
 /* The array of the modules that may be imported: the product of list and profiles. */
 void kr_policy_write_imports(struct kr_json *j, const struct kr_policy_spec *p);
 /* The array of its profiles' names. */

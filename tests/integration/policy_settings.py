@@ -240,4 +240,61 @@ def a_run_that_waits_under_another_policy_is_told():
     contains(end["message"], "policy")
 
 
+# ---- judging without running -----------------------------------------------------------------------------------------
+
+
+def validated(s: Server, code: str, **asked: Any) -> dict:
+    reply = s.post("/api/v1/validate", {"code": code, **asked})
+    equal(reply.status, 200, reply.text)
+    return reply.json()
+
+
+@check
+def code_is_judged_and_not_run():
+    s = plain()
+    made = box(s, policy="restricted", allowed_imports=["math"])
+    code = "import os\nimport math\neval('1')"
+    found = validated(s, code, sandbox_id=made["id"])
+    equal((found["valid"], [one["line"] for one in found["findings"]]), (False, [1, 3]))
+    equal(found["findings"][0]["text"], "Import 'os' is not allowed")
+    equal((found["analysis"]["line_count"], found["analysis"]["character_count"]), (3, len(code)))
+    equal(validated(s, "while True:\n    pass\nraise SystemExit")["valid"], True, "it would not end")
+    equal(validated(s, "import math", sandbox_id=made["id"])["valid"], True)
+
+
+@check
+def a_policy_to_judge_by_can_be_given():
+    s = plain()
+    equal(validated(s, "import os")["valid"], True, "an open policy finds syntax errors alone")
+    equal(validated(s, "import (")["findings"][0]["id"], "P100")
+    equal(validated(s, "import os", policy="restricted")["valid"], False)
+    equal(validated(s, "import tempfile", policy="restricted", profiles=["filesystem"])["valid"], True)
+    equal(validated(s, "import math", allowed_imports=["json"])["valid"], False)
+    refused(s, "/api/v1/validate", {"code": "1", "policy": "shut"}, 400, "policy")
+    refused(s, "/api/v1/validate", {"code": "a\0b"}, 400, "code")
+    refused(restricted(), "/api/v1/validate", {"code": "1", "policy": "open"}, 400, "policy: open is more than")
+
+
+@check
+def what_cannot_be_judged_is_not_valid():
+    s = plain()
+    for code in ("(" * 100000, "x = [" + "[" * 5000, "a" * 3_000_000 + " = 1"):
+        found = validated(s, code, policy="restricted")
+        equal((found["valid"], len(found["findings"])), (False, 1), code[:20])
+        equal(found["findings"][0]["id"] in ("P100", "P108"), True, str(found["findings"]))
+
+
+@check
+def a_model_reads_a_line_for_each_finding():
+    s = plain()
+    with Http(s.port) as c:
+        said = c.text("validate_code", {"code": "import os\nimport sys", "policy": "restricted"})
+        contains(said, "not valid\nLine 1, column 8: Import 'os' is not allowed [P101: ")
+        contains(said, "Line 2, column 8: Import 'sys' is not allowed")
+        contains(said, "[2 lines, 20 characters, complexity low]")
+        contains(c.text("validate_code", {"code": "import os"}), "valid\n[1 lines")
+    with Http(s.port, "/mcp?structured=1") as c:
+        equal(c.tool("validate_code", {"code": "1"})["structuredContent"]["valid"], True)
+
+
 main()

@@ -142,20 +142,6 @@ def sessions_are_listed_and_ended():
 
 
 @check
-def tools_that_do_not_work_yet_are_not_there():
-    with client() as c:
-        names = [t["name"] for t in c.call("tools/list")["tools"]]
-        for name in ("validate_code",):
-            assert name not in names, name
-            try:
-                c.tool(name)
-            except RpcError as e:
-                equal(e.code, -32602, name)
-            else:
-                raise AssertionError(name + " was answered")
-
-
-@check
 def the_same_in_every_revision():
     for rev in (*LEGACY[1:], MODERN):
         with client(rev=rev) as c:

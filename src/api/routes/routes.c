@@ -20,6 +20,7 @@
 #include "session_routes.h"
 #include "template_routes.h"
 #include "terminal_routes.h"
+#include "validate.h"
 #include "monitor.h"
 
 #define OURS "/api/v1"
@@ -34,7 +35,9 @@
     {KR_HTTP_POST, OURS "/runs/{run_id}/cancel",    0, 0, kr_api_runs_cancel, &kr_api_runs_cancel_doc}, \
     {KR_HTTP_GET,  OURS "/runs/{run_id}/events",    0, 0, kr_api_runs_events, &kr_api_runs_events_doc}, \
     {KR_HTTP_POST, OURS "/runs/{run_id}/input",     INPUT_MAX, 0, kr_api_runs_input, &kr_api_runs_input_doc}, \
-    {KR_HTTP_POST, OURS "/runs/{run_id}/interrupt", 0, 0, kr_api_runs_interrupt, &kr_api_runs_interrupt_doc}
+    {KR_HTTP_POST, OURS "/runs/{run_id}/interrupt", 0, 0, kr_api_runs_interrupt, &kr_api_runs_interrupt_doc}, \
+    {KR_HTTP_POST, OURS "/validate",                KR_API_CODE_MAX, KR_API_CONFIGURED_BODY, kr_api_validate, \
+     &kr_api_validate_doc}
 
 #define WATCHING_ROUTES \
     {KR_HTTP_GET, OURS "/health",     0, 0, kr_api_health_v1, &kr_api_doc_health_v1}, \

@@ -18,10 +18,11 @@ def snapshot(names: dict) -> dict:
     return {name: id(value) for name, value in names.items()}
 
 
-def changed(before: dict, after: dict, tree, complete: bool) -> list:
+def changed(before: dict, after: dict, tree, complete: bool, modules: bool = False) -> list:
     """Names the run has bound, in the order in which its text binds them, then those bound in
     other ways. A complete run has also bound what looks the same as before; of a failed one only
-    differences count. No modules, nothing with a leading underscore, no name that is a text.
+    differences count. No modules unless they are asked for, nothing with a leading underscore, no
+    name that is no text.
     """
     order = bound(tree.body) if tree is not None else {}
     found = [
@@ -38,7 +39,7 @@ def changed(before: dict, after: dict, tree, complete: bool) -> list:
         if isinstance(name, str)
         and len(name) <= MAX_NAME
         and not name.startswith("_")
-        and not isinstance(after.get(name), ModuleType)
+        and (modules or not isinstance(after.get(name), ModuleType))
     ]
 
 

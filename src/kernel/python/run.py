@@ -78,6 +78,7 @@ class Job:
         self.cause, self.exit_code = "ok", 0
         self.result = self.error = self.hint = None
         self.variables: list = []
+        self.names_modules = bool(spec.get("names_modules"))
         self.finished = (
             False  # user code is through, and nothing of its outcome is still to be computed
         )
@@ -103,9 +104,9 @@ class Job:
                 guard.end_copy(exc)
             self.fail(exc)
             self.leftovers(exc)
-        self.variables = names.changed(before, self.names, self.tree, self.cause == "ok")[
-            :MAX_VARIABLES
-        ]
+        self.variables = names.changed(
+            before, self.names, self.tree, self.cause == "ok", self.names_modules
+        )[:MAX_VARIABLES]
         if self.hint is None:
             self.hint = commands.pending_hint
         streams.flush()

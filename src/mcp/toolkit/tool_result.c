@@ -93,7 +93,9 @@ void kr_mcp_add_json(struct kr_mcp_result *r, const json_t *value, int indent)
     size_t flags = JSON_ENCODE_ANY | (indent ? JSON_INDENT((size_t)indent) : JSON_COMPACT);
     char *text = json_dumps(value, flags);
 
-    if (text)
+    if (text && strlen(text) <= KR_MCP_JSON_MAX)
+        add_block(r, text_block(text, strlen(text)));
+    else if (text)
         kr_mcp_add_text(r, text, strlen(text));
     free(text);
 }
@@ -216,10 +218,10 @@ static size_t text_cost(const char *text, size_t len)
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
 
-        if (c < 0x20) /* \u0000; the short forms are no longer than that */
-            cost += 5;
-        else if (c == '"' || c == '\\')
+        if (c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r')
             cost++;
+        else if (c < 0x20 || c == 0x7f) /* \u0000; other short forms are no longer than that */
+            cost += 5;
     }
     return cost;
 }

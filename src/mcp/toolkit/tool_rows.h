@@ -20,6 +20,8 @@ extern const struct kr_mcp_tool kr_tool_install_package, kr_tool_uninstall_packa
 /* tool_templates.c */
 extern const struct kr_mcp_tool kr_tool_save_template, kr_tool_list_templates, kr_tool_delete_template;
 extern const struct kr_mcp_tool kr_tool_list_security_events;
+/* tool_validate.c */
+extern const struct kr_mcp_tool kr_tool_validate_code;
 /* tool_sessions.c */
 extern const struct kr_mcp_tool kr_tool_list_active_sessions, kr_tool_terminate_session;
 

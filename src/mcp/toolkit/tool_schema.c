@@ -129,6 +129,8 @@ json_t *kr_mcp_output_schema(const struct kr_api_schema *s)
     json_t *schema = json_pack("{s:s}", "type", "object"), *properties = json_object(), *required = json_array();
 
     for (size_t i = 0; i < s->count; i++) {
+        if (s->props[i].unlisted)
+            continue;
         json_object_set_new(properties, s->props[i].name, prop_schema(&s->props[i]));
         if (!s->props[i].optional)
             json_array_append_new(required, json_string(s->props[i].name));

@@ -21,6 +21,7 @@ const struct kr_mcp_tool *const kr_mcp_tools[] = {
     &kr_tool_list_sandboxes,
     &kr_tool_reset_sandbox,
     &kr_tool_delete_sandbox,
+    &kr_tool_validate_code,
     &kr_tool_list_active_sessions,
     &kr_tool_terminate_session,
     &kr_tool_list_packages,
