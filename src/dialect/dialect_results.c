@@ -41,10 +41,12 @@ void kr_compat_answer(struct kr_mcp_call *c, json_t *value, enum kr_compat_form 
 json_t *kr_compat_fit(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, kr_compat_make *make, void *data,
                       enum kr_compat_form form)
 {
-    for (size_t cap = KR_MCP_TEXT_MAX;; cap /= 2) {
+    size_t most = form == KR_COMPAT_COMPACT ? KR_MCP_JSON_MAX : KR_MCP_TEXT_MAX;
+
+    for (size_t cap = most;; cap /= 2) {
         json_t *value = make(c, o, cap, data);
 
-        if (!value || cap <= CAP_LEAST || json_dumpb(value, NULL, 0, flags_of(form)) <= KR_MCP_TEXT_MAX)
+        if (!value || cap <= CAP_LEAST || json_dumpb(value, NULL, 0, flags_of(form)) <= most)
             return value;
         json_decref(value);
     }

@@ -5,8 +5,9 @@
 /* Document 000: sandbox_mcp_tools.c, sandbox_mcp_sessions.c */
 extern const struct kr_mcp_tool kr_tool_sandbox_mcp_execute, kr_tool_sandbox_mcp_list_sessions,
     kr_tool_sandbox_mcp_terminate, kr_tool_sandbox_mcp_open;
-/* Document 001: python_sandbox_tools.c */
-extern const struct kr_mcp_tool kr_tool_python_sandbox_execute, kr_tool_python_sandbox_capabilities;
+/* Document 001: python_sandbox_tools.c, python_sandbox_policy.c */
+extern const struct kr_mcp_tool kr_tool_python_sandbox_execute, kr_tool_python_sandbox_validate,
+    kr_tool_python_sandbox_info, kr_tool_python_sandbox_capabilities;
 /* Document 002: sandbox_service_tools.c, sandbox_service_packages.c */
 extern const struct kr_mcp_tool kr_tool_sandbox_service_execute, kr_tool_sandbox_service_execute_post,
     kr_tool_sandbox_service_install, kr_tool_sandbox_service_install_post, kr_tool_sandbox_service_health;

@@ -1,12 +1,14 @@
-/* execute_code and list_capabilities of document 001 (python-sandbox). Called through THE table of tools.
+/* execute_code of document 001 (python-sandbox). Called through THE table of tools; validate_code, get_sandbox_info and
+ * list_capabilities are in python_sandbox_policy.c.
  *
- * A fresh interpreter in a throw-away folder for each call. There is no import policy yet: code runs `open`, the
- * answer says so in security_warnings, and a list of allowed imports, which would not be kept to, is refused. */
+ * A fresh interpreter in a throw-away folder for each call, under the policy of the listener. Invariant: a result has
+ * the members of its kind alone: `security_warnings` where the policy refused something that the code survived,
+ * `validation_errors` where it was not run, `security_event` where security is why it failed. */
 #include "api.h"
 #include "dialect_results.h"
-#include "proto.h"
-#include "pyvalue.h"
 #include "dialect_tools.h"
+#include "policy_json.h"
+#include "pyvalue.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +37,8 @@ static const struct kr_api_field code_fields[] = {
     {.name = "capture_output", .type = KR_API_BOOL, KR_API_AT(struct code_args, capture), .def = "true",
      .help = "false: stdout and stderr are left out.", .example = "true"},
     {.name = "allowed_imports", .type = KR_API_STRINGS, KR_API_AT(struct code_args, imports), .nullable = true,
-     KR_API_LENGTH(0, 1000), .help = "Modules that may be imported. Refused: there is no import policy yet.",
+     KR_API_LENGTH(0, KR_POLICY_IMPORTS_MAX),
+     .help = "Modules that may be imported, of those that the sandbox allows (get_sandbox_info).",
      .example = "[\"math\"]"},
     {.name = "use_container", .type = KR_API_BOOL, KR_API_AT(struct code_args, container), .def = "false",
      .help = "Run in a container. Needs a container runtime, which is not there.", .example = "false"},
@@ -52,7 +55,7 @@ static const struct kr_api_table code_table = KR_API_TABLE("PythonSandboxExecute
 
 /* ---- ids ---- */
 
-/* The 128 bits of a run's id as a UUID: the document's clients parse it as one. */
+/* The bits of a run's id as a UUID of version 4, which the document's clients parse. */
 static void write_uuid(const char *id, char out[UUID_ROOM])
 {
     static const char alphabet[] = "0123456789abcdefghjkmnpqrstvwxyz";
@@ -71,6 +74,8 @@ static void write_uuid(const char *id, char out[UUID_ROOM])
             raw[n++] = (unsigned char)(bits >> held);
         }
     }
+    raw[6] = (unsigned char)((raw[6] & 0x0f) | 0x40); /* version 4, variant 1 (RFC 9562) */
+    raw[8] = (unsigned char)((raw[8] & 0x3f) | 0x80);
     for (size_t i = 0; i < sizeof raw; i++)
         at += sprintf(at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", raw[i]);
 }
@@ -86,16 +91,64 @@ static json_t *new_uuid(void)
 
 /* ---- execute_code ---- */
 
-static json_t *warnings(uintptr_t data)
+/* What the policy found or refused, a line each: "Line 1: Import 'os' is not allowed". NULL: nothing. */
+static json_t *lines_of(const json_t *records)
 {
-    json_t *list = json_array();
+    json_t *list = json_array_size(records) > 0 ? json_array() : NULL, *one;
+    size_t i;
 
-    json_array_append_new(list,
-                          json_string("No import policy is enforced: the code ran with policy `open`, held by the "
-                                      "sandbox's own walls alone."));
-    if (data & DATA_MEMORY)
-        json_array_append_new(list, json_string("memory_limit is for container mode and was not applied."));
+    json_array_foreach(records, i, one)
+    {
+        const char *text = json_string_value(json_object_get(one, "text"));
+        json_int_t line = json_integer_value(json_object_get(one, "line"));
+
+        json_array_append_new(list, line > 0 ? json_sprintf("Line %" JSON_INTEGER_FORMAT ": %s", line, text ? text : "")
+                                             : json_string(text ? text : ""));
+    }
     return list;
+}
+
+static bool is_rule(const json_t *record, const char *id)
+{
+    const char *rule = json_string_value(json_object_get(record, "id"));
+
+    return rule && strcmp(rule, id) == 0;
+}
+
+/* The refusal that ended the code: an exception with its text. NULL: there is none. */
+static const json_t *fatal_refusal(const struct kr_mcp_outcome *o)
+{
+    const char *message = json_string_value(json_object_get(o->error, "message")), *text;
+    const json_t *refused = kr_compat_end(o, "refused"), *one;
+    size_t i;
+
+    json_array_foreach(refused, i, one)
+    {
+        text = json_string_value(json_object_get(one, "text"));
+        if (o->cause == KR_CAUSE_EXCEPTION && message && text && strcmp(message, text) == 0)
+            return one;
+    }
+    return NULL;
+}
+
+/* What a failure is as an event of security; NULL: it is none. */
+static const char *event_of(const struct kr_mcp_outcome *o)
+{
+    const json_t *findings = kr_compat_end(o, "findings"), *fatal = fatal_refusal(o), *one;
+    size_t i;
+
+    json_array_foreach(findings, i, one)
+    {
+        if (is_rule(one, "P100") || is_rule(one, "P108"))
+            return NULL;
+        if (is_rule(one, "P101"))
+            return "blocked_import";
+    }
+    if (fatal)
+        return is_rule(fatal, "P201") ? "blocked_import" : "blocked_operation";
+    if (o->cause != KR_CAUSE_DENIED)
+        return NULL;
+    return json_array_size(findings) > 0 ? "blocked_operation" : "blocked_system_call";
 }
 
 /* The value that repr() wrote where it can be read back, else its text. */
@@ -114,14 +167,16 @@ static const char *category_of(const struct kr_mcp_outcome *o)
 {
     const char *type = json_string_value(json_object_get(o->error, "type"));
 
+    if (event_of(o))
+        return "security";
     switch (o->cause) {
     case KR_CAUSE_TIMEOUT:
     case KR_CAUSE_CPU_LIMIT:
         return "timeout";
     case KR_CAUSE_MEMORY_LIMIT:
         return "memory";
-    case KR_CAUSE_DENIED:
-        return "denied";
+    case KR_CAUSE_DENIED: /* by the judge, and no matter of security: it could not be parsed */
+        return "syntax";
     case KR_CAUSE_EXCEPTION:
         if (type && (strcmp(type, "SyntaxError") == 0 || strcmp(type, "IndentationError") == 0 ||
                      strcmp(type, "TabError") == 0))
@@ -142,28 +197,73 @@ static const char *category_of(const struct kr_mcp_outcome *o)
     return "internal";
 }
 
+/* Of the mark with which the engine ends output at its limit (output.c). */
+#define ENGINE_MARK "[output cut: the first "
+#define ENGINE_MARK_ROOM 96u
+
+/* A text that ends with the engine's mark loses it, as the document has one of its own. */
+static bool drop_mark(const struct kr_mcp_outcome *o, const struct kr_buf *text, struct kr_buf *ret)
+{
+    size_t near = text->len < ENGINE_MARK_ROOM ? text->len : ENGINE_MARK_ROOM;
+    const char *from = kr_buf_str(text) + text->len - near, *found;
+
+    *ret = *text;
+    if (!json_is_true(kr_compat_end(o, "truncated")))
+        return false;
+    found = memmem(from, near, ENGINE_MARK, strlen(ENGINE_MARK));
+    if (!found)
+        return false;
+    ret->len = (size_t)(found - kr_buf_str(text));
+    if (ret->len > 0 && ret->data[ret->len - 1] == '\n')
+        ret->len--; /* the mark's own line, or the one it ended */
+    return true;
+}
+
+static json_t *python_text(const struct kr_mcp_outcome *o, const struct kr_buf *text, size_t cap)
+{
+    struct kr_buf own;
+    bool cut = drop_mark(o, text, &own);
+
+    return kr_compat_text(&own, SIZE_MAX, cap, cut, CUT_MARK);
+}
+
 static void set_python_output(json_t *value, const struct kr_mcp_outcome *o, size_t cap, bool capture)
 {
-    bool cut = capture && (o->cut || json_is_true(kr_compat_end(o, "truncated")));
     static const struct kr_buf nothing;
 
-    json_object_set_new(value, "stdout", kr_compat_text(capture ? &o->out : &nothing, SIZE_MAX, cap, cut, CUT_MARK));
-    json_object_set_new(value, "stderr", kr_compat_text(capture ? &o->err : &nothing, SIZE_MAX, cap, false, CUT_MARK));
+    json_object_set_new(value, "stdout", python_text(o, capture ? &o->out : &nothing, cap));
+    json_object_set_new(value, "stderr", python_text(o, capture ? &o->err : &nothing, cap));
+}
+
+/* Why it failed, in the document's words. */
+static json_t *failure_text(const struct kr_mcp_outcome *o)
+{
+    const json_t *findings = kr_compat_end(o, "findings");
+    const json_t *first = json_object_get(json_array_get(findings, 0), "text");
+    const json_t *fatal = fatal_refusal(o);
+
+    if (o->cause == KR_CAUSE_TIMEOUT)
+        return json_sprintf("Execution timed out after %.0f seconds", json_number_value(kr_compat_end(o, "wall_s")));
+    if (json_is_string(first))
+        return json_sprintf("Line %" JSON_INTEGER_FORMAT ": %s",
+                            json_integer_value(json_object_get(json_array_get(findings, 0), "line")),
+                            json_string_value(first));
+    return fatal ? json_incref(json_object_get(fatal, "text")) : kr_compat_error(o);
 }
 
 static json_t *make_failure(const struct kr_mcp_outcome *o, size_t cap, uintptr_t data)
 {
-    json_t *value = json_pack("{s:b}", "success", 0);
-    const char *traceback = json_string_value(json_object_get(o->error, "traceback"));
-    double seconds = json_number_value(json_object_get(o->end, "wall_s"));
+    json_t *value = json_pack("{s:b}", "success", 0), *errors = lines_of(kr_compat_end(o, "findings"));
+    const char *traceback = json_string_value(json_object_get(o->error, "traceback")), *event = event_of(o);
 
-    if (o->cause == KR_CAUSE_TIMEOUT)
-        json_object_set_new(value, "error", json_sprintf("Execution timed out after %.0f seconds", seconds));
-    else
-        json_object_set_new(value, "error", kr_compat_error(o));
+    json_object_set_new(value, "error", failure_text(o));
     json_object_set_new(value, "error_category", json_string(category_of(o)));
-    if (traceback && o->cause != KR_CAUSE_TIMEOUT)
+    if (errors)
+        json_object_set_new(value, "validation_errors", errors);
+    else if (traceback && o->cause != KR_CAUSE_TIMEOUT)
         json_object_set_new(value, "traceback", json_string(traceback));
+    if (event)
+        json_object_set_new(value, "security_event", json_string(event));
     set_python_output(value, o, cap, data & DATA_CAPTURE);
     return value;
 }
@@ -171,25 +271,30 @@ static json_t *make_failure(const struct kr_mcp_outcome *o, size_t cap, uintptr_
 static json_t *make_python_sandbox(struct kr_mcp_call *c, const struct kr_mcp_outcome *o, size_t cap, void *data)
 {
     uintptr_t how = (uintptr_t)data;
+    json_t *value, *warnings = lines_of(kr_compat_end(o, "refused"));
     char uuid[UUID_ROOM];
-    json_t *value;
     int code;
 
     (void)c;
     write_uuid(o->run_id, uuid);
     if (!kr_compat_good(o, &code)) {
-        value = make_failure(o, cap / 4, how);
+        value = make_failure(o, cap / 2, how);
         json_object_set_new(value, "execution_id", json_string(uuid));
     } else {
         const json_t *variables = kr_compat_end(o, "variables");
 
         value = json_pack("{s:b, s:s, s:o}", "success", 1, "execution_id", uuid, "result",
-                          cap > KR_MCP_TEXT_MAX / 8 ? result_of(o) : json_null());
-        set_python_output(value, o, cap / 4, how & DATA_CAPTURE);
+                          cap > KR_MCP_JSON_MAX / 8 ? result_of(o) : json_null());
+        set_python_output(value, o, cap / 2, how & DATA_CAPTURE);
         json_object_set_new(value, "execution_time", json_real(json_number_value(kr_compat_end(o, "wall_s"))));
         json_object_set_new(value, "variables", variables ? json_incref((json_t *)variables) : json_array());
     }
-    json_object_set_new(value, "security_warnings", warnings(how));
+    if (json_array_size(warnings) > (fatal_refusal(o) ? 1 : 0)) /* what ended it is its error already */
+        json_object_set(value, "security_warnings", warnings);
+    json_decref(warnings);
+    if (how & DATA_MEMORY)
+        json_object_set_new(value, "warnings",
+                            json_pack("[s]", "memory_limit is for container mode and was not applied."));
     return value;
 }
 
@@ -200,7 +305,7 @@ static void render_python_sandbox(struct kr_mcp_call *c, const struct kr_mcp_out
 
 static void refuse_code(struct kr_mcp_call *c, const char *error, const char *flaw)
 {
-    json_t *value = json_pack("{s:b, s:s, s:s, s:o}", "success", 0, "error", error, "error_category", "denied",
+    json_t *value = json_pack("{s:b, s:s, s:s, s:o}", "success", 0, "error", error, "error_category", "validation",
                               "execution_id", new_uuid());
 
     if (flaw)
@@ -217,6 +322,21 @@ static size_t characters(const struct kr_text *text)
     return n;
 }
 
+/* A list that would widen the policy of the listener. True: it is answered. */
+static bool refuse_imports(struct kr_mcp_call *c, const json_t *imports)
+{
+    struct kr_policy_ask ask = {0};
+    struct kr_policy_spec policy;
+    struct kr_err err;
+
+    if (kr_policy_ask_json(&ask, NULL, NULL, imports, &err) >= 0 &&
+        kr_policy_narrow(&kr_box_profile(kr_mcp_api(c)->box, kr_mcp_caller(c))->policy, &ask, "the sandbox", &policy,
+                         &err) >= 0)
+        return false;
+    refuse_code(c, err.msg, err.msg);
+    return true;
+}
+
 static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
 {
     const struct code_args *a = args;
@@ -224,6 +344,8 @@ static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
     struct kr_mcp_run_spec spec = {
         .spec = {.fresh = true,
                  .code = a->code,
+                 .asks.allowed_imports = a->imports,
+                 .names_modules = true,
                  .timeout_ms = a->timeout_given == KR_API_VALUE ? (uint64_t)a->timeout * 1000
                                                                 : kr_compat_timeout(c, KR_DIALECT_PYTHON_SANDBOX)},
         .render = render_python_sandbox,
@@ -231,13 +353,9 @@ static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
         .ask_client = true,
     };
 
-    if (a->imports)
-        refuse_code(
-            c,
-            "allowed_imports cannot be enforced: this server has no import policy yet. Leave it out to run with "
-            "policy `open`.",
-            "allowed_imports: not enforced here");
-    else if (a->container)
+    if (a->imports && refuse_imports(c, a->imports))
+        return;
+    if (a->container)
         refuse_code(c, "Container runtime not available: code runs in krait's own sandboxes. Leave use_container out.",
                     NULL);
     else if (strspn(a->code.text, " \t\r\n") == a->code.len)
@@ -248,54 +366,17 @@ static void run_python_sandbox(struct kr_mcp_call *c, const void *args)
         kr_mcp_run(c, &spec);
 }
 
-/* ---- list_capabilities ---- */
-
-static json_t *features_of(const struct kr_api *api)
-{
-    const struct kr_holder_info *hello = kr_engine_info(kr_box_engine(api->box));
-    json_t *list = json_array();
-
-    for (size_t i = 0; hello && i < api->config.layer_count; i++)
-        if (api->config.layer_names[i] && hello->layers & 1u << i)
-            json_array_append_new(list, json_string(api->config.layer_names[i]));
-    return list;
-}
-
-static void run_capabilities(struct kr_mcp_call *c, const void *args)
-{
-    const struct kr_api *api = kr_mcp_api(c);
-    const struct kr_limits *l = &kr_box_profile(api->box, kr_mcp_caller(c))->limits;
-
-    (void)args;
-    kr_compat_answer(c,
-                     json_pack("{s:s, s:b, s:b, s:b, s:{s:f, s:i, s:I, s:I}, s:[s], s:o}", "sandbox_type",
-                               "krait: processes in namespaces of their own", "restricted_python_available", 0,
-                               "container_runtime_available", 0, "container_mode_enabled", 0, "limits",
-                               "default_timeout", (double)kr_compat_timeout(c, KR_DIALECT_PYTHON_SANDBOX) / 1000,
-                               "max_timeout", 300, "max_output_size", (json_int_t)l->output, "memory_limit_bytes",
-                               (json_int_t)l->memory, "safe_modules", "*", "security_features", features_of(api)),
-                     KR_COMPAT_COMPACT);
-}
-
 const struct kr_mcp_tool kr_tool_python_sandbox_execute = {
     .name = "execute_code",
     .title = "Execute Python code",
     .description =
         "Runs Python in a fresh interpreter with a folder of its own, both thrown away afterwards: nothing is kept "
         "from call to call. Answers with the value of `result` (or of the last expression), stdout, stderr and "
-        "the names of variables. 30 seconds unless asked otherwise, 300 at most.",
+        "the names of variables. 30 seconds unless asked otherwise, 300 at most. Which modules may be imported is in "
+        "get_sandbox_info.",
     .dialects = KR_IN_PYTHON_SANDBOX,
     .flags = KR_TOOL_TASK,
     .needs = KR_RIGHT_RUN,
     .input = &code_table,
     .run = run_python_sandbox,
-};
-const struct kr_mcp_tool kr_tool_python_sandbox_capabilities = {
-    .name = "list_capabilities",
-    .title = "List capabilities",
-    .description = "Tells what holds the sandbox and what its limits are.",
-    .dialects = 0, /* an old name of the document's, which listed it no longer */
-    .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
-    .needs = KR_RIGHT_READ,
-    .run = run_capabilities,
 };

@@ -1,6 +1,6 @@
 /* Document 001, python-sandbox: MCP tools over stdio or HTTP that run code without keeping anything.
  *
- * Its code: src/dialect/python_sandbox_tools.c; pyvalue.c reads the values of its results. */
+ * Its code: src/dialect/python_sandbox_tools.c, python_sandbox_policy.c; pyvalue.c reads the values of its results. */
 #pragma once
 
 /* clang-format off */
@@ -17,5 +17,7 @@
 
 #define KR_PYTHON_SANDBOX_TOOLS \
     &kr_tool_python_sandbox_execute, \
+    &kr_tool_python_sandbox_validate, \
+    &kr_tool_python_sandbox_info, \
     &kr_tool_python_sandbox_capabilities
 /* clang-format on */

@@ -5,8 +5,9 @@
 #include "buf.h"
 #include "tool.h"
 
-/* What a run left, whole or so far. Texts are capped at KR_MCP_OUTPUT_MAX each, head and tail kept. */
-#define KR_MCP_OUTPUT_MAX (1u << 20)
+/* What a run left, whole or so far. Texts are capped at KR_MCP_OUTPUT_MAX each, head and tail kept: 1 MiB, which is a
+ * document's own limit of output, and the mark behind it. */
+#define KR_MCP_OUTPUT_MAX ((1u << 20) + 4096u)
 struct kr_mcp_outcome {
     char run_id[KR_STORE_ID_ROOM];
     char session[KR_BOX_SESSION_NAME_MAX + 1];

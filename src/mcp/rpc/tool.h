@@ -61,6 +61,7 @@ struct kr_mcp_result {
 };
 void kr_mcp_result_init(struct kr_mcp_result *r);
 #define KR_MCP_TEXT_MAX (1u << 20)   /* bytes of one text block, of any tool */
+#define KR_MCP_JSON_MAX (5u << 19)   /* of one that is JSON: with its structure, escaped, it fits KR_MCP_RESULT_MAX */
 #define KR_MCP_IMAGE_MAX (5u << 20)  /* bytes of one image, before base64; larger ones are left out and said */
 #define KR_MCP_RESULT_MAX (8u << 20) /* of one whole message: clients drop a line past 10 MiB */
 /* Any bytes as a JSON string; what is no UTF-8 becomes U+FFFD. A reference for the caller, or NULL without memory. */
