@@ -38,6 +38,7 @@ _plain_texts: set = set()  # the same of format strings
 _HARMLESS = frozenset([int, str, float, bool, bytes, list, tuple, set, complex, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 _super_self = super.__dict__["__self__"].__get__
+_FORMATS = ("format", "format_map")
 _METHODS = ("format", "format_map", "obj", "mro", "query", "eval")  # that are looked at as values
 _getattr, _hasattr, _setattr, _delattr = getattr, hasattr, setattr, delattr
 _exact_str = str.__str__
@@ -135,7 +136,7 @@ def _module_name(module) -> str:
 
 def attribute(obj, name: str):
     """`obj.name` for the names in GUARDED. The judge writes the call."""
-    if type(obj) is str and obj in _plain_texts:
+    if type(obj) is str and name in _FORMATS and obj in _plain_texts:
         return _getattr(obj, name)
     special = _SPECIAL.get(name)
     if special is not None:

@@ -402,9 +402,10 @@ class Judge:
     # ---- magics -------------------------------------------------------------------------------
 
     def magic(self, node, kind: str) -> None:
-        if not node.args or type(node.args[0]) is not _Constant or type(node.args[0].value) is not str:
+        first = node.args[0] if node.args else None
+        if kind not in _KINDS or type(first) is not _Constant or type(first.value) is not str:
             return  # not made of a command: the name is refused
-        text = node.args[0].value
+        text = first.value
         node.func.value = _made(_Ours("__krait__", _Load()), node)
         if kind in ("system", "lines"):
             self.find("P106", node, "Shell command '!%s' is not allowed" % _short(text))
@@ -442,6 +443,7 @@ class Judge:
         return kept
 
 
+_KINDS = ("system", "lines", "help", "magic")  # what magics.py writes
 HARMLESS_MAGICS = frozenset(
     "autoreload config load_ext matplotlib precision pylab reload_ext xmode colors automagic".split()
 )
