@@ -217,8 +217,10 @@ def work_after_the_end(kind: str) -> None:
     sandbox(s, "after")
     equal(run(s, WRITER % 0.02, "after")["cause"], "ok")
     if kind == "image":  # its writes fail
-        time.sleep(5)
-        end = run(s, "import os\nprint(7 << 20 < os.path.getsize('bg') < 9 << 20)", "after")
+        size = "import os\nprint(os.path.exists('bg') and 7 << 20 < os.path.getsize('bg') < 9 << 20)"
+        eventually(lambda: run(s, size, "after")["stdout"] == "True\n", 60, "it writes up to its limit")
+        time.sleep(1)
+        end = run(s, size, "after")
         equal((end["cause"], end["stdout"], end["session_restarted"]), ("ok", "True\n", False), str(end))
         s.delete("/api/v1/sandboxes/after")
         return

@@ -124,10 +124,10 @@ def keys_end_when_revoked_or_expired():
     equal(s.run("1", key=key["key"])["cause"], "ok")
     equal(s.delete("/api/v1/keys/" + key["id"], key=ROOT_KEY).status, 204)
     contains(error(s.get(RUNS, key=key["key"]), 401, "unauthorized"), "revoked")
-    short = new_key(s, expires_in=1)["key"]
+    short = new_key(s, expires_in=5)["key"]
     equal(s.get(RUNS, key=short).status, 200)
     text = eventually(lambda: s.get(RUNS, key=short).status == 401
-                      and error(s.get(RUNS, key=short), 401, "unauthorized"), 4)
+                      and error(s.get(RUNS, key=short), 401, "unauthorized"), 40)
     contains(text, "run out")
 
 
@@ -141,10 +141,15 @@ def answers_that_go_on_end_when_their_key_is_revoked():
     dying.until("stdout")
     told = []
     waits = threading.Thread(target=lambda: told.append(
-        s.post(RUNS, {"code": "import time\ntime.sleep(4)", "stream": False, "session_id": "waits"},
+        s.post(RUNS, {"code": "import time\ntime.sleep(8)", "stream": False, "session_id": "waits"},
                key=doomed["key"])))
     waits.start()
-    time.sleep(0.5)
+
+    def has_begun() -> bool:
+        runs = s.get(RUNS + "?running=true", key=doomed["key"]).json()["runs"]
+        return any(run["session_id"] == "waits" for run in runs)
+
+    eventually(has_begun, 30, "the run that a client waits for")
     equal(s.delete("/api/v1/keys/" + doomed["id"], key=ROOT_KEY).status, 204)
     seen = []
     try:
@@ -153,7 +158,7 @@ def answers_that_go_on_end_when_their_key_is_revoked():
     except (http.client.HTTPException, ConnectionError):
         pass
     assert "end" not in seen, "it went on"
-    waits.join(20)
+    waits.join(60)
     contains(error(told[0], 401, "unauthorized"), "revoked")
     equal(told[0].header("www-authenticate"), "Bearer")
     equal(living.rest()[-1]["cause"], "ok")
@@ -172,7 +177,7 @@ def keys_of_the_command_line_count_while_the_server_runs():
     made = krait("keys", "create", "--name", "from outside")
     equal(s.run("1", key=made["key"])["cause"], "ok")
     krait("keys", "revoke", made["id"])
-    eventually(lambda: s.get(RUNS, key=made["key"]).status == 401, 4, "refused within two seconds")
+    eventually(lambda: s.get(RUNS, key=made["key"]).status == 401, 20, "refused, two seconds later on a quiet machine")
 
 
 @check

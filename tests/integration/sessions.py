@@ -369,7 +369,11 @@ def endless_output_between_runs_is_bounded():
     code = ("import threading, os\ndef f():\n    while True: os.write(1, b'x' * 4096)\n"
             "threading.Thread(target=f, daemon=True).start()")
     equal(engine.run(s, code).cause, "ok")
-    time.sleep(1)
+    deadline, text = time.monotonic() + 30, ""
+    while "[output cut: " not in text and time.monotonic() < deadline:
+        time.sleep(0.1)
+        text = "".join(e["text"] for e in list(engine.unasked) if e["event"] == "between_runs" and e["session"] == s)
+    time.sleep(0.5)  # nothing follows
     text = "".join(e["text"] for e in list(engine.unasked) if e["event"] == "between_runs" and e["session"] == s)
     assert 10240 <= len(text) < 11000, len(text)
     contains(text, "[output cut: ")
