@@ -3,7 +3,7 @@
 #pragma once
 #include "api.h"
 #include "config.h"
-#include "package_env.h"
+#include "python_facts.h"
 #include "warden.h"
 #include "web_address.h"
 #include <stdio.h>
@@ -20,13 +20,6 @@ struct kr_watch;
 struct kr_readiness;
 struct kr_serve_mcp;
 
-/* The interpreter, as environments need to know it. */
-struct kr_serve_python {
-    bool is_known;
-    char version[16], home[4096];
-    struct kr_package_python facts;
-};
-
 struct kr_serve {
     struct kr_config *config;
     struct kr_warden_config warden;
@@ -37,7 +30,7 @@ struct kr_serve {
     char own_host[KR_WEB_HOST_ROOM + 8]; /* of the public URL, "NAME:PORT"; or "" */
     const char *own_hosts[1];
     char shelf[4096], wheels[4096]; /* folders of the data directory */
-    struct kr_serve_python python;
+    struct kr_cli_python python;
     int exit_status; /* of a start that failed with its own */
     /* `krait mcp`: one client instead of listeners */
     bool stdio;
@@ -77,12 +70,9 @@ struct kr_serve {
 /* serve_start.c: before anything is forked. 0 or -errno with one line: what, why, the flag. */
 int kr_serve_bind(struct kr_serve *s, struct kr_err *err);
 int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err);
-/* serve_packages.c: the interpreter, before anything is forked; the store, in the server; a file that the program
- * carries, or NULL. */
-void kr_serve_find_python(struct kr_serve *s);
+/* serve_packages.c: what is known of the interpreter, NULL: nothing; the store, in the server. */
 const struct kr_package_python *kr_serve_python_facts(const struct kr_serve *s);
 int kr_serve_open_packages(struct kr_serve *s, struct kr_err *err);
-const char *kr_serve_carried(const char *name);
 /* serve_secrets.c: the server leaves no core dumps; what is trusted, before the server is confined; what the egress
  * process is told first, once the store is open. 0 or -errno. */
 void kr_serve_no_core(void);

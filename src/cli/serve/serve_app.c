@@ -315,9 +315,9 @@ static struct kr_install_config install_config(const struct kr_serve *s)
     config.packages = s->packages;
     config.metrics = s->metrics;
     config.python = kr_serve_python_facts(s);
-    config.resolver = kr_serve_carried("resolve.py");
-    config.builder = kr_serve_carried("build.py");
-    config.compiler = kr_serve_carried("bytecode.py");
+    config.resolver = kr_cli_carried("resolve.py");
+    config.builder = kr_cli_carried("build.py");
+    config.compiler = kr_cli_carried("bytecode.py");
     config.index = s->config->egress.index_url;
     config.blocked = s->config->blocked_packages;
     return config;

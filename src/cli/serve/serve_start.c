@@ -7,10 +7,9 @@
 #include "exit_status.h"
 #include "fd.h"
 #include "id.h"
-#include "instance.h"
 #include "landlock.h"
 #include "launch.h"
-#include "level.h"
+#include "own_folder.h"
 #include "serve.h"
 #include "store_sandbox.h"
 #include <arpa/inet.h>
@@ -19,7 +18,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,139 +100,36 @@ int kr_serve_bind(struct kr_serve *s, struct kr_err *err)
 
 /* ---- the data directory ---- */
 
+/* A folder that must be the server's: what it is, for a person. */
+static const struct kr_own_folder data_folder = {"data", "--data", "--data or --user"},
+                                  log_folder = {"log", "--log-dir", "--log-dir or --user"};
+
+static struct kr_owner owner_of(const struct kr_serve *s)
+{
+    return (struct kr_owner){.uid = s->warden.engine_uid, .gid = s->warden.engine_gid};
+}
+
 static int find_user(struct kr_serve *s, struct kr_err *err)
 {
-    const char *name = s->config->user;
-    const struct passwd *pw = NULL;
-    struct kr_id_space cells;
-    uint64_t uid, gid;
+    struct kr_owner owner;
+    int r = kr_own_find_user(s->config->user, &owner, err);
 
-    s->warden.engine_uid = s->warden.engine_gid = 0;
-    if (geteuid() != 0)
-        return 0;
-    kr_ids_find(KR_LEVEL_ROOT, &cells);
-    if (name && strspn(name, "0123456789") == strlen(name)) {
-        uid = gid = strtoull(name, NULL, 10);
-    } else {
-        pw = getpwnam(name ? name : "krait");
-        if (!pw && name)
-            return kr_err_set(err, KR_ERR_INVALID, 0, "unknown user %s (--user)", name);
-        uid = pw ? pw->pw_uid : cells.first - 1; /* unused, just below the cells' own */
-        gid = pw ? pw->pw_gid : uid;
-    }
-    if (cells.per_slot == 1 && !name && !pw && kr_host_uid() != 0)
-        return 0; /* root of a namespace with no other ids, and an ordinary user outside: as ourselves */
-    if (uid == 0 || gid == 0)
-        return kr_err_set(err, KR_ERR_DENIED, 0, "the server never runs as root (--user)");
-    if (uid >= UINT32_MAX || (uid >= cells.first && uid - cells.first < (uint64_t)cells.per_slot * cells.slots))
-        return kr_err_set(err, KR_ERR_INVALID, 0, "uid %s is not the server's to have (--user)",
-                          name ? name : "of krait");
-    s->warden.engine_uid = (uint32_t)uid;
-    s->warden.engine_gid = (uint32_t)gid;
-    return 0;
+    s->warden.engine_uid = owner.uid;
+    s->warden.engine_gid = owner.gid;
+    return r;
 }
 
-static int make_parents(const char *path)
+static int own_folder(const struct kr_serve *s, int at, const char *path, const struct kr_own_folder *f,
+                      struct kr_err *err)
 {
-    char part[4096];
+    struct kr_owner owner = owner_of(s);
 
-    snprintf(part, sizeof part, "%s", path);
-    for (char *at = part + 1; (at = strchr(at, '/')); *at++ = '/') {
-        *at = '\0';
-        if (mkdir(part, 0755) < 0 && errno != EEXIST)
-            return -errno;
-    }
-    return 0;
-}
-
-/* As root we reach what the server's user may not: a folder above the data that is closed to it is named now. */
-static int check_way(const struct kr_serve *s, struct kr_err *err)
-{
-    char part[4096];
-    struct stat st;
-
-    snprintf(part, sizeof part, "%s", s->config->data);
-    for (char *at = part + 1; s->warden.engine_uid && (at = strchr(at, '/')); *at++ = '/') {
-        *at = '\0';
-        if (stat(part, &st) == 0 && !(st.st_mode & S_IXOTH) &&
-            !(st.st_gid == s->warden.engine_gid && (st.st_mode & S_IXGRP)) &&
-            !(st.st_uid == s->warden.engine_uid && (st.st_mode & S_IXUSR)))
-            return kr_err_set(
-                err, KR_ERR_DENIED, 0,
-                "data directory %s: the server's user (uid %u) cannot pass %s; chmod o+x it, or choose --data "
-                "or --user",
-                s->config->data, s->warden.engine_uid, part);
-    }
-    return 0;
-}
-
-/* A folder that must be the server's: what it is, for a person. */
-struct folder {
-    const char *what, *flag;
-};
-static const struct folder data_folder = {"data", "--data"}, log_folder = {"log", "--log-dir"};
-
-/* Whether a folder that was there before may be handed to the server's user: it is ours, holds nothing, and no other
- * user can put something into it. Another krait that starts at the same time may have made it a moment ago; both then
- * hand it over. */
-static bool may_take_over(int fd, const struct stat *st)
-{
-    cleanup_fd int list = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const struct dirent *e = NULL;
-    unsigned names = 0;
-    DIR *dir;
-
-    if (geteuid() != 0 || st->st_uid != 0 || (st->st_mode & (S_IWGRP | S_IWOTH)) || list < 0)
-        return false;
-    dir = fdopendir(list);
-    if (!dir)
-        return false;
-    (void)steal_fd(&list); /* the stream's */
-    errno = 0;
-    while (names < 3 && (e = readdir(dir)))
-        names++;
-    if (!e && errno != 0)
-        names = 3; /* what cannot be read is not known to be empty */
-    closedir(dir);
-    return names == 2;
-}
-
-/* Ours, made if it is missing, and a descriptor of it. As root, one that was made or that is empty and root's is handed
- * to the server's user; any other is left alone. It is handed over by descriptor and only if it is still ours: a name
- * may come to mean something else at any time in a folder that others can write. */
-static int own_folder(const struct kr_serve *s, int at, const char *path, const struct folder *f, struct kr_err *err)
-{
-    uint32_t uid = s->warden.engine_uid ? s->warden.engine_uid : geteuid();
-    uint32_t gid = s->warden.engine_uid ? s->warden.engine_gid : getegid();
-    bool made = mkdirat(at, path, 0700) == 0;
-    struct stat st;
-    cleanup_fd int fd = -1;
-
-    if (!made && errno != EEXIST)
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
-    fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "%s directory %s (%s)", f->what, path, f->flag);
-    /* One that is not empty may have been handed over, and used, since we looked: its owner is looked at again. */
-    if (st.st_uid == geteuid() && st.st_uid != uid &&
-        (((made || may_take_over(fd, &st)) && fchown(fd, uid, gid) < 0) || fstat(fd, &st) < 0))
-        return kr_err_set(err, KR_ERR_SYSTEM, errno, "give the %s directory %s to uid %u", f->what, path, uid);
-    if (st.st_uid != uid) {
-        kr_err_set(err, KR_ERR_DENIED, 0,
-                   "%s directory %s belongs to uid %u and the server is uid %u: chown it, or choose %s or --user%s",
-                   f->what, path, st.st_uid, uid, f->flag,
-                   st.st_uid == 0
-                       ? "; of root's folders the server takes over only an empty one that no other user can write"
-                       : "");
-        return -EPERM;
-    }
-    if (geteuid() == uid && faccessat(at, path, R_OK | W_OK | X_OK, AT_EACCESS) < 0)
-        return kr_err_set(err, KR_ERR_DENIED, errno, "%s directory %s cannot be written (%s)", f->what, path, f->flag);
-    return steal_fd(&fd);
+    return kr_own_folder(&owner, at, path, f, err);
 }
 
 /* The same, when nothing beneath it is looked at. */
-static int check_folder(const struct kr_serve *s, int at, const char *path, const struct folder *f, struct kr_err *err)
+static int check_folder(const struct kr_serve *s, int at, const char *path, const struct kr_own_folder *f,
+                        struct kr_err *err)
 {
     int fd = own_folder(s, at, path, f, err);
 
@@ -346,7 +241,7 @@ static int prepare_packages(struct kr_serve *s, int data, struct kr_err *err)
     cleanup_fd int top = -1, wheels = -1;
     int r;
 
-    kr_serve_find_python(s);
+    kr_cli_find_python(s->config->cells.python, &s->python);
     if (!s->python.is_known)
         return 0;
     if ((r = top = own_folder(s, data, "packages", &data_folder, err)) < 0 ||
@@ -361,16 +256,15 @@ static int prepare_packages(struct kr_serve *s, int data, struct kr_err *err)
 int kr_serve_prepare_data(struct kr_serve *s, struct kr_err *err)
 {
     cleanup_fd int data = -1;
+    struct kr_owner owner;
     int r = find_user(s, err);
 
     if (r < 0)
         return r;
     s->exit_status = KR_EXIT_DATA;
-    r = make_parents(s->config->data);
-    if (r < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "make the folders above %s (--data)", s->config->data);
+    owner = owner_of(s);
     snprintf(s->shelf, sizeof s->shelf, "%s/sandboxes", s->config->data);
-    r = check_way(s, err);
+    r = kr_own_way(&owner, s->config->data, &data_folder, err);
     if (r >= 0)
         r = data = own_folder(s, AT_FDCWD, s->config->data, &data_folder, err);
     if (r >= 0 && (r = check_sandboxes(s, data, err)) < 0)
