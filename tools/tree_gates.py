@@ -13,7 +13,7 @@ CALLED_BY_TESTS = {name: reason for reason, names in {
     "a test program is built on it":
         "kr_mcp_list_changed kr_report_layers",
     "one of a set that a module offers whole; its test covers it":
-        "kr_requirement_takes kr_requirement_applies kr_marker_env_init",
+        "kr_requirement_applies kr_marker_env_init",
     "a handler in a table of its own file, declared by its type":
         "kr_mcp_http_metadata",
 }.items() for name in names.split()}

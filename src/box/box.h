@@ -188,6 +188,10 @@ int kr_box_sandbox_folder(struct kr_box *b, const struct kr_sandbox *s, struct k
 int kr_box_sandbox_home(struct kr_box *b, const struct kr_sandbox *s, struct kr_err *err);
 /* The folder of all of them, which was checked when the box was opened: its descriptor, the box's own. */
 int kr_box_shelf(const struct kr_box *b);
+/* Its environment, made if it is missing, for a session that is not the box's own: `venv`, `folder` and the zygote that
+ * fits, for a spec that has the wanted one. 0 or -errno with err. */
+int kr_box_sandbox_env(const struct kr_box *b, const struct kr_sandbox *s, struct kr_session_spec *spec,
+                       struct kr_err *err);
 /* Has a zygote imported modules of this package (canonical name) before it forks, so that a live session finds those? A
  * session whose environment has such a module comes from a zygote without. */
 bool kr_box_preloads(const char *package);

@@ -282,13 +282,29 @@ void kr_box_preload_get(const struct kr_box *b, size_t i, struct kr_box_preload 
 
 /* ---- a session ---- */
 
+/* spec->folder is the workspace, if it is one of the shelf: the same sandbox's then. */
+static int show_env(const struct kr_box *b, const char *folder, struct kr_session_spec *spec, struct kr_err *err)
+{
+    int r = has_env(b, folder) ? 0 : make_env(b, folder, err);
+
+    if (r < 0)
+        return r;
+    spec->venv = true;
+    if (kr_engine_zygote(b->engine, spec->zygote).preload != KR_PRELOAD_BASIC && shadows(b, folder))
+        spec->zygote = kr_box_zygote_of(b, KR_PRELOAD_BASIC);
+    choose_preloaded(b, folder, spec);
+    if (!spec->folder[0])
+        snprintf(spec->folder, sizeof spec->folder, "%s", folder);
+    return 0;
+}
+
 void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *session, struct kr_session_spec *spec)
 {
     struct kr_err err;
 
     if (!b->config.python || !session->home[0])
         return;
-    if (!has_env(b, session->home) && make_env(b, session->home, &err) < 0) {
+    if (show_env(b, session->home, spec, &err) < 0) {
         kr_log(KR_LOG_WARN, "session without its sandbox's packages", "session=%s sandbox=%s error=\"%s\"",
                session->name, session->sandbox, err.msg);
         return;
@@ -296,10 +312,10 @@ void kr_box_env_show(const struct kr_box *b, const struct kr_box_session *sessio
     if (session->secrets_tls && show_authority(b, session->home, &err) < 0)
         kr_log(KR_LOG_ERROR, "session without the server's certificate authority", "session=%s sandbox=%s error=\"%s\"",
                session->name, session->sandbox, err.msg);
-    spec->venv = true;
-    if (kr_engine_zygote(b->engine, spec->zygote).preload != KR_PRELOAD_BASIC && shadows(b, session->home))
-        spec->zygote = kr_box_zygote_of(b, KR_PRELOAD_BASIC);
-    choose_preloaded(b, session->home, spec);
-    if (!spec->folder[0])
-        snprintf(spec->folder, sizeof spec->folder, "%s", session->home);
+}
+
+int kr_box_sandbox_env(const struct kr_box *b, const struct kr_sandbox *s, struct kr_session_spec *spec,
+                       struct kr_err *err)
+{
+    return show_env(b, s->row.folder, spec, err);
 }

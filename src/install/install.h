@@ -46,6 +46,10 @@ struct kr_install_config {
     uint64_t installed_max;                    /* bytes of an environment, unpacked */
     uint32_t files_max;                        /* files of an environment */
     uint64_t store_max;                        /* bytes of the store, for the sweep; 0: no bound */
+    const char *data;                          /* the folder with packages/ in it; NULL: the box's data */
+    /* Takes parts of answers for programs in cells, as kr_box_packaged() does; NULL: that. */
+    int (*answer)(void *data, const char *by, uint32_t number, const char *json, size_t len, bool is_last);
+    void *answer_data;
 };
 
 /* Adds both kinds to the jobs. 0 or -errno with err. */

@@ -37,7 +37,7 @@ int kr_install_temp(struct kr_install *in, struct kr_err *err)
     int fd;
 
     if (in->tmp < 0)
-        in->tmp = open_temp_folder(kr_box_config(in->config.box)->data);
+        in->tmp = open_temp_folder(in->config.data ? in->config.data : kr_box_config(in->config.box)->data);
     if (in->tmp < 0)
         return kr_err_set_disk(err, in->tmp == -1 ? errno : -in->tmp, "make the folder of downloads");
     fd = openat(in->tmp, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

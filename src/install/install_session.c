@@ -44,7 +44,9 @@ static void send_answer(struct kr_install *in, const char *by, uint32_t number, 
         answer = json_pack("{s:b,s:b,s:s}", "end", is_last, "ok", ok, "error", "its answer is too long to be shown");
         text = json_dumps(answer, JSON_COMPACT);
     }
-    if (text)
+    if (text && in->config.answer)
+        (void)in->config.answer(in->config.answer_data, by, number, text, strlen(text), is_last);
+    else if (text)
         (void)kr_box_packaged(in->config.box, by, number, text, strlen(text), is_last);
     free(text);
     json_decref(answer);

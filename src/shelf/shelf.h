@@ -18,8 +18,9 @@ enum kr_shelf_choice {
 struct kr_shelf_config {
     const char *path; /* DATA/sandboxes, absolute; the image is beside it: DATA/sandboxes.image */
     enum kr_shelf_choice choice;
-    uint64_t size; /* of an image that is to be made; 0: the lesser of 64 GiB and 80 % of what is free */
-    int discard;   /* what is deleted in an image returns to the host */
+    uint64_t size;  /* of an image that is to be made; 0: the lesser of 64 GiB and 80 % of what is free */
+    int discard;    /* what is deleted in an image returns to the host */
+    int is_private; /* code in cells writes nothing there: that no limit is enforced is not worth a word */
 };
 
 #define KR_SHELF_IMAGE_SUFFIX ".image" /* behind the path */

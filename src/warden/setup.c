@@ -155,13 +155,14 @@ static int open_views(struct kr_warden *w, uint32_t uid, struct kr_err *err)
     "outside"
 
 /* Who the engine will be. One that works on the caller's files, and not on a server's data, gets an id that no other
- * process has: below those of cells and of the server, by the number of this instance. It stays who we are where cells
+ * process has: below those of cells and of the server, by the number of this instance; or the one to whom its cache
+ * belongs. It stays who we are where cells
  * do too: at level contained, for an ordinary user, and in a user namespace that has no ids or cannot map those of the
  * workspace (its root is an ordinary user outside). The host's root is refused instead. */
 static int choose_engine(struct kr_warden *w, const struct kr_id_space *space, struct kr_err *err)
 {
     int nested = space->first != 0x70000000u, r;
-    uint32_t id = space->first - 2 - w->instance.id_slot;
+    uint32_t id = w->config->engine_uid ? w->config->engine_uid : space->first - 2 - w->instance.id_slot;
     w->engine_uid = w->config->engine_uid;
     w->engine_gid = w->config->engine_gid;
     if (!w->config->engine_apart || geteuid() != 0 || w->standing.level == KR_LEVEL_CONTAINED)
@@ -173,7 +174,8 @@ static int choose_engine(struct kr_warden *w, const struct kr_id_space *space, s
         close_views(w);
         return nested && kr_host_uid() != 0 ? 0 : r;
     }
-    w->engine_uid = w->engine_gid = id;
+    w->engine_uid = id;
+    w->engine_gid = w->config->engine_uid ? w->config->engine_gid : id;
     return 0;
 }
 
@@ -273,7 +275,8 @@ static int raise_shelf(struct kr_warden *w, struct kr_err *err)
         return r;
     }
     if (w->plan.why[0])
-        kr_log(KR_LOG_WARN, "disk limits are counted and not enforced", "reason=\"%s\"", w->plan.why);
+        kr_log(w->config->shelf.is_private ? KR_LOG_DEBUG : KR_LOG_WARN, "disk limits are counted and not enforced",
+               "reason=\"%s\"", w->plan.why);
     else
         kr_log(KR_LOG_INFO, "disk limits are enforced", "by=%s image=%d",
                w->quota.kind == KR_SHELF_IS_BTRFS ? "btrfs" : "project", w->quota.image);

@@ -51,7 +51,9 @@ struct kr_warden_config {
     void *egress_arg;
     uint32_t egress_uid, egress_gid; /* whom it becomes where we are root; 0: an id that no other process has */
     uint32_t engine_uid, engine_gid; /* whom the engine becomes where we are root; 0: it stays who we are */
-    int engine_apart; /* instead: an id that no other process has, where we are root and cells have ids of their own */
+    /* An id that no other process has, where we are root and cells have ids of their own; or with engine_uid that one,
+     * and on_engine_folder comes, too */
+    int engine_apart;
     /* In the engine, before it runs: a read-only view of workspace `index` in which the folder's owner is the engine,
      * for an engine that became another user. The descriptor is the callee's. NULL: not asked for */
     void (*on_engine_folder)(void *arg, size_t index, int dir);

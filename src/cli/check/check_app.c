@@ -252,7 +252,7 @@ int kr_check_app_main(int control, void *arg)
     int status;
 
     kr_cli_engine_begin();
-    if (kr_cli_confine_engine(-1, NULL, &a->failure) < 0 || kr_check_units_make(a->given->files, &a->units) < 0 ||
+    if (kr_cli_confine_engine(-1, NULL, NULL, &a->failure) < 0 || kr_check_units_make(a->given->files, &a->units) < 0 ||
         uv_loop_init(&a->loop) < 0) {
         fprintf(stderr, "krait check: %s\n", a->failure.msg[0] ? a->failure.msg : "out of memory");
         return KR_CHECK_FAILED;

@@ -8,14 +8,19 @@
 #include "egress_start.h"
 #include "exit_status.h"
 #include "fd.h"
+#include "install_cell.h"
 #include "run_app.h"
+#include "run_needs.h"
 #include "streams.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define INDEX_URL "https://pypi.org/simple/"
 #define CELLS_MAX 8u /* one, and those of it that were lost with their zygote and tried again */
+#define EQUIPPED_CELLS_MAX 32u
+#define CELL_OUTPUT_MAX (UINT64_C(2) << 30) /* bytecode of a wheel comes as output */
 
 /* clang-format off */
 #define AT(field) offsetof(struct kr_run_options, field)
@@ -46,6 +51,16 @@ static const struct kr_opt_row rows[] = {
       .help = "Modules that may be imported, in the place of those of the profiles; may be given again." },
     { .name = "env", .letter = 'e', .type = KR_OPT_LIST, .offset = AT(env), .value = "K=V", .example = "DEBUG=1",
       .help = "Set a variable of the environment; may be given again." },
+    { .name = "with", .type = KR_OPT_LIST, .offset = AT(with), .value = "PACKAGE", .example = "'rich>=13'",
+      .help = "A package that the program needs, as pip has it; may be given again. Implies --packages." },
+    { .name = "requirements", .type = KR_OPT_TEXT, .offset = AT(requirements), .value = "FILE",
+      .example = "requirements.txt", .help = "A requirements.txt of what the program needs. Implies --packages." },
+    { .name = "packages", .type = KR_OPT_FLAG, .offset = AT(packages), .example = "--packages",
+      .help = "The program has an environment of its own, /venv, which is gone with it: what its `# /// script` block "
+              "names is installed first, and pip and uv work in it. From the index of PIP_INDEX_URL, else PyPI." },
+    { .name = "cache", .type = KR_OPT_TEXT, .offset = AT(cache), .value = "DIR",
+      .fallback = "~/.cache/krait", .example = "/tmp/krait-cache",
+      .help = "Where unpacked wheels are kept for the next program that needs them." },
     { .name = "figures", .type = KR_OPT_TEXT, .offset = AT(figures), .value = "DIR", .example = "figures",
       .help = "Save displayed figures there as figure-1.png and so on." },
     { .name = "json", .type = KR_OPT_FLAG, .offset = AT(json), .example = "--json",
@@ -90,7 +105,7 @@ static int prepare_egress(struct kr_run_app *a, const struct kr_run_options *o, 
 
     if (r < 0)
         return kr_err_wrap(err, r, "--network");
-    if (a->rule.kind < KR_NET_EGRESS_MIN_)
+    if (a->rule.kind < KR_NET_EGRESS_MIN_ && !a->is_equipped)
         return 0;
     url = strdup(given && *given ? given : INDEX_URL);
     r = url ? kr_config_split_index(url, &a->credentials) : -ENOMEM;
@@ -101,6 +116,51 @@ static int prepare_egress(struct kr_run_app *a, const struct kr_run_options *o, 
     a->egress = (struct kr_egress_config){.index_url = url, .index_hosts = {file_hosts, 1}};
     a->has_egress = true;
     return 0;
+}
+
+/* Its packages: what it needs, the cache, and the settings that a server would have by default. */
+static int prepare_packages(struct kr_run_app *a, const struct kr_run_options *o, const struct kr_run_source *source,
+                            struct kr_run_needs *needs, struct kr_err *err)
+{
+    static char *words[] = {(char *)"run", (char *)"--data", (char *)"/nonexistent", NULL};
+    const struct kr_config_how how = {.argc = 3, .argv = words};
+    struct kr_run_equipment *e = &a->equipment;
+    struct kr_run_needs_of of = {.with = &o->with,
+                                 .file = o->requirements,
+                                 .name = o->code ? "-c" : source->script.argv[0],
+                                 .code = source->code,
+                                 .len = source->len};
+    int r;
+
+    kr_cli_find_python(o->common.python, &e->python);
+    if (!e->python.is_known)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, 0,
+                          "packages cannot be installed: the name of the interpreter %.100s does not tell its version "
+                          "(--python)",
+                          o->common.python);
+    of.python = e->python.version;
+    if ((r = kr_run_needs_load(needs, &of, err)) < 0 || (r = kr_config_load(&how, &e->config, err)) < 0)
+        return r;
+    e->needs = needs->text;
+    return kr_run_cache_prepare(&e->cache, o->cache, err);
+}
+
+/* Cells for installs beside the program's, and an engine to whom the cache belongs. */
+static void add_packages(struct kr_run_app *a, struct kr_warden_config *config)
+{
+    struct kr_run_equipment *e = &a->equipment;
+    struct kr_limits limits;
+
+    e->index = a->egress.index_url;
+    config->shelf = (struct kr_shelf_config){.path = e->cache.shelf, .choice = KR_SHELF_FOLDER, .is_private = 1};
+    config->packages = e->cache.wheels;
+    config->max_cells = EQUIPPED_CELLS_MAX;
+    kr_install_cell_limits(&limits, 0);
+    limits.output = CELL_OUTPUT_MAX;
+    kr_limits_raise(&config->ceilings, &limits);
+    config->engine_uid = e->cache.owner.uid;
+    config->engine_gid = e->cache.owner.gid;
+    config->engine_apart = e->cache.owner.uid != 0; /* with the owner's id */
 }
 
 /* In the warden: the streams and the saver are the engine's, and so are credentials. */
@@ -133,10 +193,17 @@ static int prepare_policy(struct kr_run_app *a, const struct kr_run_options *o, 
 }
 
 static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, char **args, int count,
-                       struct kr_run_source *source, struct kr_warden_config *config, char **ret_workspace,
-                       struct kr_err *err)
+                       struct kr_run_source *source, struct kr_run_needs *needs, struct kr_warden_config *config,
+                       char **ret_workspace, struct kr_err *err)
 {
     int r;
+
+    a->is_equipped = o->packages || o->with.count > 0 || o->requirements;
+    a->is_tty = isatty(STDERR_FILENO) == 1;
+    if (o->cache && !a->is_equipped)
+        return kr_err_set(err, KR_ERR_INVALID, 0,
+                          "--cache: nothing is kept there without --packages, --with or "
+                          "--requirements");
 
     if (!o->code && count == 0)
         return kr_err_set(err, KR_ERR_INVALID, 0,
@@ -158,11 +225,15 @@ static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, cha
             *ret_workspace || !kr_policy_has(&a->policy, KR_POLICY_FILESYSTEM) ? "/tmp" : "/workspace", err);
     if (r >= 0)
         r = prepare_egress(a, o, err);
+    if (r >= 0 && a->is_equipped)
+        r = prepare_packages(a, o, source, needs, err);
     if (r >= 0 && o->figures)
         r = kr_figures_open(&a->figures, o->figures, err);
     if (r < 0)
         return r;
     kr_cli_add_zygote(&o->common, config, (enum kr_preload)o->preload);
+    if (a->is_equipped && o->preload != KR_PRELOAD_BASIC)
+        kr_cli_add_zygote(&o->common, config, KR_PRELOAD_BASIC);
     config->stock = 0; /* one cell is all that is needed */
     config->max_cells = CELLS_MAX;
     config->ceilings = o->limits.values;
@@ -170,6 +241,8 @@ static int prepare_run(struct kr_run_app *a, const struct kr_run_options *o, cha
     config->engine_apart = 1;
     if (a->has_egress)
         kr_cli_egress_use(config, &a->egress);
+    if (a->is_equipped)
+        add_packages(a, config);
     config->on_engine_folder = take_view;
     config->on_engine_forked = forget_in_run_warden;
     kr_streams_open();
@@ -185,7 +258,8 @@ int kr_cmd_run(int argc, char **argv)
     cleanup_free char *workspace = NULL;
     struct kr_run_source source = {0};
     struct kr_warden_config config;
-    struct kr_run_app app = {.view = -1, .figures.saver = -1};
+    struct kr_run_app app = {.view = -1, .figures.saver = -1, .equipment.cache.lock = -1};
+    struct kr_run_needs needs = {0};
     struct kr_err err;
     int operand, r;
 
@@ -199,12 +273,15 @@ int kr_cmd_run(int argc, char **argv)
     if (!kr_opt_limit_given(&options.limits, "timeout"))
         options.limits.values.timeout_ms = 0; /* a program may take its time */
     if (r >= 0)
-        r = prepare_run(&app, &options, argv + operand, argc - operand, &source, &config, &workspace, &err);
+        r = prepare_run(&app, &options, argv + operand, argc - operand, &source, &needs, &config, &workspace, &err);
     if (r >= 0)
         r = kr_warden_launch(&config, kr_run_app_main, &app, &err);
     kr_figures_close(&app.figures);
     free((char *)app.egress.index_url);
     free(app.credentials);
+    kr_run_cache_close(&app.equipment.cache);
+    kr_config_free(app.equipment.config);
+    kr_run_needs_done(&needs);
     kr_run_source_done(&source);
     return r < 0 ? kr_cli_fail("run", &err) : r;
 }

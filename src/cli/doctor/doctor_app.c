@@ -377,7 +377,7 @@ int kr_doctor_app_main(int control, void *arg)
     kr_buf_init(&a->answer, ANSWER_MAX);
     if (a->given->view >= 0)
         kr_cli_folder_path(a->given->view, a->view, sizeof a->view);
-    if (kr_cli_confine_engine(a->given->view, a->given->folder, &err) < 0) {
+    if (kr_cli_confine_engine(a->given->view, a->given->folder, NULL, &err) < 0) {
         snprintf(a->given->report->error, sizeof a->given->report->error, "%s", err.msg);
         return KR_EXIT_OURS;
     }

@@ -85,7 +85,7 @@ int kr_cli_confine(const struct kr_landlock_path *paths, size_t count, struct kr
     return r < 0 ? r : take_filter(err);
 }
 
-int kr_cli_confine_engine(int folder, const char *path, struct kr_err *err)
+int kr_cli_confine_engine(int folder, const char *path, const char *cache, struct kr_err *err)
 {
     char look[32];
     struct kr_landlock_path paths[] = {
@@ -97,10 +97,12 @@ int kr_cli_confine_engine(int folder, const char *path, struct kr_err *err)
          : path      ? path
                      : "/usr",
          KR_LL_READ},
+        {cache ? cache : "/usr", cache ? KR_LL_READ | KR_LL_WRITE : KR_LL_READ},
+        {"/dev/urandom", KR_LL_READ | KR_LL_MAY_MISS},
     };
 
     kr_cli_folder_path(folder, look, sizeof look);
-    return kr_cli_confine(paths, sizeof paths / sizeof *paths, err);
+    return kr_cli_confine(paths, sizeof paths / sizeof *paths - (cache ? 0 : 2), err);
 }
 
 void kr_cli_folder_path(int folder, char *buf, size_t size)

@@ -37,8 +37,8 @@ int kr_cli_add_workspace(struct kr_warden_config *config, const char *path, bool
  * the calling thread and those it starts, so before there is another. 0 or -errno. */
 int kr_cli_confine(const struct kr_landlock_path *paths, size_t count, struct kr_err *err);
 /* The same for an engine that has no data of its own: what every user may read of the system, and one folder to count,
- * by descriptor (-1: none) or path (NULL: none). */
-int kr_cli_confine_engine(int folder, const char *path, struct kr_err *err);
+ * by descriptor (-1: none) or path (NULL: none); and a cache to write to, NULL: none. */
+int kr_cli_confine_engine(int folder, const char *path, const char *cache, struct kr_err *err);
 /* The path by which this process reaches a folder that it holds open. */
 void kr_cli_folder_path(int folder, char *buf, size_t size);
 /* What an engine process does first: signals as the loop wants them, its name in log lines. */

@@ -1,8 +1,8 @@
 /* Folders of the engine's own: the data of a server, the cache of `krait run`.
  *
  * Called before anything is forked, with whatever privilege krait was started with: by serve_start.c and run_cache.c.
- * Invariant: as root, a folder is handed to the engine's user by descriptor, and only if it was made here or is an empty
- * one of root's. Each failure is one line that says what, why and which option changes it. */
+ * Invariant: as root, a folder is handed to the engine's user by descriptor, and only if it was made here or is an
+ * empty one of root's. Each failure is one line that says what, why and which option changes it. */
 #include "own_folder.h"
 #include "fd.h"
 #include "instance.h"

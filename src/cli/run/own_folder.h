@@ -20,7 +20,7 @@ int kr_own_find_user(const char *name, struct kr_owner *ret, struct kr_err *err)
 /* Makes the folders above it, and checks that its owner can pass them. 0 or -errno with err. */
 int kr_own_way(const struct kr_owner *owner, const char *path, const struct kr_own_folder *f, struct kr_err *err);
 /* The owner's, made if it is missing, and a descriptor of it. As root, one that was made or that is empty and root's is
- * handed to the owner; any other is left alone. It is handed over by descriptor and only if it is still ours: a name may
- * come to mean something else at any time in a folder that others can write. Or -errno with err. */
+ * handed to the owner; any other is left alone. It is handed over by descriptor and only if it is still ours: a name
+ * may come to mean something else at any time in a folder that others can write. Or -errno with err. */
 int kr_own_folder(const struct kr_owner *owner, int at, const char *path, const struct kr_own_folder *f,
                   struct kr_err *err);

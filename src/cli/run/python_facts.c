@@ -1,7 +1,7 @@
 /* What an engine that installs packages knows of the interpreter, and the Python files that the program carries.
  *
- * Called by `krait serve` and `krait run`, before anything is forked (kr_cli_find_python()) and in the engine. Invariant:
- * a Python whose version is not known is no reason not to start: there are no packages then. */
+ * Called by `krait serve` and `krait run`, before anything is forked (kr_cli_find_python()) and in the engine.
+ * Invariant: a Python whose version is not known is no reason for a server not to start: there are no packages then. */
 #include "python_facts.h"
 #include "embed.h"
 #include "log.h"

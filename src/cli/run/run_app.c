@@ -23,7 +23,10 @@
 #define SINK_MAX (512u << 20)  /* waits at most; the session is paused long before */
 #define SINK_FULL (256u << 10) /* then the session is paused */
 #define INTERRUPT_APART_NS                                                                                             \
-    100000000u        /* one that was sent to the whole group reaches us twice, once through the warden */
+    100000000u /* one that was sent to the whole group reaches us twice, once through the warden */
+#define NETWORK_OFFER                                                                                                  \
+    "--network allow:HOST reaches that host, --network open every public address, --network loopback 127.0.0.1 of "    \
+    "its own"
 #define EXIT_PIPE 141 /* 128 + SIGPIPE: our reader is gone */
 
 struct app {
@@ -38,6 +41,9 @@ struct app {
     struct kr_engine *engine;
     struct kr_session *session;
     struct kr_run_egress egress;
+    struct kr_run_packages *packages; /* NULL: it has none */
+    bool has_begun;                   /* packages are asked for */
+    bool has_line;                    /* a line of progress is on the person's terminal */
     struct kr_run *run;
     struct kr_sink *sinks[KR_STREAM_MAX_]; /* both may be the same */
     struct kr_source *in;
@@ -104,6 +110,16 @@ static void say_notice(struct app *a, const char *text)
     int len = snprintf(line, sizeof line, "krait: %s\n", text);
 
     write_out(a, KR_STREAM_STDERR, line, (size_t)len < sizeof line ? (size_t)len : sizeof line - 1);
+}
+
+/* How far an install is: on a terminal one line that is written over, else the lines that stay. */
+static void write_step(struct app *a, const char *text)
+{
+    char line[96];
+    int len = snprintf(line, sizeof line, "\r\033[K%.78s", text);
+
+    write_out(a, KR_STREAM_STDERR, line, (size_t)len < sizeof line ? (size_t)len : sizeof line - 1);
+    a->has_line = *text != '\0';
 }
 
 /* ---- the run ---- */
@@ -187,6 +203,7 @@ static void on_script_end(void *data, struct kr_run *r, const struct kr_run_end 
 
     (void)r;
     a->run = NULL;
+    kr_run_packages_over(a->packages);
     kr_run_egress_hint(&a->egress, mine.hint, sizeof mine.hint);
     if (a->options->json)
         write_report(a, &mine);
@@ -197,9 +214,14 @@ static void on_script_end(void *data, struct kr_run *r, const struct kr_run_end 
     a->finished = true; /* the loop stops when the session is gone and the output is out */
 }
 
+static void on_script_packages(void *data, struct kr_run *r, uint32_t number, const json_t *ask)
+{
+    kr_run_packages_ask(((struct app *)data)->packages, r, number, ask);
+}
+
 static void start_run(struct app *a)
 {
-    static const struct kr_run_calls calls = {
+    struct kr_run_calls calls = {
         .on_output = on_script_output, .on_display = on_script_display, .on_end = on_script_end};
     const struct kr_run_options *o = a->options;
     bool cap = o->json || kr_opt_limit_given(&o->limits, "output");
@@ -213,6 +235,8 @@ static void start_run(struct app *a)
     };
     struct kr_err err;
 
+    if (a->packages)
+        calls.on_packages = on_script_packages;
     if (kr_run_new(a->session, &spec, &calls, a, &a->run, &err) < 0) {
         say_notice(a, err.msg);
         finish_script(a, KR_EXIT_OURS);
@@ -314,6 +338,52 @@ static void on_run_warden_gone(void *data, const struct kr_err *err)
     finish_script(a, KR_EXIT_OURS);
 }
 
+/* ---- its packages ---- */
+
+static int open_run_session(struct app *a, struct kr_err *err);
+
+static void on_packages_step(void *data, const char *text, bool passing)
+{
+    struct app *a = data;
+
+    if (a->given->is_tty)
+        write_step(a, text);
+    else if (!passing)
+        say_notice(a, text);
+}
+
+static void on_packages_ready(void *data, const struct kr_err *err)
+{
+    struct app *a = data;
+    struct kr_err why;
+
+    if (a->has_line)
+        write_step(a, "");
+    if (!err && !a->finished && open_run_session(a, &why) < 0)
+        err = &why;
+    if (err) {
+        say_notice(a, err->msg);
+        finish_script(a, KR_EXIT_OURS);
+    }
+}
+
+/* A zygote is there, or cannot be: what the machine gives is known by now. */
+static void on_run_zygote(void *data, const struct kr_holder_zygote *zygote)
+{
+    static const struct kr_run_packages_calls calls = {on_packages_step, on_packages_ready};
+    struct app *a = data;
+    struct kr_err err;
+
+    (void)zygote;
+    if (!a->given->is_equipped || a->has_begun || a->finished || !kr_engine_info(a->engine))
+        return;
+    a->has_begun = true;
+    if (kr_run_packages_open(&a->loop, a->engine, a->egress.client, &a->given->equipment,
+                             (enum kr_preload)a->options->preload, &calls, a, &a->packages, &err) < 0)
+        on_packages_ready(a, &err);
+    kr_engine_offer(a->engine, NETWORK_OFFER); /* which the box's has taken the place of */
+}
+
 static void on_run_egress(void *data, int fd)
 {
     kr_run_egress_connect(&((struct app *)data)->egress, fd);
@@ -324,9 +394,14 @@ static void on_run_signal(uv_signal_t *handle, int signo)
     struct app *a = handle->data;
 
     if (!a->run) { /* nothing runs yet, or it is over and only our output waits */
+        bool is_first = !a->finished;
+
+        if (a->has_line)
+            write_step(a, "");
         a->status = 128 + signo;
         a->finished = true;
-        uv_stop(&a->loop);
+        if (!is_first || pending(a) == 0 || a->session)
+            uv_stop(&a->loop);
     } else if (signo != SIGINT) {
         kr_run_cancel(a->run);
     } else if (kr_clock_ns() - a->interrupted_ns > INTERRUPT_APART_NS) {
@@ -358,14 +433,38 @@ static int open_sinks(struct app *a)
 
 static int open_run_engine(struct app *a, int control, struct kr_err *err)
 {
-    static const struct kr_engine_calls engine_calls = {.on_gone = on_run_warden_gone, .on_egress = on_run_egress};
+    static const struct kr_engine_calls engine_calls = {
+        .on_zygote = on_run_zygote, .on_gone = on_run_warden_gone, .on_egress = on_run_egress};
+    const struct kr_run_options *o = a->options;
+    struct kr_engine_config config = {
+        .zygote_count = 1, .preloads = {(enum kr_preload)o->preload}, .egress = a->given->has_egress};
+    struct kr_holder *holder;
+    int r;
+
+    if (a->given->is_equipped) {
+        config.shelf = a->given->equipment.cache.shelf;
+        if (o->preload != KR_PRELOAD_BASIC) /* installs, and programs that have another of what is preloaded */
+            config.preloads[config.zygote_count++] = KR_PRELOAD_BASIC;
+    }
+    config.workspace_count = a->workspace ? 1 : 0;
+    config.workspaces[0].path = a->view[0] ? a->view : a->workspace;
+    config.workspaces[0].read_only = o->read_only;
+    r = kr_warden_holder_new(&a->loop, control, &holder);
+    if (r >= 0)
+        r = kr_engine_new(&a->loop, holder, &config, &engine_calls, a, &a->engine);
+    if (r < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, -r, "engine");
+    kr_engine_offer(a->engine, NETWORK_OFFER);
+    return a->given->is_equipped ? 0 : open_run_session(a, err); /* else with its packages: on_run_zygote() */
+}
+
+static int open_run_session(struct app *a, struct kr_err *err)
+{
     static const struct kr_session_calls calls = {.on_open = on_run_session_open,
                                                   .on_ended = on_run_session_ended,
                                                   .on_stdin_drained = on_stdin_drained,
                                                   .on_stdin_failed = on_stdin_failed};
     const struct kr_run_options *o = a->options;
-    struct kr_engine_config config = {
-        .zygote_count = 1, .preloads = {(enum kr_preload)o->preload}, .egress = a->given->has_egress};
     struct kr_session_spec spec = {
         .network = a->given->rule,
         .workspace = a->workspace ? 0 : -1,
@@ -376,20 +475,9 @@ static int open_run_engine(struct app *a, int control, struct kr_err *err)
         .env = a->egress.env,
         .env_count = a->egress.env_count,
     };
-    struct kr_holder *holder;
-    int r;
+    int r = kr_run_packages_show(a->packages, &spec, err);
 
-    config.workspace_count = a->workspace ? 1 : 0;
-    config.workspaces[0].path = a->view[0] ? a->view : a->workspace;
-    config.workspaces[0].read_only = o->read_only;
-    r = kr_warden_holder_new(&a->loop, control, &holder);
-    if (r >= 0)
-        r = kr_engine_new(&a->loop, holder, &config, &engine_calls, a, &a->engine);
-    if (r < 0)
-        return kr_err_set(err, KR_ERR_SYSTEM, -r, "engine");
-    kr_engine_offer(a->engine, "--network allow:HOST reaches that host, --network open every public address, --network "
-                               "loopback 127.0.0.1 of its own");
-    return kr_engine_open(a->engine, &spec, false, &calls, a, err);
+    return r < 0 ? r : kr_engine_open(a->engine, &spec, false, &calls, a, err);
 }
 
 static void watch_run_signals(struct app *a)
@@ -405,6 +493,7 @@ static void watch_run_signals(struct app *a)
 
 static void close_run(struct app *a)
 {
+    kr_run_packages_close(a->packages); /* in rounds of the loop: the rest is still there */
     for (size_t i = 0; i < sizeof a->signals / sizeof a->signals[0]; i++)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
     kr_source_close(a->in);
@@ -417,6 +506,7 @@ static void close_run(struct app *a)
         kr_buf_done(&a->text[i]);
     kr_buf_done(&a->displays);
     uv_run(&a->loop, UV_RUN_DEFAULT); /* lets the handles go */
+    kr_run_packages_free(a->packages);
     uv_loop_close(&a->loop);
 }
 
@@ -434,7 +524,8 @@ int kr_run_app_main(int control, void *arg)
     kr_cli_engine_begin();
     if (given->view >= 0)
         kr_cli_folder_path(given->view, a->view, sizeof a->view);
-    if (kr_cli_confine_engine(given->view, a->workspace, &err) < 0)
+    if (kr_cli_confine_engine(given->view, a->workspace, given->is_equipped ? given->equipment.cache.path : NULL,
+                              &err) < 0)
         return kr_cli_fail("run", &err);
     if (uv_loop_init(&a->loop) < 0)
         return KR_EXIT_OURS;
@@ -444,7 +535,8 @@ int kr_run_app_main(int control, void *arg)
     kr_buf_init(&a->displays, 4 * (size_t)KR_RUN_DISPLAY_BYTES_MAX);
     if (open_sinks(a) < 0) {
         a->status = KR_EXIT_OURS;
-    } else if (kr_run_egress_open(&a->egress, &a->loop, &given->rule, given->credentials, &a->options->env, &err) < 0 ||
+    } else if (kr_run_egress_open(&a->egress, &a->loop, &given->rule, given->has_egress, given->credentials,
+                                  &a->options->env, &err) < 0 ||
                open_run_engine(a, control, &err) < 0) {
         say_notice(a, err.msg);
         finish_script(a, kr_err_row((enum kr_err_kind)err.kind)->exit_status);

@@ -5,6 +5,7 @@
 #include "launch.h"
 #include "options.h"
 #include "policy.h"
+#include "run_packages.h"
 #include "run_source.h"
 
 struct kr_run_options {
@@ -16,7 +17,10 @@ struct kr_run_options {
     bool read_only, json;
     struct kr_opt_list env;
     struct kr_opt_list profiles, allowed_imports;
-    int policy; /* enum kr_policy; -1: none was given */
+    int policy;    /* enum kr_policy; -1: none was given */
+    bool packages; /* or one of the next two is given */
+    struct kr_opt_list with;
+    const char *requirements, *cache;
 };
 
 /* What is prepared with the caller's rights, before the engine is forked. */
@@ -28,7 +32,10 @@ struct kr_run_app {
     struct kr_figures figures;
     struct kr_net_rule rule;
     struct kr_policy_spec policy;
-    bool has_egress;
+    bool has_egress;  /* its process is started */
+    bool is_equipped; /* the program has packages */
+    bool is_tty;      /* a person looks at stderr */
+    struct kr_run_equipment equipment;
     struct kr_egress_config egress; /* of its process, if the rule has one; index_url is owned */
     char *credentials;              /* of the package index; NULL: none */
 };

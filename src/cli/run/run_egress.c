@@ -49,7 +49,7 @@ static int fill_env(struct kr_run_egress *x, const struct kr_opt_list *env)
     return 0;
 }
 
-int kr_run_egress_open(struct kr_run_egress *x, struct uv_loop_s *loop, const struct kr_net_rule *rule,
+int kr_run_egress_open(struct kr_run_egress *x, struct uv_loop_s *loop, const struct kr_net_rule *rule, bool wanted,
                        const char *credentials, const struct kr_opt_list *env, struct kr_err *err)
 {
     const struct kr_egress_calls calls = {on_program_connection, x};
@@ -57,7 +57,7 @@ int kr_run_egress_open(struct kr_run_egress *x, struct uv_loop_s *loop, const st
     *x = (struct kr_run_egress){.rule = *rule};
     if (fill_env(x, env) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the environment");
-    if (rule->kind < KR_NET_EGRESS_MIN_)
+    if (!wanted)
         return 0;
     if (kr_egress_new(loop, &x->client) < 0)
         return kr_err_set(err, KR_ERR_SYSTEM, ENOMEM, "the way out");

@@ -18,9 +18,9 @@ struct kr_run_egress {
     size_t text_count;
 };
 
-/* What the session begins with: the variables of the command line, and those by which the way out is found. 0 or
- * -errno with err. */
-int kr_run_egress_open(struct kr_run_egress *x, struct uv_loop_s *loop, const struct kr_net_rule *rule,
+/* What the session begins with: the variables of the command line, and those by which the way out is found. `wanted`:
+ * there is an egress process whatever the rule is. 0 or -errno with err. */
+int kr_run_egress_open(struct kr_run_egress *x, struct uv_loop_s *loop, const struct kr_net_rule *rule, bool wanted,
                        const char *credentials, const struct kr_opt_list *env, struct kr_err *err);
 /* on_egress of the engine. */
 void kr_run_egress_connect(struct kr_run_egress *x, int fd);
