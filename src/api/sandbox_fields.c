@@ -66,7 +66,7 @@ void kr_api_settings_props(struct kr_api_prop *props, size_t *count)
             .name = row->name,
             .type = field_type(row->type, KR_API_SETTINGS_REST),
             .choices = row->words,
-            .unlisted = row->unlisted,
+            .unlisted = row->unlisted || row->rest_only,
             .of = row->type == KR_SETTING_LIMITS ? &kr_api_limits_schema : NULL,
             .help = row->help,
             .example =
@@ -84,7 +84,7 @@ __attribute__((constructor)) static void derive_settings_schema(void)
             .name = row->name,
             .type = field_type(row->type, KR_API_SETTINGS_REST),
             .optional = true,
-            .unlisted = row->unlisted,
+            .unlisted = row->unlisted || row->rest_only,
             .choices = row->words,
             .help = row->help,
             .example = row->example,
