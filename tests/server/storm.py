@@ -294,7 +294,7 @@ class Storm:
     def strange_files(self) -> list:
         """Temporary files, and what does not belong in a data directory."""
         known = {"krait.db", "krait.db-wal", "krait.db-shm", "krait.lock", "serve.lock", "pepper", "sandboxes", "logs",
-                 "packages"}
+                 "packages", "secrets.key", "ca.pem"}
         data = os.path.join(self.folder, "data")
         return os.listdir(self.temp) + [one for one in os.listdir(data) if one not in known]
 
