@@ -19,6 +19,7 @@
 #define WAITER_MS 1000u
 #define AGAIN_MS 20u
 #define STOP_MS 5000u
+#define MISSED_MAX 3u
 
 const char *const kr_preload_names[] = {
     [KR_PRELOAD_BASIC] = "basic", [KR_PRELOAD_DATA] = "data", [KR_PRELOAD_TEMPLATE] = "template"};
@@ -185,6 +186,27 @@ static void choose_zygote(const struct kr_engine *e, struct kr_open *open)
     open->tries = 0;
 }
 
+void kr_engine_missed(struct kr_engine *e, const struct kr_session_spec *spec)
+{
+    struct kr_zygote *z = &e->zygotes[spec->zygote];
+
+    if (spec->zygote < e->config.zygote_count || spec->epoch != z->epoch || z->missed >= MISSED_MAX ||
+        ++z->missed < MISSED_MAX)
+        return;
+    z->state = KR_ZYG_FAILED;
+    kr_err_set(&z->err, KR_ERR_UNAVAILABLE, 0, "%u sessions of it in a row were not ready in time", z->missed);
+    kr_log(KR_LOG_WARN, "zygote", "preload=%s state=%s generation=%u why=%s", kr_preload_names[z->preload],
+           kr_zygote_state_names[z->state], z->generation, z->err.msg);
+}
+
+void kr_engine_came(struct kr_engine *e, const struct kr_session_spec *spec)
+{
+    struct kr_zygote *z = &e->zygotes[spec->zygote];
+
+    if (z->missed < MISSED_MAX)
+        z->missed = 0;
+}
+
 /* Goes through the opens that wait, in order; those of one zygote do not hold up those of another. */
 static void serve_opens(struct kr_engine *e)
 {
@@ -307,6 +329,7 @@ void kr_engine_preload(struct kr_engine *e, uint32_t zygote, const char *folder)
     z->state = *folder ? KR_ZYG_STARTING : KR_ZYG_ENDED;
     z->was_ready = false;
     z->epoch++;
+    z->missed = 0;
     e->holder->ops->preload(e->holder, zygote, folder);
 }
 
@@ -366,8 +389,10 @@ static void on_holder_zygote(void *data, const struct kr_holder_zygote *event)
     z = &e->zygotes[event->zygote];
     if (event->generation >= z->generation) {
         z->generation = event->generation;
-        z->state = event->state;
-        z->err = event->err;
+        if (z->missed < MISSED_MAX) {
+            z->state = event->state;
+            z->err = event->err;
+        }
         z->was_ready = z->was_ready || event->state == KR_ZYG_READY;
     }
     kr_log(event->state == KR_ZYG_FAILED || event->state == KR_ZYG_ENDED ? KR_LOG_WARN : KR_LOG_INFO, "zygote",

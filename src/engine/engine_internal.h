@@ -177,6 +177,7 @@ struct kr_zygote {
     uint32_t generation; /* of the one that forks now, or will */
     struct kr_err err;   /* when FAILED */
     uint32_t epoch;      /* of one for templates: how often it was told what to import */
+    unsigned missed;     /* sessions of one for templates, in a row, that were not ready in time */
     bool was_ready;      /* once: then a failure is an outage, which the warden goes on to mend */
 };
 
@@ -313,6 +314,11 @@ void kr_engine_bury(struct kr_engine *e, struct kr_session *s);
 void kr_engine_open_done(struct kr_engine *e, struct kr_session *s, struct kr_open *open, const struct kr_err *err);
 /* Its hand-over failed: a new one is made for the open. */
 void kr_engine_open_again(struct kr_engine *e, struct kr_open *open);
+/* A session with this specification was not ready in time. A zygote for templates of which several in a row were not is
+ * no longer asked, until it is told anew what to import. */
+void kr_engine_missed(struct kr_engine *e, const struct kr_session_spec *spec);
+/* One was. */
+void kr_engine_came(struct kr_engine *e, const struct kr_session_spec *spec);
 void kr_engine_free_open(struct kr_open *open);
 /* Whether there are descriptors for one more session: 0, or -EMFILE with err. */
 int kr_engine_has_room(const struct kr_engine *e, struct kr_err *err);

@@ -461,6 +461,7 @@ void kr_session_started(struct kr_session *s)
     s->calls = open->calls;
     s->data = open->data;
     s->handed_out = true;
+    kr_engine_came(s->engine, &s->spec);
     kr_engine_open_done(s->engine, s, open, NULL);
 }
 
@@ -480,6 +481,8 @@ static void fail_open(struct kr_session *s, enum kr_session_state state, const s
 
     s->why = *err;
     kr_session_kill(s);
+    if (err->code == ETIMEDOUT && !s->engine->stopping) /* all else costs no time, and may be the sandbox's own fault */
+        kr_engine_missed(s->engine, &s->spec);
     if (pool)
         kr_pool_made(pool, NULL, err);
     else if (open && again)

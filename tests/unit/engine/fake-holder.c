@@ -122,7 +122,11 @@ static void serve_process(struct process *p)
 
     if (p->opening) {
         p->opening = false;
-        if (fake(p->held.holder)->log->refusals > 0) {
+        if (fake(p->held.holder)->log->late > 0) {
+            fake(p->held.holder)->log->late--;
+            kr_err_set(&err, KR_ERR_BUSY, ETIMEDOUT, "not in time in the fake");
+            calls->on_opened(p->held.session, NULL, &err);
+        } else if (fake(p->held.holder)->log->refusals > 0) {
             fake(p->held.holder)->log->refusals--;
             kr_err_set(&err, KR_ERR_LIMIT, EAGAIN, "no room in the fake");
             calls->on_opened(p->held.session, NULL, &err);

@@ -17,6 +17,7 @@ struct fake_holder_log {
     unsigned blind, mute;                   /* so many next questions about counters get no counters, no answer */
     unsigned pids_hits;                     /* what its counters say */
     unsigned early;                         /* looks at the counters that held up the code of a run */
+    unsigned late;                          /* so many next opens are refused, as if they had taken too long */
     unsigned refusals;                      /* so many next opens are refused, as if there were no room */
     bool all_at_once;                       /* counters are always read at once */
     unsigned left;                          /* processes that the next clear finds, one less each time */

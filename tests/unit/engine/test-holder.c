@@ -627,6 +627,37 @@ static void a_session_that_it_cannot_make_is_another_s(void)
     CHECK(w_done(&w));
 }
 
+/* Each of its sessions costs the time until it is given up: after three in a row none is tried, until it is told anew
+ * what to import. */
+static void one_whose_sessions_are_late_is_not_asked(void)
+{
+    static struct world w;
+
+    CHECK(w_start(&w, 0, false));
+    kr_engine_preload(w.engine, 1, "abc");
+    fake_holder_zygote(w.holder, 1, KR_ZYG_READY, 2);
+    for (int i = 0; i < 2; i++) {
+        w.log.late = 2;
+        CHECK(w_open_guest(&w, 1) == UINT32_MAX && w.log.late == 0); /* the other's, too, is not tried again */
+        w.log.late = i;
+        CHECK(w_open_guest(&w, 1) == 1 - (uint32_t)i);
+    }
+    CHECK(kr_engine_zygote(w.engine, 1).state == KR_ZYG_READY);
+    w.log.refusals = 1; /* what costs no time does not count */
+    CHECK(w_open_guest(&w, 1) == 0 && kr_engine_zygote(w.engine, 1).state == KR_ZYG_READY);
+    w.log.late = 1;
+    CHECK(w_open_guest(&w, 1) == 0 && kr_engine_zygote(w.engine, 1).state == KR_ZYG_FAILED);
+    CHECK(strstr(kr_engine_zygote(w.engine, 1).err->msg, "3 sessions of it in a row") != NULL);
+    w.log.late = 0;
+    CHECK(w_open_guest(&w, 1) == 0);
+    fake_holder_zygote(w.holder, 1, KR_ZYG_READY, 3); /* its successor has the same packages */
+    CHECK(kr_engine_zygote(w.engine, 1).state == KR_ZYG_FAILED && w_open_guest(&w, 1) == 0);
+    kr_engine_preload(w.engine, 1, "def");
+    fake_holder_zygote(w.holder, 1, KR_ZYG_READY, 4);
+    CHECK(w_open_guest(&w, 2) == 1);
+    CHECK(w_done(&w));
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -651,6 +682,7 @@ int main(void)
     RUN(a_pool_comes_back_at_once_without_room);
     RUN(owners_never_share_a_parked_session);
     RUN(nothing_waits_for_a_zygote_of_a_template);
+    RUN(one_whose_sessions_are_late_is_not_asked);
     RUN(a_session_that_it_cannot_make_is_another_s);
     CHECK_DONE();
 }
