@@ -311,6 +311,8 @@ static int open_for_engine(struct kr_cell *c, struct kr_err *err)
         return kr_err_set(err, KR_ERR_UNAVAILABLE, EAGAIN, "the zygote ended; it is being replaced");
     if (c->session < 0)
         return c->session;
+    if (c->family->is_guest && (r = kr_guest_check_forked(c, err)) < 0)
+        return r;
     r = kr_cgroup_attach(&w->cgroups, &c->group, c->session, err);
     if (c->family->shared == 0)
         c->family->shared = kr_oom_shared(c->family->zygote, w->cgroups.bounds.memory);

@@ -400,6 +400,25 @@ static void say_ended(struct kr_cell *c)
     c->asked = 0;
 }
 
+/* All of its pid namespace was reaped before its init was. What is still in its cgroup was never in the cell: a child
+ * of a guest, whose packages were given the cell's tasks files (v1). First it is killed there; what is in some
+ * hierarchies alone, with the family. 1: the removal is to be tried again. */
+static int evict(struct kr_cell *c, uint64_t now)
+{
+    struct kr_warden *w = c->family->w;
+    struct kr_err err = {0};
+    if (!c->family->is_guest || c->evicted > 1)
+        return 0;
+    c->give_up_at = now + GIVE_UP_MS * 1000000u;
+    if (c->evicted++ == 0)
+        (void)kr_cgroup_clear(&w->cgroups, &c->group, 0, 0, 1, &err);
+    else
+        kr_family_kill(c->family);
+    kr_log(KR_LOG_WARN, "processes of a zygote in the cgroup of an ended cell are killed",
+           "index=%u family=%d error=\"%s\"", c->family->index, c->evicted > 1, err.msg);
+    return 1;
+}
+
 int kr_cell_finish(struct kr_cell *c)
 {
     struct kr_warden *w = c->family->w;
@@ -415,12 +434,14 @@ int kr_cell_finish(struct kr_cell *c)
     if (c->retry_at == 0) /* the first try: what was awaited may have taken long */
         c->give_up_at = now + GIVE_UP_MS * 1000000u;
     /* An instance with a stock of cells keeps folders for them. */
-    r = !w->stopping && w->config->stock > 0 && is_alone(c) ? kr_cgroup_keep(&w->cgroups, &c->group) : 0;
+    r = !w->stopping && w->config->stock > 0 && is_alone(c) && !c->evicted ? kr_cgroup_keep(&w->cgroups, &c->group) : 0;
     if (r == 0 || (r < 0 && now >= c->give_up_at))
         r = kr_cgroup_remove(&w->cgroups, &c->group);
     c->retry_at = now + RETRY_MS * 1000000u;
     if (r == -EBUSY && now < c->give_up_at)
         return 0; /* the last task leaves its cgroup a moment after it is reaped */
+    if (r == -EBUSY && evict(c, now))
+        return 0;
     if (r < 0)
         kr_log(KR_LOG_WARN, "a cell's cgroup stays until the next start, ignoring", "errno=%d", -r);
     if (w->standing.level == KR_LEVEL_CONTAINED) {

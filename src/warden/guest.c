@@ -12,9 +12,12 @@
 #include "warden_internal.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PROCESSES 64 /* itself, and sessions on their way into their own control groups */
@@ -151,6 +154,7 @@ int kr_cell_open_spaces(struct kr_cell *c, struct kr_err *err)
     static const char *const names[KR_SPACES_] = {
         [KR_SPACE_PID] = "pid", [KR_SPACE_NET] = "net",   [KR_SPACE_IPC] = "ipc",
         [KR_SPACE_UTS] = "uts", [KR_SPACE_USER] = "user", [KR_SPACE_MNT] = "mnt"};
+    struct stat space;
     char path[48];
     for (int i = 0; i < KR_SPACES_; i++) {
         snprintf(path, sizeof path, "/proc/%d/ns/%s", c->init, names[i]);
@@ -158,7 +162,42 @@ int kr_cell_open_spaces(struct kr_cell *c, struct kr_err *err)
         if (c->spaces[i] < 0)
             return kr_err_set(err, KR_ERR_SYSTEM, errno, "open the %s namespace of a cell", names[i]);
     }
+    /* The number was the init's all the while only if it is not reaped yet. */
+    if (syscall(SYS_pidfd_send_signal, c->init_pidfd, 0, NULL, 0) < 0 || fstat(c->spaces[KR_SPACE_PID], &space) < 0)
+        return kr_err_set(err, KR_ERR_SYSTEM, errno, "open the namespaces of a cell");
+    c->pid_space = space.st_ino;
     return 0;
+}
+
+/* The zygote's word is that its child is in the cell; the packages' code may have said it. */
+static int check_space(const struct kr_cell *c, struct kr_err *err)
+{
+    struct stat space;
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", c->session);
+    if (stat(path, &space) < 0 || syscall(SYS_pidfd_send_signal, c->session_pidfd, 0, NULL, 0) < 0)
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, errno, "the session ended before it was ready");
+    if (space.st_ino != c->pid_space)
+        return kr_err_set(err, KR_ERR_PROTOCOL, EPERM, "the session named is not in its cell");
+    return 0;
+}
+
+int kr_guest_check_forked(struct kr_cell *c, struct kr_err *err)
+{
+    struct kr_family *f = c->family;
+    int r = check_space(c, err);
+    if (r < 0 && err->kind != KR_ERR_PROTOCOL)
+        return r;
+    /* On v1 it was given the tasks files of the cell for its child. */
+    if (r >= 0)
+        r = kr_cgroup_check(&f->w->cgroups, &f->group, f->zygote, err);
+    if (r < 0 && kr_fd_wait(f->zygote_pidfd, POLLIN, 0) > 0) /* an ended process is in no group */
+        return kr_err_set(err, KR_ERR_UNAVAILABLE, EAGAIN, "the zygote ended; it is being replaced");
+    if (r < 0) {
+        kr_log(KR_LOG_ERROR, "a zygote of a template is killed", "index=%u error=\"%s\"", f->index, err->msg);
+        kr_family_kill(f);
+    }
+    return r;
 }
 
 void kr_cell_close_spaces(struct kr_cell *c)

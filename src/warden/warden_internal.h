@@ -106,6 +106,7 @@ struct kr_cell {
     uint32_t flags; /* of the OPEN */
     int init_pidfd, init_channel, session_pidfd;
     int spaces[KR_SPACES_];                    /* of a guest's cell: its namespaces, until its session is forked */
+    uint64_t pid_space;                        /* of a guest's cell: the inode of its pid namespace */
     int tasks[KR_HIERARCHIES_MAX], task_count; /* of its v1 cgroups, until its session is forked */
     int ends[4];                               /* the engine's: channel, stdout, stderr, stdin, until it has them */
     int listener;                              /* the egress process's, by way of the engine, until it has it; or -1 */
@@ -116,6 +117,7 @@ struct kr_cell {
     int status, status_known, init_gone, unwatched;
     uint64_t cpu_ns; /* as the zygote's wait4() counted it; the cgroup's count, where there is one, is better */
     uint64_t retry_at, give_up_at; /* its cgroup is still busy */
+    unsigned evicted;              /* of a guest's cell: how often the processes in that cgroup were killed */
     struct kr_group group;
     uint64_t owner; /* whose session it is, with that owner's others in one cgroup; 0: not known, or no such cgroups */
     struct kr_limits limits;        /* asked for */
@@ -293,8 +295,17 @@ int kr_guest_greeted(struct kr_family *f, struct kr_err *err);
 int kr_guest_may_say(struct kr_family *f);
 /* What it gave as a reason, made harmless. */
 void kr_guest_plain(struct kr_err *err);
-/* Why it ended before it was ready, if that is not known: into f->err. */
+/* Why it ended, if that is not known: into f->err. */
 void kr_guest_why(struct kr_family *f);
+/* Does a zygote of this index that serves no more still live? Those of a template are counted. */
+int kr_guest_lingers(const struct kr_warden *w, unsigned index);
+/* One that serves no more ends as soon as it owes nothing; its sessions live on. */
+void kr_guest_tend(struct kr_family *f);
+/* It has ended so often that it is not started again: the engine gets the reason. */
+void kr_guest_given_up(struct kr_family *f, unsigned ends);
+/* Is the session that it named in its cell, and itself in its group? 0, or -errno with err; if not, the family is
+ * killed. */
+int kr_guest_check_forked(struct kr_cell *c, struct kr_err *err);
 /* Removes its group: 1, or 0 when it must be tried again. */
 int kr_guest_gone(struct kr_family *f);
 int kr_cell_open_spaces(struct kr_cell *c, struct kr_err *err);
