@@ -222,8 +222,8 @@ int kr_cell_signal(struct kr_cell *c, uint64_t since_ns, int signo)
     return kill(-c->session, signo) < 0 ? -errno : 0;
 }
 
-/* By way of the session, for the init has made itself unreadable. The pid is the session's: its zygote reports the end
- * before another process can have the number. What lies on the way is the root that the init built, in which the cell
+/* By way of the session, for the init has made itself unreadable. The number was the session's all the while if it is
+ * not reaped yet. What lies on the way is the root that the init built, in which the cell
  * can mount and rename nothing. */
 int kr_cell_proc(const struct kr_cell *c)
 {
@@ -235,6 +235,8 @@ int kr_cell_proc(const struct kr_cell *c)
     snprintf(path, sizeof path, "/proc/%d/root/proc", c->session);
     proc = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (proc < 0 || fstatfs(proc, &fs) < 0)
+        return -errno;
+    if (syscall(SYS_pidfd_send_signal, c->session_pidfd, 0, NULL, 0) < 0)
         return -errno;
     return fs.f_type == PROC_SUPER_MAGIC ? steal_fd(&proc) : -EOPNOTSUPP;
 }

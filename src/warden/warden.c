@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -322,15 +323,15 @@ static void on_pace(struct kr_warden *w, const struct kr_w_pace *req)
         kr_cell_pace(c, (enum kr_pace)req->pace);
 }
 
-/* The session itself stays: what is known of it is its pid, which is no other process's before its zygote has reported
- * its end. */
+/* The session itself stays: what is known of it is its pid, which is no other process's before it is reaped. */
 static void on_clear(struct kr_warden *w, uint32_t id, const struct kr_w_clear *req)
 {
     struct kr_cell *c = kr_cell_find(w, req->cell);
     struct kr_w_cleared cleared = {.cell = req->cell};
     struct kr_err err = {0};
     int r;
-    if (!c || c->state != KR_CELL_STARTED || req->hard > 1)
+    if (!c || c->state != KR_CELL_STARTED || req->hard > 1 ||
+        syscall(SYS_pidfd_send_signal, c->session_pidfd, 0, NULL, 0) < 0)
         r = kr_err_set(&err, KR_ERR_NOT_FOUND, ESRCH, "no session in cell %llx", (unsigned long long)req->cell);
     else
         r = kr_cgroup_clear(&w->cgroups, &c->group, c->session, req->since_ns, (int)req->hard, &err);
