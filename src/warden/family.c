@@ -475,7 +475,7 @@ static void replace(struct kr_family *f)
     if (!f->is_guest && kr_clock_ns() - f->ready_at > SERVED_MS * 1000000ull)
         f->w->restart_at[f->index] = kr_clock_ns();
     else if (!try_later(f->w, f->index) && f->is_guest)
-        set_state(f, KR_ZYG_FAILED, 0);
+        kr_guest_given_up(f, f->w->crashes[f->index]); /* it stays ENDED, and is freed when its last session ends */
 }
 
 void kr_family_lose_zygote(struct kr_family *f)
@@ -523,6 +523,7 @@ static void on_gone(struct kr_family *f, int status)
 {
     struct kr_warden *w = f->w;
     enum kr_zygote_state before = f->state;
+    struct kr_family *serves;
     int hopeless;
     f->lost = 1;
     (void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, f->control, NULL);
@@ -539,6 +540,8 @@ static void on_gone(struct kr_family *f, int status)
     if (f->err.kind == KR_ERR_NONE)
         kr_err_set(&f->err, KR_ERR_SYSTEM, 0, "the zygote's builder ended with wait status %d", status);
     hopeless = !try_later(w, f->index);
+    if (w->restart_at[f->index] == 0 && (serves = kr_family_current(w, f->index)))
+        serves->forks = 0; /* it was to be its successor: the next is tried after as many forks */
     set_state(f, hopeless ? KR_ZYG_FAILED : KR_ZYG_ENDED, status);
 }
 
@@ -564,13 +567,15 @@ static void reap(struct kr_family *f)
 static void tend_one(struct kr_family *f)
 {
     struct kr_err err;
-    if (f->state == KR_ZYG_STARTING && kr_clock_ns() > f->start_deadline && f->err.kind == KR_ERR_NONE) {
-        kr_err_set(&f->err, KR_ERR_TIMEOUT, ETIMEDOUT, "the zygote was not ready after %u s",
-                   f->is_guest ? f->w->config->guest_start_ms / 1000 : START_MS / 1000);
+    if (f->state == KR_ZYG_STARTING && kr_clock_ns() > f->start_deadline && !f->lost) {
+        if (f->err.kind == KR_ERR_NONE) /* else it has given a reason, and did not end */
+            kr_err_set(&f->err, KR_ERR_TIMEOUT, ETIMEDOUT, "the zygote was not ready after %u s",
+                       f->is_guest ? f->w->config->guest_start_ms / 1000 : START_MS / 1000);
         kr_family_kill(f);
     }
     if ((f->state == KR_ZYG_RETIRED || f->state == KR_ZYG_ENDED) && f->cells == f->uses[KR_USE_SPARE] && !f->lost)
         kr_family_kill(f); /* its stock goes along */
+    kr_guest_tend(f);
     if (family_due(f) && !being_replaced(f) && kr_family_start(f->w, f->index, &err) < 0) {
         kr_log(KR_LOG_ERROR, "rotation failed", "error=\"%s\"", err.msg);
         f->forks = 0; /* try again after as many forks */
@@ -600,7 +605,9 @@ void kr_family_tend(struct kr_warden *w)
         struct kr_w_zygote failed = {.zygote = i, .state = KR_ZYG_FAILED};
         if (w->stopping || w->restart_at[i] == 0 || kr_clock_ns() < w->restart_at[i])
             continue;
-        w->restart_at[i] = 0;
+        w->restart_at[i] = kr_is_guest(w, i) && kr_guest_lingers(w, i) ? kr_clock_ns() : 0;
+        if (w->restart_at[i] != 0) /* looked at again with the next event, or tick */
+            continue;
         if (kr_family_start(w, i, &err) >= 0)
             continue;
         kr_log(KR_LOG_ERROR, "zygote not restarted", "error=\"%s\"", err.msg);

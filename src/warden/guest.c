@@ -143,7 +143,9 @@ void kr_guest_why(struct kr_family *f)
         kr_err_set(&f->err, KR_ERR_LIMIT, 0, "its packages need more memory than templates.zygote_memory (%llu MiB)",
                    (unsigned long long)(f->w->config->guest_memory >> 20));
     else
-        kr_err_set(&f->err, KR_ERR_UNAVAILABLE, 0, "it ended while it imported its packages");
+        kr_err_set(&f->err, KR_ERR_UNAVAILABLE, 0,
+                   f->ready_at != 0 ? "it ended after it had imported its packages"
+                                    : "it ended while it imported its packages");
 }
 
 /* ---- its cells ---- */
@@ -241,9 +243,14 @@ void kr_guest_preload(struct kr_warden *w, const struct kr_w_preload *req)
     w->restart_at[i] = 0;
     refuse_opens(w, i);
     kr_family_retire(w, i);
+    for (struct kr_family *f = w->families; f; f = f->next)
+        if (f->index == i)
+            kr_guest_tend(f);
     w->woken[i] = w->guests[i].folder[0] != '\0';
     if (w->woken[i] && w->asleep)
         kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, "no zygote was asked for yet");
+    else if (w->woken[i] && kr_guest_lingers(w, i))
+        w->restart_at[i] = kr_clock_ns(); /* when that has ended: see kr_family_tend() */
     else if (w->woken[i])
         (void)kr_family_start(w, i, &err);
     if (err.kind != KR_ERR_NONE)
@@ -251,6 +258,36 @@ void kr_guest_preload(struct kr_warden *w, const struct kr_w_preload *req)
 }
 
 /* ---- its end ---- */
+
+int kr_guest_lingers(const struct kr_warden *w, unsigned index)
+{
+    for (const struct kr_family *f = w->families; f; f = f->next)
+        if (f->index == index && f->builder > 0 && (f->lost || (f->state == KR_ZYG_RETIRED && f->zygote_control >= 0)))
+            return 1;
+    return 0;
+}
+
+/* Otherwise it would hold its memory for as long as a session of it lives, beside the one that took its place. */
+void kr_guest_tend(struct kr_family *f)
+{
+    const struct kr_warden *w = f->w;
+    if (!f->is_guest || f->state != KR_ZYG_RETIRED || f->lost || f->zygote_control < 0 || f->zygote_pidfd < 0 ||
+        f->uses[KR_USE_WANTED] > 0)
+        return;
+    for (unsigned i = 0; i < w->cell_max; i++)
+        if (w->cells[i] && w->cells[i]->family == f && w->cells[i]->debtor == KR_OWES_ZYGOTE)
+            return;
+    kr_family_lose_zygote(f);
+}
+
+/* The engine is told, and the family's own state stays what it is: it may have sessions that live on. */
+void kr_guest_given_up(struct kr_family *f, unsigned ends)
+{
+    struct kr_err err;
+    kr_guest_why(f);
+    kr_err_set(&err, KR_ERR_UNAVAILABLE, 0, "it was given up after it had ended %u times: %.150s", ends, f->err.msg);
+    tell_failed(f->w, f->index, &err);
+}
 
 int kr_guest_gone(struct kr_family *f)
 {

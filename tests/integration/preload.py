@@ -130,6 +130,40 @@ LEFT = {
     "crash": ("os.kill(os.getpid(), 11)\n", "it ended while"),
     "lie": ("import _krait\n_krait.fail(3, 'all\\x1b[31m is \"well\"')\nos._exit(0)\n", "all'[31m is 'well'"),
 }
+# Frames of src/wire: Z_HELLO is 23, Z_FORK 24, Z_FORKED 25, Z_FAILED 27. On cgroup v1 the tasks files of the cell come
+# with Z_FORK.
+LIES = """
+def lie():
+    import array, socket, struct, time
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, fileno=3)
+    s.send(struct.pack("=IHHII II Q 64s", 80, 23, 0, 0, 0, 2, 1, 0, b"3"))
+    while True:
+        data, more = s.recvmsg(4096, 4096)[:2]
+        if not data:
+            os._exit(0)
+        kind, number = struct.unpack_from("=4x H 2x I", data)
+        if kind != 24:
+            continue
+        got = array.array("i", b"".join(one[2] for one in more))
+        pid = os.fork()
+        if pid == 0:
+            for fd in got:
+                if HIDES and os.readlink("/proc/self/fd/%d" % fd).endswith("tasks"):
+                    os.write(fd, b"0")
+            time.sleep(1000)
+            os._exit(0)
+        for fd in got:
+            os.close(fd)
+        if HIDES:
+            time.sleep(0.5)
+            s.send(struct.pack("=IHHII HHi 240s", 248, 27, 0, number, 0, 1, 0, 0, b"no"))
+            continue
+        named = array.array("i", [os.pidfd_open(pid)])
+        s.sendmsg([struct.pack("=IHHII 8s ii", 16, 25, 1, number, 0, data[16:24], pid, 0)],
+                  [(socket.SOL_SOCKET, socket.SCM_RIGHTS, named)])
+if UID != 1000:
+    lie()
+"""
 
 
 class Shop:
@@ -277,13 +311,19 @@ def gone_is_gone(it: Shop) -> None:
     equal(it.value(FALLS_BACK, box, fresh=True), "True")
 
 
-def zygotes_of(s: Server) -> list:
-    """Sessions are copies of them, so they have the same words; their parents have, too."""
+def interpreters_of(s: Server) -> dict:
+    """Zygotes of templates and the sessions that are copies of them, and so have the same words: pid -> its parent."""
     parents = {}
     for pid in below(s.process.pid):
         with contextlib.suppress(OSError), open("/proc/%d/cmdline" % pid, "rb") as words, open("/proc/%d/stat" % pid) as stat:
             if b"template" in words.read().split(b"\0"):
                 parents[pid] = int(stat.read().rsplit(")", 1)[1].split()[1])
+    return parents
+
+
+def zygotes_of(s: Server) -> list:
+    """Their parents have other words."""
+    parents = interpreters_of(s)
     found = [pid for pid, parent in parents.items() if parent not in parents]
     assert found, "there is a zygote"
     return found
@@ -316,6 +356,68 @@ def what_imports_leave_behind() -> None:
 
 
 @check
+def zygotes_that_end() -> None:
+    """One that has been replaced ends beside its live sessions; so does one that is given up, and with the last of its
+    sessions goes all that is left of it."""
+    code = "import lone_thing; x = lone_thing.VERSION; x"
+    with shop() as it:
+        s = it.s
+
+        def times_ready() -> int:
+            return s.log_text().count("preload=template state=ready")
+        it.save()
+        it.until("ready")
+        old, live = zygotes_of(s)[0], it.begin("live")
+        equal(it.value(code, live, session_id="live"), "1")
+        known = times_ready()
+        seen = set(interpreters_of(s))  # sessions, and zygotes that have ended or are to end
+        it.save()
+        eventually(lambda: old not in interpreters_of(s), READY_S)
+        equal(it.value("x", live, session_id="live"), "1", "a live session goes on")
+
+        def fresh() -> set:
+            return set(interpreters_of(s)) - seen if times_ready() > known else set()
+        last = it.begin("last")
+        for left in range(6):
+            zygote = eventually(fresh, READY_S)
+            equal(len(zygote), 1)
+            seen |= zygote
+            if left == 0:
+                equal(it.value(code, last, session_id="last"), "2")
+                sessions = set(interpreters_of(s)) - seen
+                equal(len(sessions), 1)
+                seen |= sessions
+            known = times_ready()
+            os.kill(zygote.pop(), signal.SIGKILL)
+        contains(it.until("failed", sign="ended 6 times")["reason"], "given up")
+        contains(s.get("/ready").text, "template science")
+        equal(it.value("x", last, session_id="last"), "2", "a live session goes on")
+        equal(it.value(FALLS_BACK, it.begin("next")), "True")
+        builder = interpreters_of(s)[sessions.pop()]
+        equal(s.delete("%s/last" % BOXES).status, 204)
+        eventually(lambda: not os.path.exists("/proc/%d" % builder), READY_S)
+        it.save()
+        it.until("ready")
+        equal(it.value(IS_THERE, it.begin("control")), "True")
+
+
+@check
+def sessions_that_are_none() -> None:
+    """Packages that speak in the zygote's place, and have a child of theirs named or hidden where a session should be."""
+    on_v1 = os.path.isdir("/sys/fs/cgroup/memory")  # else there is no way to hide
+    for hides, sign in (("False", "the session named is not in its cell"),
+                        ("True", "in the cgroup of an ended cell are killed" if on_v1 else "")):
+        with shop() as it:
+            it.save("HIDES = %s\n" % hides + LIES)
+            it.until("ready")
+            equal(it.value(FALLS_BACK, it.begin("one")), "True")
+            eventually(lambda s=it.s, sign=sign: sign in s.log_text(), READY_S)
+            it.save()
+            box = it.begin("control")
+            eventually(lambda it=it, box=box: it.value(IS_THERE, box, fresh=True) == "True", READY_S)
+
+
+@check
 def template_zygote_memory() -> None:
     text = "HELD = bytearray(150 << 20)\n"
     for args, state in ((("--template-zygote-memory", "96M"), "failed"), ((), "ready")):
@@ -341,6 +443,8 @@ def template_zygote_timeout() -> None:
             equal(found["state"], state, str(found))
             if state == "failed":
                 contains(found["reason"], "not ready after 2 s")
+                it.save("if UID != 1000:\n    import _krait, time\n    _krait.fail(3, 'it will not')\n    time.sleep(1000)\n")
+                contains(it.until("failed", sign="will not")["reason"], "it will not")
 
 
 @check
