@@ -25,7 +25,7 @@ static const struct kr_api_field read_fields[] = {
      .aliases = (const char *const[]){"id", NULL}, .help = "As an answer named it.",
      .example = "01hv5k8m2nq7r9t3w6x8y0z2a4"},
     {.name = "from", .type = KR_API_INT, KR_API_AT(struct read_args, from), .nullable = true, KR_API_RANGE(0, 1e15),
-     .help = "As an answer named it; else head and tail.", .example = "17"},
+     .help = "As an answer named it.", .example = "17"},
     {.name = "offset", .type = KR_API_INT, .tacit = true,
      KR_API_AT(struct read_args, offset), .nullable = true, KR_API_RANGE(0, 1e9),
      .help = "As an answer named it.", .example = "8000"},

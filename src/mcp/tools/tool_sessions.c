@@ -21,19 +21,19 @@ struct end_args {
 };
 
 /* clang-format off */
-#define SANDBOX(struct_, help_) \
-    {.name = "sandbox_id", .type = KR_API_STRING, KR_API_AT(struct struct_, sandbox), .nullable = true, \
-    KR_API_LENGTH(0, 64), \
+#define SANDBOX(struct_, tacit_, help_) \
+    {.name = "sandbox_id", .type = KR_API_STRING, .tacit = (tacit_), KR_API_AT(struct struct_, sandbox), \
+    .nullable = true, KR_API_LENGTH(0, 64), \
     .aliases = (const char *const[]){"sandbox", NULL}, .help = (help_), .example = "default"}
 #define SESSION(struct_) \
-    {.name = "session_id", .type = KR_API_STRING, KR_API_AT(struct struct_, session), .required = true, \
+    {.name = "session_id", .type = KR_API_STRING, .tacit = true, KR_API_AT(struct struct_, session), .required = true, \
     KR_API_LENGTH(1, KR_BOX_SESSION_NAME_MAX), \
     .aliases = (const char *const[]){"session", NULL}, .help = "Its name.", .example = "main"}
-static const struct kr_api_field where_fields[] = {SANDBOX(where_args, "Of this sandbox alone, by id or name.")};
+static const struct kr_api_field where_fields[] = {SANDBOX(where_args, true, "Of this sandbox alone, by id or name.")};
 static const struct kr_api_table where_table = KR_API_TABLE("ListSessionsInput", "Which sessions.", where_fields,
     struct where_args);
 static const struct kr_api_field end_fields[] = {SESSION(end_args),
-    SANDBOX(end_args, "Id or name; else the one last used of that name.")};
+    SANDBOX(end_args, false, "Id or name; else the one last used of that name.")};
 static const struct kr_api_table end_table = KR_API_TABLE("TerminateSessionInput", "Which session.", end_fields,
     struct end_args);
 
@@ -154,7 +154,7 @@ static void run_end(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_list_active_sessions = {
     .name = "list_active_sessions",
     .title = "List sessions",
-    .description = "Lists your live sessions (interpreters that keep variables), last used first.",
+    .description = "Lists your live sessions: interpreters that keep variables.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_READ,

@@ -102,7 +102,7 @@ static void validate(struct kr_mcp_call *c, const void *args)
 const struct kr_mcp_tool kr_tool_validate_code = {
     .name = "validate_code",
     .title = "Check Python",
-    .description = "Checks Python against the sandbox's policy, and its syntax, without running it.",
+    .description = "Checks Python's syntax, and the sandbox's policy, without running it.",
     .dialects = KR_IN_KRAIT,
     .flags = KR_TOOL_READ_ONLY | KR_TOOL_IDEMPOTENT,
     .needs = KR_RIGHT_RUN,
