@@ -4,12 +4,15 @@
  * a secret without its owner; what was a value in memory of this file is wiped before it is given back. */
 #include "store_secret.h"
 #include "fd.h"
+#include "log.h"
 #include "store_internal.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define AUTHORITY "ca.pem"
 #define AUTHORITY_MAX 16384u
@@ -179,18 +182,30 @@ int kr_store_secret_delete(struct kr_store *s, const char *owner, const char *na
 
 /* ---- the authority ---- */
 
-/* 0 or -errno. */
+/* 0 or -errno; -EUCLEAN: it is no plain file, empty or too long. */
 static int read_authority(const struct kr_store *s, char **ret_pem)
 {
-    char *pem = calloc(1, AUTHORITY_MAX);
-    ssize_t n = pem ? kr_fd_read_file_at(s->dir_fd, AUTHORITY, pem, AUTHORITY_MAX) : -ENOMEM;
+    cleanup_fd int fd = openat(s->dir_fd, AUTHORITY, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    char *pem;
+    int r;
 
-    if (n > 0) {
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size >= AUTHORITY_MAX)
+        return -EUCLEAN;
+    if ((st.st_mode & 077) && fchmod(fd, 0600) < 0)
+        kr_log(KR_LOG_WARN, "a file of the data folder can be read by others, ignoring", "dir=%s file=" AUTHORITY,
+               s->dir);
+    pem = calloc(1, AUTHORITY_MAX);
+    if (!pem)
+        return -ENOMEM;
+    r = kr_fd_read_all(fd, pem, (size_t)st.st_size);
+    if (r < 0)
+        free(pem);
+    else
         *ret_pem = pem;
-        return 0;
-    }
-    free(pem);
-    return n < 0 ? (int)n : -EUCLEAN;
+    return r < 0 ? r : 0;
 }
 
 int kr_store_authority(struct kr_store *s, int (*make)(char **ret_pem), char **ret_pem, struct kr_err *err)

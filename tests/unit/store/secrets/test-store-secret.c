@@ -130,6 +130,35 @@ static void test_the_authority_is_made_once(void)
     CHECK(makes == 1);
 }
 
+/* Nothing but a plain file, which others cannot read. */
+static void test_the_authority_is_a_plain_file(void)
+{
+    char path[200], other[200], *pem = NULL;
+    struct stat st;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/ca.pem", dir);
+    snprintf(other, sizeof other, "%s/another.pem", dir);
+    CHECK(chmod(path, 0644) == 0);
+    CHECK(kr_store_authority(store, make_pem, &pem, &err) == 0);
+    free(pem);
+    CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
+    CHECK(rename(path, other) == 0 && symlink("another.pem", path) == 0);
+    CHECK(kr_store_authority(store, make_pem, &pem, &err) == -ELOOP && strstr(err.msg, "ca.pem"));
+    CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+    CHECK(kr_store_authority(store, make_pem, &pem, &err) == -EUCLEAN);
+    CHECK(unlink(path) == 0 && mkdir(path, 0700) == 0);
+    CHECK(kr_store_authority(store, make_pem, &pem, &err) == -EUCLEAN);
+    CHECK(rmdir(path) == 0 && (fd = open(path, O_WRONLY | O_CREAT, 0600)) >= 0);
+    CHECK(kr_store_authority(store, make_pem, &pem, &err) == -EUCLEAN);
+    CHECK(ftruncate(fd, 16384) == 0 && close(fd) == 0);
+    CHECK(kr_store_authority(store, make_pem, &pem, &err) == -EUCLEAN);
+    CHECK(rename(other, path) == 0);
+    CHECK(kr_store_authority(store, make_pem, &pem, &err) == 0 && strcmp(pem, "the pem of an authority\n") == 0);
+    free(pem);
+    CHECK(makes == 1);
+}
+
 /* After the store was opened again; and with another key. */
 static void test_the_key_is_a_file(void)
 {
@@ -174,6 +203,7 @@ int main(void)
     RUN(test_a_user_has_so_many);
     RUN(test_placeholders_differ);
     RUN(test_the_authority_is_made_once);
+    RUN(test_the_authority_is_a_plain_file);
     RUN(test_the_key_is_a_file);
     RUN(test_secrets_go_with_their_user);
     kr_store_close(store);
