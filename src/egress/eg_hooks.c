@@ -70,12 +70,13 @@ static bool has_ca(const struct kr_eg *eg)
 
 static int serve_tls(struct kr_eg *eg, struct kr_eg_stream **stream, const char *host, struct kr_buf *early)
 {
+    const struct kr_eg_second *s = kr_eg_second(eg);
     struct kr_eg_tls_server server;
-    int r = kr_eg_ca_vouch(kr_eg_second(eg)->ca, host, &server);
+    int r = has_ca(eg) ? kr_eg_ca_vouch(s->ca, host, &server) : -ENOENT; /* E_SETUP may have come since it was asked */
 
     if (r < 0)
         return r;
-    server.trust = kr_eg_second(eg)->trust;
+    server.trust = s->trust;
     return kr_eg_tls_server_new(&eg->loop, &server, *stream, host, early, stream);
 }
 

@@ -37,6 +37,7 @@ struct exchange {
     struct kr_http_body asked;
     bool asked_all; /* the request's body is read to its end */
     bool reused, bodiless;
+    uint32_t used; /* secrets whose values are in the request: bits of `bound` */
     /* To the client. */
     struct kr_buf down;
     struct kr_buf head; /* of the reply, until it is whole */
@@ -120,7 +121,7 @@ static void add_fields(struct kr_buf *out, const char *bytes, const struct kr_ht
 /* Fields that would have a reply come in a form in which values cannot be found: compressed, or a part of it. */
 static bool hides_reply(const char *name, size_t len)
 {
-    static const char *const names[] = {"accept-encoding", "range", "if-range", "a-im"};
+    static const char *const names[] = {"accept-encoding", "range", "request-range", "if-range", "a-im"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == len && strncasecmp(name, names[i], len) == 0)
@@ -129,12 +130,11 @@ static bool hides_reply(const char *name, size_t len)
 }
 
 /* Those of a request to a host that secrets are bound to. 0 or -errno. */
-static int add_bound_fields(struct kr_eg_conn *c, const struct kr_eg_bound *bound, struct kr_buf *out)
+static int add_bound_fields(const struct kr_eg_conn *c, struct exchange *x, struct kr_buf *out)
 {
     const struct kr_http_field *fields = c->req.head.fields;
     const char *bytes = kr_buf_str(&c->head);
     unsigned count = c->req.head.count;
-    uint32_t used = 0;
 
     kr_buf_add_str(out, "Accept-Encoding: identity\r\n");
     for (unsigned i = 0; i < count; i++) {
@@ -147,18 +147,17 @@ static int add_bound_fields(struct kr_eg_conn *c, const struct kr_eg_bound *boun
             continue;
         kr_buf_printf(out, "%.*s: ", fields[i].name.len, name);
         r = frames ? kr_buf_add(out, value, fields[i].value.len)
-                   : kr_secret_put(bound->pairs, bound->count, value, fields[i].value.len, out, &used);
+                   : kr_secret_put(x->bound.pairs, x->bound.count, value, fields[i].value.len, out, &x->used);
         if (r < 0)
             return r;
         kr_buf_add(out, "\r\n", 2);
     }
-    kr_eg_bound_names(bound, used, c->secrets, sizeof c->secrets);
     return out->failed;
 }
 
 /* What the server is asked. 0 or -errno. With a body it is asked for nothing else there: some servers do not read the
  * body of a GET, and would take it for a request, which no rule has judged. */
-static int write_request(struct kr_eg_conn *c, const struct exchange *x, struct kr_buf *out)
+static int write_request(const struct kr_eg_conn *c, struct exchange *x, struct kr_buf *out)
 {
     const char *bytes = kr_buf_str(&c->head);
     bool brackets = strchr(c->req.host, ':') != NULL;
@@ -170,7 +169,7 @@ static int write_request(struct kr_eg_conn *c, const struct exchange *x, struct 
         kr_buf_printf(out, ":%u", c->req.port);
     kr_buf_add(out, "\r\n", 2);
     if (x->bound.all)
-        r = add_bound_fields(c, &x->bound, out);
+        r = add_bound_fields(c, x, out);
     else
         add_fields(out, bytes, c->req.head.fields, c->req.head.count, true);
     return r < 0 ? r : kr_buf_add_str(out, x->bodiless ? "\r\n" : "Connection: close\r\n\r\n");
@@ -290,6 +289,8 @@ static bool push_up(struct kr_eg_conn *c)
             x->keep_server = false;
             return true;
         }
+        if (x->used) /* its row names no secret before: the server may not be reached, or not prove itself */
+            kr_eg_bound_names(&x->bound, x->used, c->secrets, sizeof c->secrets);
         x->up_at += (size_t)n;
         if (!kr_eg_conn_moved(c, (uint64_t)n, 0))
             return false;
@@ -381,7 +382,7 @@ static int emit(struct exchange *x, const char *data, size_t len)
 /* Data of a reply, out of its framing. */
 static int emit_data(struct exchange *x, const char *data, size_t len, bool end)
 {
-    size_t n;
+    ssize_t n;
     int r;
 
     if (!x->bound.all)
@@ -390,8 +391,10 @@ static int emit_data(struct exchange *x, const char *data, size_t len, bool end)
     if (r < 0 || x->held.len == 0)
         return r;
     n = kr_secret_mask_pass(x->bound.mask, x->held.data, x->held.len, end);
-    r = emit(x, x->held.data, n);
-    kr_buf_drop(&x->held, n);
+    if (n <= 0)
+        return (int)n;
+    r = emit(x, x->held.data, (size_t)n);
+    kr_buf_drop(&x->held, (size_t)n);
     return r;
 }
 
@@ -447,15 +450,21 @@ static bool is_coded(const struct exchange *x)
     return false;
 }
 
+/* Whether the reply is a part or a difference, although it was asked for whole: a value could come in parts. */
+static bool is_partial(const struct exchange *x)
+{
+    return x->answer.status == 206 || x->answer.status == 226;
+}
+
 /* The head of the reply is whole. 0: it was passed on, or another follows it; -errno. */
 static int take_reply(struct kr_eg_conn *c, struct exchange *x)
 {
     int r;
 
-    if (x->bound.all && is_coded(x) && !has_no_reply_body(c, x))
-        return -ENOTSUP;
-    if (x->bound.all)
-        kr_secret_mask_whole(x->bound.mask, x->head.data, x->head.len);
+    if (x->bound.all && !has_no_reply_body(c, x) && (is_coded(x) || is_partial(x)))
+        return is_coded(x) ? -ENOTSUP : -ERANGE;
+    if (x->bound.all && (r = kr_secret_mask_whole(x->bound.mask, x->head.data, x->head.len)) < 0)
+        return r;
     if (x->answer.status == 101 || (x->answer.status < 200 && ++x->interims > INTERIM_MAX))
         return -EBADMSG;
     if (x->answer.status < 200) {
@@ -536,6 +545,11 @@ static const char *why_not(int error)
         return "the server's reply is not one that can be passed on";
     if (error == -ENOTSUP)
         return "the server's reply is compressed, so the values of secrets in it could not be covered";
+    if (error == -ERANGE)
+        return "the server's reply is a part of what was asked for, so the values of secrets in it could not be "
+               "covered";
+    if (error == -EOVERFLOW)
+        return "the server's reply has too much that is like the values of secrets, so they could not be covered";
     return error == -E2BIG ? "the head of the server's reply is too long" : "out of memory";
 }
 
@@ -597,6 +611,7 @@ static bool can_ask_again(const struct kr_eg_conn *c, const struct exchange *x)
 void kr_eg_http_begin(struct kr_eg_conn *c)
 {
     struct exchange *x = new_exchange(c);
+    int r;
 
     if (!x) {
         kr_eg_conn_refuse(c, 503, KR_EG_FAILED, "out of memory");
@@ -605,10 +620,10 @@ void kr_eg_http_begin(struct kr_eg_conn *c)
     c->http = x;
     if (kr_eg_bound_open(c->cell->secrets, c->req.host, c->req.port, c->inside, &x->bound) < 0)
         kr_eg_conn_refuse(c, 503, KR_EG_FAILED, "out of memory");
-    else if (write_request(c, x, &x->up) < 0)
-        kr_eg_conn_refuse(c, 431, KR_EG_FAILED, "the head of the request is too long");
-    else if (take_asked(c, x) < 0)
+    else if ((r = write_request(c, x, &x->up)) == 0 && (r = take_asked(c, x)) == -EBADMSG)
         kr_eg_conn_refuse(c, 400, KR_EG_FAILED, "the body of the request is not framed as it says");
+    else if (r < 0) /* also with what has come of the body already */
+        kr_eg_conn_refuse(c, 431, KR_EG_FAILED, "the head of the request is too long");
     else if (can_ask_again(c, x)) {
         x->reused = !c->up_fresh;
         kr_eg_http_connected(c);

@@ -151,6 +151,59 @@ def answers_come_as_they_are_and_whole():
 
 
 @check
+def answers_come_whole_and_not_in_parts():
+    """Servers have other names for a range than Range. What comes in parts is not passed on, but for a head alone."""
+    def answer(request: bytes) -> bytes:
+        for path, status in ((b" /range", "206 Partial Content"), (b" /difference", "226 IM Used")):
+            if path in request:
+                reply = sized(VALUE.encode()[:9], "Content-Range: bytes 0-8/40", status=status)
+                return reply[:-9] if request.startswith(b"HEAD") else reply
+        return sized(request)
+
+    with Host(answer) as host, Egress(private_hosts=[host.name]) as egress:
+        cell = egress.cell(secrets=[secret(host.url)])
+        ask(cell, host, "Request-Range: bytes=3-9", "X-Other: 1")
+        equal((host.field("request-range"), host.field("x-other")), (None, "1"))
+        for path in ("/range", "/difference"):
+            status, _, body = ask(cell, host, AUTH, "x-ms-range: bytes=0-8", path=path)
+            equal(status, 502, path)
+            contains(body, b"a part of what was asked for")
+            assert VALUE.encode()[:9] not in body, "it was passed on: %r" % body
+            equal(ask(cell, host, path=path, method="HEAD")[0] // 100, 2)
+            equal(ask(egress.cell(), host, path=path)[2], VALUE.encode()[:9])  # of a cell without secrets
+
+
+@check
+def what_is_too_like_a_value_is_not_passed_on():
+    """A value and a reply that were chosen to make the search slow: given up, and others go on."""
+    value = "2F" + "ABCDEF/" * 200
+    with Host(lambda r: sized(b"%2FABCDEF" * 2000 if b" /like " in r else r)) as host, \
+            Egress(private_hosts=[host.name]) as egress:
+        cell = egress.cell(secrets=[secret(host.url, value)])
+        try:
+            status, _, body = ask(cell, host, AUTH, path="/like")
+            raise AssertionError("it was passed on: %d %r" % (status, body[:200]))
+        except (http.client.IncompleteRead, ConnectionError):
+            pass
+        contains(egress.row(lambda r: r["verdict"] == "failed")["why"], "values of secrets")
+        status, head, body = ask(cell, host, AUTH)
+        equal(status, 200)
+        must_be_covered(head, body, value=value)
+
+
+@check
+def a_head_that_is_too_long_is_said():
+    """With the values that are put in, and with a body that has come already."""
+    value = "".join(chr(33 + i % 90) if i % 90 != 1 else "x" for i in range(2048))
+    value = "beginning" + value[9:]
+    with Host(echo) as host, Egress(private_hosts=[host.name]) as egress:
+        cell = egress.cell(secrets=[secret(host.url, value)])
+        for count, body, status in ((100, b"y" * 9000, 200), (127, b"y" * 9000, 431), (140, b"", 431)):
+            equal(ask(cell, host, *["X: " + " ".join([PLACEHOLDER] * count)], method="POST", body=body)[0], status,
+                  "%d values" % count)
+
+
+@check
 def answers_are_covered_in_every_form():
     with Host(lambda r: sized(json.dumps({"v": VALUE}).encode() + b"".join(b" %s " % f for f in forms(VALUE)) +
                               base64.b64encode(b"ab" + VALUE.encode() + b"cd"),
@@ -319,6 +372,40 @@ def a_host_that_cannot_prove_itself_gets_nothing():
         equal(status, 502)
         contains(body, b"certificate of localhost is not accepted")
         equal(w.host.asked, [])
+        equal(w.egress.row(lambda r: r["how"] == "https")["secrets"], "")  # none went out
+
+
+@check
+def a_host_that_is_not_there_gets_nothing():
+    with Host(echo) as host, Egress(private_hosts=[host.name, "localhost:1"]) as egress:
+        cell = egress.cell(secrets=[secret(host.url), secret("http://localhost:1", OTHER_VALUE, OTHER, "other")])
+        with socket.create_connection(("127.0.0.1", cell.port), 30) as s:
+            s.sendall(("GET http://localhost:1/ HTTP/1.1\r\nHost: localhost:1\r\nX: %s\r\n\r\n" % OTHER).encode())
+            equal(http_read(s)[0], 502)
+        equal(egress.row(lambda r: r["port"] == 1)["secrets"], "")
+        equal(ask(cell, host, AUTH)[0], 200)
+        equal(egress.row(lambda r: r["port"] == host.port)["secrets"], "service")
+
+
+@check
+def an_authority_that_goes_ends_the_tunnel():
+    """E_SETUP without one, between the 200 of CONNECT and the ClientHello."""
+    with World() as w:
+        s = socket.create_connection(("127.0.0.1", w.cell().port), 30)
+        s.sendall(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n" % (2 * (w.host.name.encode(),)))
+        while not s.recv(65536).endswith(b"\r\n\r\n"):
+            pass
+        w.egress.tell(setup={})
+        ask(w.egress.cell(rule="index"), w.host)  # refused, and what was said before has been heard
+        try:
+            ssl.create_default_context(cafile=str(w.ours.pem)).wrap_socket(s, server_hostname="localhost").close()
+            raise AssertionError("it was accepted")
+        except OSError:
+            pass
+        contains(w.egress.row(lambda r: r["how"] == "connect")["why"], "TLS could not be set up")
+        with tunnel(w.cell(), w.host, w.theirs) as s:  # the process is there, and passes TLS as it is
+            equal(ask_tls(s, w.host, AUTH)[0], 200)
+        equal(w.host.field("authorization"), "Bearer " + PLACEHOLDER)
 
 
 @check

@@ -42,22 +42,25 @@ static void pass_pieces(const char *bytes, size_t len, size_t step, char *out)
     size_t held = 0, gone = 0;
     char *own = malloc(len + 1);
 
-    must(own && kr_secret_mask_new(&m) == 0, "memory");
+    must(own && kr_secret_mask_new(NULL, &m) == 0, "memory");
     for (size_t i = 0; i < 2; i++)
         must(kr_secret_mask_add(m, pairs[i].value) == 0, "memory");
     for (size_t at = 0; at < len || held > 0;) {
-        size_t n = step < len - at ? step : len - at, passed;
+        size_t n = step < len - at ? step : len - at;
+        ssize_t passed;
 
         memcpy(own + held, bytes + at, n);
         at += n;
         held += n;
         passed = kr_secret_mask_pass(m, own, held, at == len);
-        must(passed <= held && (at < len || passed == held), "no more goes than there is, and at the end all");
-        if (passed > held || (at == len && passed < held))
+        must(passed >= 0, "values that were not chosen for it are found in every text");
+        must((size_t)passed <= held && (at < len || (size_t)passed == held),
+             "no more goes than there is, and at the end all");
+        if (passed < 0 || (size_t)passed > held || (at == len && (size_t)passed < held))
             break;
-        memcpy(out + gone, own, passed);
-        gone += passed;
-        held -= passed;
+        memcpy(out + gone, own, (size_t)passed);
+        gone += (size_t)passed;
+        held -= (size_t)passed;
         memmove(own, own + passed, held);
     }
     must(gone == len, "the length stays");

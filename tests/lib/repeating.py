@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import socket
 import ssl
@@ -23,10 +24,19 @@ def forms(value: str) -> list[bytes]:
     found = [raw, raw.upper(), raw.hex().encode(), urllib.parse.quote(value, safe="").encode(),
              urllib.parse.quote_plus(value).encode(), json.dumps(value)[1:-1].encode(),
              json.dumps(value)[1:-1].replace("/", "\\/").encode()]
+    # What encoders write that leave some characters as they are: quote(), .NET and Go and Rails, Python's and Go's HTML.
+    found += [urllib.parse.quote(value, safe="/").encode(), escaped(value, '+"&<>', "\\u%04X"),
+              escaped(value, "&<>", "\\u%04x"), html.escape(value).encode(),
+              html.escape(value).replace("&quot;", "&#34;").replace("&#x27;", "&#39;").encode()]
     for before in range(3):
         text = base64.b64encode(b"\0" * before + raw)[(before * 8 + 5) // 6:(before + len(raw)) * 8 // 6]
         found += [text, text.replace(b"+", b"-").replace(b"/", b"_")]
     return found
+
+
+def escaped(value: str, which: str, form: str) -> bytes:
+    """As JSON, with these characters in that form."""
+    return "".join(form % ord(c) if c in which else json.dumps(c)[1:-1] for c in value).encode()
 
 
 class Host:

@@ -118,7 +118,7 @@ int kr_eg_bound_open(struct kr_eg_secrets *s, const char *host, uint16_t port, b
     *ret_bound = (struct kr_eg_bound){.all = NULL};
     if (!kr_eg_secrets_are_for(s, host, port, tls))
         return 0;
-    r = kr_secret_mask_new(&ret_bound->mask);
+    r = kr_secret_mask_new(NULL, &ret_bound->mask);
     for (size_t i = 0; r == 0 && i < s->count; i++)
         if (is_for(&s->list[i], host, port, tls)) {
             ret_bound->pairs[ret_bound->count] = (struct kr_secret_pair){s->list[i].placeholder, s->list[i].value};
