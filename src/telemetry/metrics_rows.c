@@ -39,7 +39,7 @@ static const char *const directions[] = {"in", "out", NULL};
 static const char *const reasons[] = {"missing", "invalid", "expired", "revoked", "disabled", "password", "rights",
                                       "throttled", NULL};
 /* The words of src/engine/egress/egress_row.c. */
-static const char *const connection_hows[] = {"connect", "http", "index", "fetch", NULL};
+static const char *const connection_hows[] = {"connect", "http", "https", "index", "fetch", NULL};
 static const char *const verdicts[] = {"ok", "denied", "failed", "limit", NULL};
 static const char *const flows[] = {"sent", "received", NULL};
 /* The words of src/security/security.h. */
