@@ -196,16 +196,16 @@ def row_000_09_variables_belong_to_a_session():
 @check
 def row_000_10_idle_sessions_go_busy_ones_stay():
     with Server(args=["--dialect", "sandbox-mcp"], env={"KERNEL_TIMEOUT": "2", "KERNEL_CLEANUP_INTERVAL": "1"}) as s:
-        busy = Meanwhile(execute, s, "import time; time.sleep(7); print('done')", session_id="busy")
+        busy = Meanwhile(execute, s, "import time; time.sleep(15); print('done')", session_id="busy")
         eventually(lambda: s.get("/api/v1/sessions").json()["sessions"].get("busy", {}).get("is_busy"))
-        execute(s, "1", session_id="idle")
         began = time.monotonic()
+        execute(s, "1", session_id="idle")
         contains(s.get("/api/v1/sessions").json()["sessions"], "idle")
-        eventually(lambda: "idle" not in s.get("/api/v1/sessions").json()["sessions"], 4, "the idle session is gone")
+        eventually(lambda: "idle" not in s.get("/api/v1/sessions").json()["sessions"], 10, "the idle session is gone")
         assert time.monotonic() - began > 1.5, "it went before its time"
         contains(s.get("/api/v1/sessions").json()["sessions"], "busy")
         equal(busy.end().lines(), [{"text": "done\n"}])
-        eventually(lambda: "busy" not in s.get("/api/v1/sessions").json()["sessions"], 4,
+        eventually(lambda: "busy" not in s.get("/api/v1/sessions").json()["sessions"], 20,
                    "the other one is gone as well")
 
 
@@ -273,15 +273,15 @@ def row_000_13_memory_is_bounded():
 def row_000_14_lines_come_while_the_code_runs():
     began = time.monotonic()
     with Stream(server(), "POST", "/api/v1/execute",
-                {"code": "import time\nfor i in range(3):\n    print(i)\n    time.sleep(1)"}) as stream:
+                {"code": "import time\nfor i in range(3):\n    print(i)\n    time.sleep(3)"}) as stream:
         times = []
         for i in range(3):
             equal(stream.line(), {"text": "%d\n" % i})
             times.append(time.monotonic() - began)
         equal(stream.line(), None)
         times.append(time.monotonic() - began)
-    assert times[0] < 0.9 and times[3] > 2.9, times
-    assert all(0.7 < b - a < 1.5 for a, b in zip(times, times[1:])), times
+    # Each came before the next was printed: collected until the end they would come together.
+    assert times[3] > 8.9 and all(b - a > 1 for a, b in zip(times, times[1:])), times
 
 
 @check

@@ -322,6 +322,9 @@ def outlive(stage: Stage) -> list:
     session = stage.open()
     end = session.run(f"MARK_ = {mark!r}\n" + DAEMON)
     bad = [] if "left" in end.stdout else [f"no daemons: {end.cause} {end.stdout} {end.stderr[-200:]}"]
+    deadline = time.monotonic() + 20  # they are seen by their words, after their exec
+    while not bad and not processes_with("outlives-" + mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
     if not bad and not processes_with("outlives-" + mark):
         bad.append("the daemons cannot be seen from outside: the row shows nothing")
     session.close()

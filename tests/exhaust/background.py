@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import time
+from typing import Callable
 
 from census import Census, depth, text, tree
 from engine import Engine, Session
@@ -135,20 +136,26 @@ def background_thread(engine: Engine) -> list[str]:
     return bad
 
 
+def settled(look: Callable, wanted, seconds: float):
+    """What `look` sees once that is as wanted, or at the end of the time."""
+    deadline = time.monotonic() + seconds
+    while (seen := look()) != wanted and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return seen
+
+
 @needs("cgroup_cpu")
 def background_weight(engine: Engine) -> list[str]:
     """Between runs a cell has the lowest weight, in a run the usual one."""
     state, session = Census(engine.pid), engine.open(QUICK)
     session.run("import time")
-    time.sleep(1.5)
-    idle = weights(state)
-    number = session.start("time.sleep(0.5)")
-    time.sleep(0.25)
-    busy = weights(state)
+    idle = settled(lambda: weights(state), {"lowest"}, 20)
+    number = session.start("time.sleep(5)")
+    busy = settled(lambda: weights(state), {"usual"}, 4)
     session.wait(number)
     session.run(BURN)
-    time.sleep(0.3)
-    burning = weights(state)
+    session.run("1")  # by its end the burner is at work, and the first look sees it
+    burning = settled(lambda: weights(state), {"lowest"}, 0.8)  # before a session at rest would be
     session.close()
     got = (idle, busy, burning)
     return [] if got == ({"lowest"}, {"usual"}, {"lowest"}) else [f"idle, in a run, computing on: {got}"]
@@ -174,7 +181,7 @@ def background_freeze(engine: Engine) -> list[str]:
     """background = freeze: nothing runs between runs, clocks and sleeps are sane afterwards."""
     state, session = Census(engine.pid), engine.open(QUICK, background="freeze")
     session.run(BURN + THREAD)
-    time.sleep(0.2)
+    time.sleep(1)
     before = state.cpu_seconds()
     time.sleep(2)
     used = state.cpu_seconds() - before
@@ -221,12 +228,12 @@ def frozen_sessions_end(engine: Engine) -> list[str]:
     """Frozen sessions that are closed, and one whose next run is killed, leave nothing."""
     state, closed = Census(engine.pid), frozen_session(engine)
     closed.close()
-    bad = state.wait_empty(5)
+    bad = state.wait_empty()
     killed = frozen_session(engine)
     run = killed.run("import os\nos.kill(os.getpid(), 9)")
     if run.cause != "signal" or not run.end.get("session_frozen"):
         bad += wrong("the run that kills itself", run)
-    return bad + state.wait_empty(5)
+    return bad + state.wait_empty()
 
 
 @needs("cgroup_cpu")

@@ -8,7 +8,7 @@ from typing import Callable, Optional
 
 from engine import Run
 
-QUICK = {"grace": "500ms", "memory": "256M"}  # of every row unless it says otherwise
+QUICK = {"grace": "1s", "memory": "256M"}  # of every row unless it says otherwise
 
 
 @dataclass(frozen=True)

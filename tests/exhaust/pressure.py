@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from contextlib import contextmanager
+from typing import Callable
 
 import census
 from census import Census
@@ -58,7 +59,7 @@ def small_machine(mib: int):
         remove_group(folder)
 
 
-HOLD = "x = bytearray(b'x') * (75 << 20)\nimport time\ntime.sleep(2)\nprint(len(x) >> 20)"
+HOLD = "x = bytearray(b'x') * (75 << 20)\nimport time\ntime.sleep(6)\nprint(len(x) >> 20)"
 
 
 @needs(AROUND)
@@ -229,6 +230,14 @@ def weight_of_user(state: Census, pid: int) -> int:
     return 0
 
 
+def weight_once(state: Census, pid: int, is_wanted: Callable) -> int:
+    """The weight once it is as wanted, or after 5 s."""
+    deadline = time.monotonic() + 5
+    while not is_wanted(weight := weight_of_user(state, pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return weight
+
+
 @needs("cgroup_cpu")
 def user_rests(engine: Engine) -> list[str]:
     """Work that a run leaves has the lowest weight among all users' too, not only in its own user's
@@ -243,19 +252,17 @@ def user_rests(engine: Engine) -> list[str]:
     if len(found) != 1:
         return [f"processes {child} of cells: {found}", *other.close()]
     pid = found[0]
-    number = session.start("import time\ntime.sleep(1)")
-    time.sleep(0.5)
-    full = weight_of_user(state, pid)  # in a run: on a slow machine the weight may have fallen since the first ended
+    number = session.start("import time\ntime.sleep(6)")
+    full = weight_once(state, pid, lambda weight: weight > 2)  # it may have fallen since the first run ended
     session.wait(number)
     deadline = time.monotonic() + 10
     while weight_of_user(state, pid) > 2 and time.monotonic() < deadline:
         time.sleep(0.1)
     if not 0 < weight_of_user(state, pid) <= 2 < full:
         bad.append(f"the weight of a user at rest is {weight_of_user(state, pid)} of {full}")
-    number = session.start("import time\ntime.sleep(1)")
-    time.sleep(0.5)
-    if weight_of_user(state, pid) != full:
-        bad.append(f"in a run it is {weight_of_user(state, pid)} of {full}")
+    number = session.start("import time\ntime.sleep(6)")
+    if (weight := weight_once(state, pid, lambda weight: weight == full)) != full:
+        bad.append(f"in a run it is {weight} of {full}")
     session.wait(number)
     session.close()
     return bad + other.close()

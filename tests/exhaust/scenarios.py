@@ -29,12 +29,21 @@ os.wait()
 BEATS = "import os, time\na = os.path.getsize('/tmp/beat')\ntime.sleep(0.3)\nprint(os.path.getsize('/tmp/beat') > a)"
 
 
+def await_event(engine: Engine, session, event: str, seconds: float = 20) -> None:
+    """Returns once the engine has told it of this session, or at the end of the time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if any(e.get("event") == event and e.get("session") == session.number for e in list(engine.unasked)):
+            return
+        time.sleep(0.05)
+
+
 def daemons(engine: Engine) -> list[str]:
     """A daemon lives on between the runs of its session, and dies with it."""
     state, bad = Census(engine.pid), []
     session = engine.open(QUICK)
     first = session.run(DAEMON)
-    time.sleep(0.3)
+    time.sleep(1)
     second = session.run(BEATS)
     if first.cause != "ok" or second.stdout != "True\n":
         bad.append(f"the daemon does not live between runs: {first}; {second}")
@@ -55,9 +64,9 @@ def late_output(engine: Engine) -> list[str]:
     """What a copy prints after the end of its run is told as between runs, not in another run."""
     session = engine.open(QUICK)
     run = session.run(
-        "import os, time\nif os.fork() == 0:\n    time.sleep(0.3)\n    print('late')\nelse: print('early')"
+        "import os, time\nif os.fork() == 0:\n    time.sleep(1)\n    print('late')\nelse: print('early')"
     )
-    time.sleep(0.7)
+    await_event(engine, session, "between_runs")
     later = session.run("print('next')")
     heard = [
         e
@@ -105,7 +114,7 @@ def stopped_between_runs(engine: Engine) -> list[str]:
     first = session.run(
         "import os, signal, threading\nthreading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGSTOP)).start()"
     )
-    time.sleep(0.5)
+    time.sleep(2)
     second = session.run("print('never')", timeout="1s")
     if (first.cause, second.cause, second.stdout, second.alive) != ("ok", "timeout", "", False):
         return [f"{first}; {second}"]
@@ -116,7 +125,7 @@ def dead_between_runs(engine: Engine) -> list[str]:
     """A session that ends between runs says how, and a run sent to it is refused."""
     session = engine.open(QUICK)
     session.run("import os, threading\nthreading.Timer(0.2, os.abort).start()")
-    time.sleep(0.6)
+    await_event(engine, session, "session_ended")
     told = [
         e.get("cause")
         for e in engine.unasked
@@ -168,7 +177,7 @@ def session_killed_by_interrupt(engine: Engine) -> list[str]:
     number = session.start(
         "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile True: pass"
     )
-    time.sleep(0.5)
+    engine.answer(number, "stdout")  # it is deaf from then on
     session.interrupt()
     run = session.wait(number)
     return [] if (run.cause, run.alive, run.hits) == ("interrupted", False, []) else [str(run)]

@@ -375,11 +375,11 @@ def drip(c: Conn, data: bytes, pause: float, most: float) -> float:
 
 @check
 def slow_heads_are_cut() -> None:
-    with Server(head_ms=600) as server:
+    with Server(head_ms=2500) as server:
         with server.conn() as c:
             took = drip(c, b"GET /hello HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 1000, 0.05, 15)
             equal(c.answer().status, 408)
-            assert c.ended() and 0.5 < took < 15, took
+            assert c.ended() and 2 < took < 15, took
         with server.conn() as c:  # slow, but in time
             drip(c, NEXT, 0.005, 5)
             equal(c.answer().status, 200)
@@ -387,22 +387,22 @@ def slow_heads_are_cut() -> None:
             equal(c.answer().status, 408)  # not only on a new connection
             assert took < 15, took
         with server.conn() as c:
-            assert c.silent(0.4) and c.ended(2) and c.rest == b""  # nothing said, nothing answered
+            assert c.silent(1) and c.ended() and c.rest == b""  # nothing said, nothing answered
         assert server.stats()["timeouts"] >= 3
 
 
 @check
 def idle_connections_are_closed() -> None:
-    with Server(idle_ms=500, head_ms=5000) as server, server.conn() as c:
+    with Server(idle_ms=3000, head_ms=9000) as server, server.conn() as c:
         for _ in range(3):  # each request starts the time anew
             equal(c.get("/hello").status, 200)
-            assert c.silent(0.3)
-        assert c.ended(2) and c.rest == b""
+            assert c.silent(1.5)
+        assert c.ended() and c.rest == b""
 
 
 @check
 def slow_bodies_are_cut() -> None:
-    with Server(body_ms=400, body_min_bytes=1000) as server:
+    with Server(body_ms=1500, body_min_bytes=1000) as server:
         for path in ("/echo", "/upload"):
             method = b"POST" if path == "/echo" else b"PUT"
             head = b"%s %s HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" % (method, path.encode())
@@ -410,11 +410,11 @@ def slow_bodies_are_cut() -> None:
                 c.send(head)
                 took = drip(c, b"x" * 1000, 0.02, 15)
                 equal(c.answer().status, 408, path)
-                assert c.ended() and 0.3 < took < 15, took
+                assert c.ended() and 1.2 < took < 15, took
             with server.conn() as c:  # slow, but with progress
                 c.send(head)
                 for _ in range(20):
-                    assert c.silent(0.06)
+                    assert c.silent(0.2)
                     c.send(b"x" * 5000)
                 equal(c.answer().status, 200, path)
         equal(server.stats()["gone"], 1)  # the handler of the upload was notified
@@ -422,14 +422,14 @@ def slow_bodies_are_cut() -> None:
 
 @check
 def a_reader_that_stops_is_cut() -> None:
-    with Server(write_ms=500) as server:
+    with Server(write_ms=2000) as server:
         with server.conn(rcvbuf=4096) as c:
             c.send(b"GET /stream/200 HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert 0.4 < server.wait_for("gone", 1), "too early"
+            assert 1.5 < server.wait_for("gone", 1), "too early"
         with server.conn() as c:  # a reader that pauses, but not so long
             c.send(b"GET /stream/60 HTTP/1.1\r\nHost: a\r\n\r\n")
             c.head()
-            time.sleep(0.2)
+            time.sleep(1)
             total = 0
             while piece := c.chunk():
                 total += len(piece)
@@ -736,14 +736,14 @@ def a_graceful_stop() -> None:
     with Server() as server:
         idle, busy, stream, partial = [server.conn() for _ in range(4)]
         equal(idle.get("/hello").status, 200)
-        busy.send(b"GET /later/400?done HTTP/1.1\r\nHost: a\r\n\r\n" + NEXT)
+        busy.send(b"GET /later/2000?done HTTP/1.1\r\nHost: a\r\n\r\n" + NEXT)
         stream.send(b"GET /sse HTTP/1.1\r\nHost: a\r\n\r\n")
         equal(stream.head()[0], 200)
         partial.send(NEXT[:20])
         server.wait_for("exchanges", 3)
         start = time.monotonic()
-        equal(server.watcher.ask("POST", "/stop/1000").headers["connection"], "close")
-        assert idle.ended(0.5), "an idle connection stays"
+        equal(server.watcher.ask("POST", "/stop/5000").headers["connection"], "close")
+        assert idle.ended(3), "an idle connection stays"
         try:
             server.conn().close()
             raise AssertionError("a new connection was accepted")
@@ -754,7 +754,7 @@ def a_graceful_stop() -> None:
         a = busy.answer()
         equal((a.body, a.headers["connection"]), (b"done", "close"))
         assert busy.ended() and busy.rest == b""
-        assert stream.ended(3) and time.monotonic() - start > 0.9  # had its grace
+        assert stream.ended() and time.monotonic() - start > 4.5  # had its grace
         equal(server.process.wait(5), 0)
         for c in (idle, busy, stream, partial):
             c.close()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"),
@@ -145,7 +146,9 @@ def typed(d: Data, lines: list, *args: str) -> tuple:
         deadline = time.monotonic() + 30
         while shown.count(b": ") <= prompts and time.monotonic() < deadline:
             shown += os.read(fd, 1000)
-        time.sleep(0.05)  # the prompt comes before the echo is off; a person is slower
+        while termios.tcgetattr(fd)[3] & termios.ECHO:  # the prompt comes before the echo is off
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.002)
         os.write(fd, line)
     try:
         while chunk := os.read(fd, 1000):

@@ -220,6 +220,6 @@ with site() as (index, folder):
         index.add(wheels.wheel(folder, "many-%d" % i))
     for letter in "cdf":
         index.add(wheels.wheel(folder, "slow-" + letter, pad=4 << 20), **SLOW)
-    index.add(wheels.wheel(folder, "some-e", pad=1 << 20), slow=250_000)
+    index.add(wheels.wheel(folder, "some-e", pad=1 << 20), slow=100_000)
     with Server(args=index_args(index, "--installs-per-minute", "100", "--max-terminals-per-sandbox", "8")) as server:
         main()

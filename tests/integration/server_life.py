@@ -271,8 +271,8 @@ def stops(how) -> None:
     with Server(args=["--stop-timeout", "60s"]) as s:
         s.run("x = 1", session_id="idle")
         s.run("import subprocess; subprocess.Popen(['sleep', '1000'])", session_id="with a child")
-        stream = begin(s, SLEEP % 1.5)
-        whole = Meanwhile(s.post, RUNS, {"code": SLEEP % 1.5, "stream": False, "session_id": "other"})
+        stream = begin(s, SLEEP % 4)
+        whole = Meanwhile(s.post, RUNS, {"code": SLEEP % 4, "stream": False, "session_id": "other"})
         eventually(lambda: s.get("/api/v1/sessions/other").status == 200
                    and s.get("/api/v1/sessions/other").json()["state"] == "running")
         traces = Traces(s)
@@ -319,7 +319,7 @@ def ctrl_c_leaves_nothing():
             equal(stream.rest()[-1]["cause"], "ok")
             drain = Meanwhile(read_to_end, terminal)
             equal(s.process.wait(15), 0)
-            eventually(lambda: not traces.left(), 3, "nothing is left")
+            eventually(lambda: not traces.left(), 20, "nothing is left")
             drain.end(5)
         finally:
             s.process.kill()
@@ -402,8 +402,8 @@ def sighup_begins_a_new_log_file_and_ends_nothing():
 
 @check
 def while_it_stops_nothing_new_is_taken():
-    with Server() as s:
-        stream = begin(s, SLEEP % 2)
+    with Server(args=["--stop-timeout", "60s"]) as s:
+        stream = begin(s, SLEEP % 8)
         held = s.connect()
         held.connect()
         s.process.send_signal(signal.SIGTERM)
@@ -421,7 +421,7 @@ def while_it_stops_nothing_new_is_taken():
               (503, "krait is stopping", "1"))
         equal(s.get("%s/%s" % (RUNS, stream.id)).status, 200, "what is there can be read")
         equal(stream.rest()[-1]["cause"], "ok")
-        equal(s.process.wait(15), 0)
+        equal(s.process.wait(30), 0)
 
 
 @check
@@ -512,7 +512,7 @@ def sigkill_keeps_what_lasts_and_says_what_does_not():
         os.kill(s.server_pid(), signal.SIGKILL)
         os.kill(s.process.pid, signal.SIGKILL)
         s.process.wait()
-        eventually(lambda: not [one for one in traces.left() if one.startswith("process")], 3, "no process is left")
+        eventually(lambda: not [one for one in traces.left() if one.startswith("process")], 20, "no process is left")
         s.process.stdout.close()
         with again(data) as s:
             equal(s.server_pid() in traces.pids, False)
@@ -525,7 +525,7 @@ def sigkill_keeps_what_lasts_and_says_what_does_not():
             equal(s.run("1", session_id="unlucky")["session_restarted"], True)
             clean = Traces(s)
             equal(s.stop(), 0)
-            eventually(lambda: not clean.left() and not traces.left(), 3,
+            eventually(lambda: not clean.left() and not traces.left(), 20,
                        "the next start cleans up: %s" % traces.left())
 
 

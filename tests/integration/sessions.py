@@ -193,12 +193,12 @@ def a_run_ends_without_the_warden():
 def a_signal_under_way_does_not_hit_the_next_run():
     """The warden is told to interrupt a run and gets to it when that run has long ended."""
     s = session()
-    first = engine.start(s, "import time\ntime.sleep(0.3)")
-    time.sleep(0.1)
+    first = engine.start(s, "import time\nprint('on', flush=True)\ntime.sleep(0.5)")
+    equal(engine.next(first)["event"], "stdout")
     with warden_stopped():
         equal(engine.ask("interrupt", session=s)["event"], "done")
         second = engine.start(s, "time.sleep(1)\nprint('next')")
-        time.sleep(0.7)
+        time.sleep(1)
     equal((engine.result(first).cause, engine.result(second).cause), ("ok", "ok"))
     engine.close(s)
 
@@ -528,10 +528,10 @@ def a_fork_bomb_does_not_outlive_its_run():
 
 LEAVE = "server = subprocess.Popen(['sleep', '600'])\n"
 ENDS = {  # how a run ends -> code, how it is run
-    "timeout": ("import time\ntime.sleep(60)", {"timeout": 0.5}),
+    "timeout": ("import time\ntime.sleep(60)", {"timeout": 3}),
     "memory_limit": ("import time\nb = []\nwhile True: b.append(bytearray(8 << 20))", {}),
     "disk_limit": ("f = open('/workspace/f', 'wb')\nwhile True: f.write(bytes(1 << 20))", {}),
-    "interrupted": ("import time\ntime.sleep(60)", {"interrupt": True}),
+    "interrupted": ("import time\nprint('on', flush=True)\nfor _ in range(600): time.sleep(0.1)", {"interrupt": True}),
     "exception": ("1 / 0", {}),
     "ok": ("pass", {}),
 }
@@ -548,7 +548,7 @@ def a_limit_ends_what_its_run_started():
         code = "own = subprocess.Popen(['sleep', '600'], start_new_session=True)\n" + code
         number = engine.start(s, code, **{"timeout": 60, **how})
         if "interrupt" in how:
-            time.sleep(0.3)
+            equal(engine.next(number)["event"], "stdout")
             engine.ask("interrupt", session=s)
         result = engine.result(number)
         stays = cause in ("exception", "ok")
@@ -567,7 +567,7 @@ def what_the_dead_wrote_is_no_later_runs():
     s = session()
     counts(s)
     result = engine.run(s, "subprocess.Popen(['sh', '-c', 'while :; do echo noise; done'])\nimport time\ntime.sleep(60)",
-                        timeout=0.5)
+                        timeout=3)
     equal(result.cause, "timeout")
     contains(result.stdout, "noise")
     for _ in range(5):

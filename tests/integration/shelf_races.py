@@ -16,7 +16,7 @@ from krait_server import KRAIT, Server, data_folder
 from mcp import Stdio
 
 WAIT_S = 30
-FILES = 600
+FILES = 3000  # so that a copy takes much longer than it takes us to see it
 FILL = f"""import os
 for i in range({FILES}):
     os.makedirs('d%d' % (i % 7), exist_ok=True)

@@ -368,7 +368,7 @@ def sizes_that_come_too_quickly_are_dropped():
 
 @check
 def a_silent_websocket_is_asked_and_then_cut():
-    with Server(args=["--ping-interval", "300ms"]) as s:
+    with Server(args=["--ping-interval", "1s"]) as s:
         t = opened(s, "sleep", "1000")
         c, head = raw_socket(s, t)
         contains(head, b" 101 ")
@@ -383,7 +383,7 @@ def a_silent_websocket_is_asked_and_then_cut():
         eventually(lambda: told(s, t)["followers"] == 0)
         equal(told(s, t)["running"], True)
         with Socket(s, t) as ws:
-            for _ in range(6):  # which answers each
+            for _ in range(4):  # which answers each
                 op, _ = ws.ws.recv_data(control_frame=True)
                 while op != websocket.ABNF.OPCODE_PING:
                     op, _ = ws.ws.recv_data(control_frame=True)

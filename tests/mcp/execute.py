@@ -134,7 +134,7 @@ def timeout_loses_variables():
     with client("modern", level="info") as c:
         name = session()
         code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(1)"
-        result = run(c, code, session_id=name, timeout=1)
+        result = run(c, code, token="t", session_id=name, timeout=1)
         equal(text(result).splitlines()[-1], "[timeout after 1 s; variables gone]")
         equal(
             said(c, "print(1)", session_id=name),
@@ -288,7 +288,7 @@ def a_long_result_can_be_read_in_full():
 @check
 def huge_output_is_cut_and_can_be_read_in_full():
     with client("modern") as c:
-        shown = said(c, "for i in range(200000): print('line', i)")
+        shown = said(c, "for i in range(200000): print('line', i)", token="t")
         assert len(shown) <= 24200, len(shown)
         contains(shown, "line 0\n")
         contains(shown, "line 199999\n")
@@ -512,8 +512,9 @@ def shell_and_python_share_the_workspace_and_do_not_wait():
             "tools/call",
             {
                 "name": "execute_python",
-                "arguments": {"code": "import time; time.sleep(2); open('shared.txt').read()"},
+                "arguments": {"code": "import time; time.sleep(10); open('shared.txt').read()"},
             },
+            token="t",
         )
         until(lambda: last_run()["still_running"])
         equal(typed(c, "printf hello > shared.txt; echo now").splitlines()[0], "now")

@@ -203,9 +203,10 @@ def furnish(who: World) -> World:
     ended = good(send("POST", "/api/v1/runs", {"code": f"secret = 'variable-{mark}'\nsecret", "stream": False,
                                                "sandbox_id": box["id"], "session_id": session}, key=w.key))
     running = stream(w.key, code=f"mark = '{mark}'\nimport time\ntime.sleep(600)", sandbox_id=box["id"],
-                     session_id=busy)
+                     session_id=busy, timeout=3000)
     queued = stream(w.key, code=f"'queued-{mark}'", sandbox_id=box["id"], session_id=busy)
-    waiting = stream(w.key, code=f"input('prompt-{mark}')", sandbox_id=box["id"], session_id=asking, interactive=True)
+    waiting = stream(w.key, code=f"input('prompt-{mark}')", sandbox_id=box["id"], session_id=asking,
+                     interactive=True, timeout=3000)
     key = good(send("POST", "/api/v1/keys", {"name": f"key-{mark}"}, key=w.key)).json()
     link = good(send("POST", f"/api/v1/sandboxes/{box['id']}/links", {"path": file}, key=w.key)).json()["url"]
     token = re.search(r"/files/([^/]+)/", link).group(1)
@@ -587,7 +588,10 @@ def a_disabled_user_is_refused_at_once():
         equal(send(method, path, body, key=w.key).status, 403, path)
     equal(send("POST", "/api/v1/login", {"name": "carol", "password": PASSWORD}, key="").status // 100, 4)
     good(send("PATCH", f"/api/v1/users/{w.names['user'][0]}", {"disabled": False}, key=admin))
-    told = good(send("GET", f"/api/v1/runs/{running}", key=w.key)).json()
+    deadline = time.monotonic() + 20
+    while ((told := good(send("GET", f"/api/v1/runs/{running}", key=w.key)).json())["still_running"]
+           and time.monotonic() < deadline):
+        time.sleep(0.05)
     assert told["cause"] == "cancelled", told
     cli("users", "disable", "carol")
     time.sleep(2.1)
@@ -615,8 +619,8 @@ workers: list = []
 def start() -> None:
     global server, walk, admin, alice, bob
     print(f"seed {SEED}", flush=True)
-    server = Server(args=["--require-auth", "--log-level", "warn", "--max-templates-per-user", "0", "--fetch-network",
-                          "allow:127.0.0.1:9", "--pypi-index-url", os.path.dirname(os.path.abspath(__file__))])
+    server = Server(args=["--require-auth", "--log-level", "warn", "--linger", "1h", "--max-templates-per-user", "0",
+                          "--fetch-network", "allow:127.0.0.1:9", "--pypi-index-url", os.path.dirname(os.path.abspath(__file__))])
     server.__enter__()
     admin = server.key = cli("keys", "create")
     walk = Walk(send("GET", "/openapi.json", key=admin).json())

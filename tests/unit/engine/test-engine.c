@@ -232,7 +232,7 @@ static struct kr_limits short_grace(void)
     struct kr_limits l;
 
     kr_limits_default(&l);
-    l.grace_ms = 100;
+    l.grace_ms = 1000;
     return l;
 }
 

@@ -135,7 +135,7 @@ static bool w_open_net(struct world *w, enum kr_net_kind network, bool pooled)
     struct kr_err err;
 
     kr_limits_default(&spec.limits);
-    spec.limits.grace_ms = 100;
+    spec.limits.grace_ms = 1000;
     spec.limits.background_cpu_ms = w->budget_ms;
     w->opened = w->ended = false;
     if (kr_engine_open(w->engine, &spec, pooled, &w_calls, w, &err) < 0)
@@ -170,7 +170,7 @@ static void a_session_needs_no_warden(void)
 
     CHECK(w_start(&w, 0, false) && w_open(&w));
     CHECK(w.log.opens == 1 && w.log.starts == 1 && w.log.wakes == 0);
-    CHECK(w.log.started.limits.grace_ms == 100); /* limits come with the start */
+    CHECK(w.log.started.limits.grace_ms == 1000); /* limits come with the start */
     CHECK(kr_session_layers(w.session) & KR_LAYER_USERNS);
     for (int i = 0; i < 4; i++) { /* counters are read at once in one half, asked for in the other */
         CHECK(w_run(&w, "print hello", 0) && strcmp(w.text, "hello") == 0);
@@ -473,7 +473,7 @@ static void an_open_takes_the_session_that_is_being_made(void)
     last = w.engine->last_number;
     CHECK(w_open_net(&w, KR_NET_NONE, true) && !kr_session_pooled(w.session) && w.session->number == last);
     CHECK(w_run(&w, "print hello", 0) && strcmp(w.text, "hello") == 0 && w.end.verdict.cause == KR_CAUSE_OK);
-    CHECK(w.log.started.limits.grace_ms == 100 && w_parked(&w, 1));
+    CHECK(w.log.started.limits.grace_ms == 1000 && w_parked(&w, 1));
     /* One that fails on its way is no reason to refuse the open: another is made for it. */
     CHECK(w_open_net(&w, KR_NET_NONE, true) && parked_of(&w, KR_NET_NONE) == 0);
     last = w.engine->last_number;
