@@ -29,6 +29,7 @@ static char scratch[256];   /* "" in a cell */
 static pid_t session_pid;   /* 0 in the zygote */
 static long long inherited; /* bytes of data, or -errno */
 static uint32_t current_run;
+static unsigned frames_read;
 static int ruleset = -1; /* of a cell; -1: contained, or there is no Landlock */
 
 static int is_copy(void)
@@ -44,6 +45,7 @@ unsigned char *kr_session_frame(struct kr_frame *head)
     unsigned char *payload;
     if (kr_fd_read_all(KR_CHANNEL_FD, head, sizeof *head) < 0 || kr_frame_check(head, KR_FRAME_CHANNEL_MAX, &err) < 0)
         _exit(KR_EXIT_NO_CHANNEL);
+    frames_read++;
     payload = malloc((size_t)head->len + 1);
     if (!payload || (head->len > 0 && kr_fd_read_all(KR_CHANNEL_FD, payload, head->len) < 0))
         _exit(KR_EXIT_NO_CHANNEL);
@@ -117,12 +119,14 @@ PyObject *kr_py_recv_packaged(PyObject *self, PyObject *args)
 bool kr_session_take_packaged(void)
 {
     struct kr_frame head;
+    unsigned before;
     PyObject *r;
 
     if (!next_is_packaged(HEAD_TRIES))
         return false;
+    before = frames_read; /* a handler of SIGURG may take it first: the next one is then not to be dropped */
     r = PyObject_CallFunction(kr_hooks.packaged, NULL);
-    if (r != Py_True && next_is_packaged(0))
+    if (r != Py_True && frames_read == before && next_is_packaged(0))
         free(kr_session_frame(&head));
     Py_XDECREF(r);
     return true;
