@@ -161,11 +161,20 @@ static int by_use(const void *a, const void *b)
     return (x->used > y->used) - (x->used < y->used);
 }
 
+/* time(2) is some milliseconds behind the times of files, which would then be younger than now. */
+static int64_t now_s(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec;
+}
+
 /* Moves folders out of the store, the longest unused first, until it is small enough. The lock is held. */
 static int take_out(struct kr_package_store *s, const struct kr_package_sweep *sweep, const json_t *needed,
                     uint64_t *freed)
 {
-    int64_t youngest = (int64_t)time(NULL) - sweep->grace_s;
+    int64_t youngest = now_s() - sweep->grace_s;
     struct folders all = {0};
     uint64_t bytes = 0;
     int r = list_folders(s, &all);
@@ -201,7 +210,7 @@ static int clear_one(int tmp, const char *name, void *data)
 {
     const struct kr_package_sweep *sweep = data;
     cleanup_fd int fd = -1;
-    int64_t now = (int64_t)time(NULL);
+    int64_t now = now_s();
     struct stat st;
 
     if (fstatat(tmp, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
