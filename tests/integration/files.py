@@ -105,6 +105,29 @@ def of_many_who_create_one_does():
 
 
 @check
+def of_many_who_replace_the_same_content_one_does():
+    """Each of two pages that save at once must learn of the other."""
+    s = open_server()
+    put(s, "replaced.txt", b"0")
+    for turn in range(20):
+        etag = get(s, "replaced.txt").header("etag")
+        replies = {}
+
+        def replace(n: int) -> None:
+            replies[n] = put(s, "replaced.txt", b"%d by %d" % (turn, n), headers={"If-Match": etag})
+
+        threads = [threading.Thread(target=replace, args=(n,)) for n in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        equal(sorted(r.status for r in replies.values()), [200] + [412] * 7)
+        winner = next(n for n, r in replies.items() if r.status == 200)
+        equal(get(s, "replaced.txt").body, b"%d by %d" % (turn, winner))
+        equal(replies[winner].header("etag"), get(s, "replaced.txt").header("etag"))
+
+
+@check
 def parts_of_a_file():
     s = open_server()
     data = bytes(range(256)) * 2000  # 512,000: more than a piece

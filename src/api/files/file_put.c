@@ -7,10 +7,12 @@
 #include "buf.h"
 #include "fd.h"
 #include "file_range.h"
+#include "hash.h"
 #include "json.h"
 #include "body_read.h"
 #include "reply.h"
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -76,7 +78,23 @@ static int put_bytes(struct kr_file_feed *f, const void *data, size_t len)
     return kr_files_upload_write(((struct putting *)f)->upload, data, len, &f->w.err);
 }
 
-static void step_commit(struct kr_fileop *w)
+/* One at a time for each file: two that name the same content in If-Match must not both find it there. A file's lock is
+ * that of its name's hash, so a few files share one. */
+#define LOCKS 64u
+static pthread_mutex_t locks[LOCKS] = {[0 ... LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_mutex_t *lock_of(const struct kr_fileop *w)
+{
+    struct stat st = {0};
+    uint32_t hash;
+
+    if (fstat(w->ws, &st) < 0)
+        st.st_ino = 0;
+    hash = kr_hash_text(KR_HASH_START ^ (uint32_t)st.st_ino, w->path);
+    return &locks[hash % LOCKS];
+}
+
+static void commit_upload(struct kr_fileop *w)
 {
     struct putting *p = putting_of(w);
     bool replaced;
@@ -95,6 +113,15 @@ static void step_commit(struct kr_fileop *w)
     replaced = p->existed;
     look_at_target(p); /* for the validator: of what is there now, if another writer came in between */
     p->existed = replaced;
+}
+
+static void step_commit(struct kr_fileop *w)
+{
+    pthread_mutex_t *lock = lock_of(w);
+
+    pthread_mutex_lock(lock);
+    commit_upload(w);
+    pthread_mutex_unlock(lock);
 }
 
 static void step_abort_put(struct kr_fileop *w)
